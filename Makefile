@@ -1,0 +1,60 @@
+# Everything that is done with this repository; each target does the set-up that it needs.
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+INSTALLED_REAL := .venv/.installed-real
+SCENARIO := scenarios/frontier-20b.toml
+OUT := reports/frontier-20b
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-real compare test check bench golden clean
+
+help:
+	@echo "make setup       .venv with simfrontier and what its tests need"
+	@echo "make setup-real  and torch, to execute schedules for real"
+	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
+	@echo "make test        the tests (JOBS=$(JOBS) at once)"
+	@echo "make check       format, lint, types"
+	@echo "make bench       how fast simfrontier itself is"
+	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
+	@echo "make clean       remove what was generated (.venv stays)"
+
+setup: $(INSTALLED)
+
+setup-real: $(INSTALLED_REAL)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "simfrontier needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Another one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) has no working venv module. On Debian or Ubuntu: sudo apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(INSTALLED_REAL): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real]'
+	@touch $@
+
+compare: setup
+	$(BIN)/simfrontier run $(SCENARIO) --out $(OUT)
+	@echo "The page is $(OUT)/index.html"
+
+test: setup
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict simfrontier $(wildcard real/simfrontier_real)
+
+bench: setup
+	$(BIN)/python -m tests.bench
+
+golden: setup
+	$(BIN)/python -m pytest -n $(JOBS) --golden
+
+clean:
+	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT)
+	find simfrontier tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,106 @@
+"""Library models: which algorithm a collective library takes, and the start-up time that its messages cannot hide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from simfrontier.machine import Provenance
+from simfrontier.schedule.ir import CollectiveKind, Via
+
+Algorithm = Literal["ring", "tree", "direct"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShape:
+    """What a library model needs of a group: its ranks and the nodes they are on (equally many on each)."""
+
+    size: int
+    num_nodes: int
+
+    @property
+    def ring_hops(self) -> tuple[int, int]:
+        """Hops of one block around the ring, (inside nodes, between nodes): n - 1 in all, k - 1 of them between nodes."""
+        between = self.num_nodes - 1
+        return self.size - 1 - between, between
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopTimes:
+    """Start-up time of an algorithm and of its hops, in seconds."""
+
+    base_s: float
+    in_node_s: float
+    between_nodes_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """A collective library: its algorithms' latencies, its channels, and the share of each link class its rings reach.
+
+    A ring passes blocks of c = S/n bytes through n - 1 hops. With the Simple protocol a step costs
+    max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is taken.
+    """
+
+    name: str
+    title: str
+    num_channels: int
+    units_per_channel: float
+    ring: HopTimes
+    forwarded_share: float
+    ring_ll: HopTimes
+    ll_bytes_per_s: float
+    ring_shares: Mapping[str, float]
+    tree: HopTimes
+    direct: HopTimes
+    sources: tuple[Provenance, ...]
+
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Every number of the library with its source."""
+        return self.sources
+
+    def shares(self, algorithm: Algorithm) -> Mapping[str, float]:
+        """Achieved share by link class; where none is given the machine's point-to-point share holds."""
+        return {} if algorithm == "direct" else self.ring_shares
+
+    def algorithms(self, kind: CollectiveKind, quantised: bool, via: Via) -> tuple[Algorithm, ...]:
+        """What may carry a collective: RCCL has only rings for all-gather and reduce-scatter."""
+        if kind == "all_to_all" or (kind == "reduce_scatter" and quantised):
+            return ("direct",)
+        if via != "library":
+            return (via,)
+        return ("ring", "tree") if kind == "all_reduce" else ("ring",)
+
+    def latency_s(
+        self, algorithm: Algorithm, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """Time of one call beyond volume / bytes_per_s, for a message of S bytes and the rate at which a rank sends alone."""
+        match algorithm:
+            case "ring":
+                return self._ring_latency(message_bytes, group, bytes_per_s, rounds=2 if kind == "all_reduce" else 1)
+            case "tree":
+                return self._tree_latency(group)
+            case "direct":
+                return self._direct_latency(group)
+
+    def _ring_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int) -> float:
+        block_s = message_bytes / group.size / bytes_per_s
+        inside, between = group.ring_hops
+        hidden = (1.0 - self.forwarded_share) * block_s
+        simple = inside * max(0.0, self.ring.in_node_s - hidden) + between * max(0.0, self.ring.between_nodes_s - hidden)
+        low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
+        low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
+        return self.ring.base_s + rounds * min(simple, max(low, 0.0))
+
+    def _tree_latency(self, group: GroupShape) -> float:
+        per_node = group.size // group.num_nodes
+        depth = math.floor(math.log2(group.num_nodes))
+        return self.tree.base_s + 2 * ((per_node - 1) * self.tree.in_node_s + depth * self.tree.between_nodes_s)
+
+    def _direct_latency(self, group: GroupShape) -> float:
+        near = group.size // group.num_nodes - 1
+        far = group.size - 1 - near
+        rounds_near, rounds_far = -(-near // self.num_channels), -(-far // self.num_channels)
+        return self.direct.base_s + rounds_near * self.direct.in_node_s + rounds_far * self.direct.between_nodes_s

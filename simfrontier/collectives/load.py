@@ -1,0 +1,89 @@
+"""Reading a library model from the catalog or from a user's own TOML file; every number carries its source."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from simfrontier.collectives.library import HopTimes, Library
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine import Provenance
+
+CATALOG = Path(__file__).parent / "catalog"
+
+
+def libraries() -> tuple[str, ...]:
+    """Names of the library models that simfrontier brings along."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+def load_library(name_or_path: str) -> Library:
+    """The library model of that name, or of the TOML file at that path; raises InputError."""
+    path = Path(name_or_path)
+    if not name_or_path.endswith(".toml"):
+        if name_or_path not in libraries():
+            raise InputError(f"library {name_or_path!r}: {nearest(name_or_path, libraries())}")
+        path = CATALOG / f"{name_or_path}.toml"
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this library file: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+    return _library(document, path)
+
+
+def _library(document: dict[str, Any], path: Path) -> Library:
+    from pydantic import ValidationError
+
+    from simfrontier.collectives.schema import LibraryFile
+    from simfrontier.machine.faults import one_line
+
+    try:
+        file = LibraryFile.model_validate(document)
+    except ValidationError as error:
+        raise InputError(f"{path.name}: {one_line(error, LibraryFile)}") from None
+    return Library(
+        name=file.name,
+        title=file.title,
+        num_channels=file.num_channels.value,
+        units_per_channel=file.units_per_channel.value,
+        ring=HopTimes(
+            base_s=file.ring.base_s.value,
+            in_node_s=file.ring.hop_in_node_s.value,
+            between_nodes_s=file.ring.hop_between_nodes_s.value,
+        ),
+        forwarded_share=file.ring.forwarded_share.value,
+        ring_ll=HopTimes(
+            base_s=file.ring.base_s.value,
+            in_node_s=file.ring_ll.hop_in_node_s.value,
+            between_nodes_s=file.ring_ll.hop_between_nodes_s.value,
+        ),
+        ll_bytes_per_s=file.ring_ll.bytes_per_s.value,
+        ring_shares={name: share.value for name, share in file.ring_shares.items()},
+        tree=_hops(file.tree),
+        direct=_hops(file.direct),
+        sources=tuple(_sources(document, "")),
+    )
+
+
+def _hops(part: Any) -> HopTimes:
+    return HopTimes(
+        base_s=part.base_s.value, in_node_s=part.hop_in_node_s.value, between_nodes_s=part.hop_between_nodes_s.value
+    )
+
+
+def _sources(document: dict[str, Any], prefix: str) -> list[Provenance]:
+    from simfrontier.units import unit_of
+
+    out: list[Provenance] = []
+    for name, part in document.items():
+        if isinstance(part, dict) and "source" in part:
+            key = prefix + name
+            out.append(
+                Provenance(key=key, value=part["value"], unit=unit_of(key), kind=part["kind"], source=part["source"])
+            )
+        elif isinstance(part, dict):
+            out += _sources(part, f"{prefix}{name}.")
+    return out

@@ -1,0 +1,31 @@
+"""The form of a library file (pydantic, strict): every number is a table { value, kind, source }."""
+
+from simfrontier.machine.schema import AtLeastZero, Count, Part, Positive, Share, Strict, Text
+
+
+class HopsFile(Strict):
+    base_s: AtLeastZero
+    hop_in_node_s: AtLeastZero
+    hop_between_nodes_s: AtLeastZero
+
+
+class RingFile(HopsFile):
+    forwarded_share: Part
+
+
+class LowLatencyFile(Strict):
+    hop_in_node_s: AtLeastZero
+    hop_between_nodes_s: AtLeastZero
+    bytes_per_s: Positive
+
+
+class LibraryFile(Strict):
+    name: Text
+    title: Text
+    num_channels: Count
+    units_per_channel: AtLeastZero
+    ring: RingFile
+    ring_ll: LowLatencyFile
+    ring_shares: dict[str, Share]
+    tree: HopsFile
+    direct: HopsFile

@@ -1,0 +1,221 @@
+"""From a machine file that has the right form to a Machine, or to one line about what does not fit together."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine.hardware import Device, Dragonfly, End, Host, Link, LinkClass, Machine, Node, Provenance
+from simfrontier.machine.routing import routes
+from simfrontier.machine.schema import DragonflyFile, MachineFile
+
+PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part; all others join two devices
+
+
+def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
+    """Raises InputError `key: what, allowed` where the parts of the file do not fit together."""
+    _check_sizes(file)
+    _check_link_classes(file)
+    classes = {
+        name: LinkClass(name=name, bytes_per_s=c.bytes_per_s.value, share=c.share.value)
+        for name, c in file.link_classes.items()
+    }
+    return Machine(
+        name=file.name,
+        title=file.title,
+        library=file.library,
+        num_nodes=file.num_nodes.value,
+        devices_per_node=file.devices_per_node.value,
+        devices_per_package=file.devices_per_package.value,
+        node=_node(file, classes),
+        dragonfly=_dragonfly(file.dragonfly, classes) if file.dragonfly else None,
+        device=Device(
+            hbm_bytes=file.device.hbm_bytes.value,
+            hbm_bytes_per_s=file.device.hbm_bytes_per_s.value,
+            hbm_share=file.device.hbm_share.value,
+            num_compute_units=file.device.num_compute_units.value,
+            peak_flops_per_s=file.device.peak_flops_per_s.value,
+            matmul_flops_per_s=file.device.matmul_flops_per_s.value,
+            matmul_half_edge=file.device.matmul_half_edge.value,
+            vector_flops_per_s=file.device.vector_flops_per_s.value,
+            kernel_gap_s=file.device.kernel_gap_s.value,
+        ),
+        host=Host(hook_s=file.host.hook_s.value),
+        link_classes=classes,
+        sources=sources,
+    )
+
+
+def _dragonfly(file: DragonflyFile, classes: dict[str, LinkClass]) -> Dragonfly:
+    return Dragonfly(
+        nodes_per_group=file.nodes_per_group.value,
+        num_groups=file.num_groups.value,
+        bytes_per_s=classes[GLOBAL].bytes_per_s,
+        nonminimal_share=file.nonminimal_share.value,
+    )
+
+
+def _check_sizes(file: MachineFile) -> None:
+    per_node, per_package = file.devices_per_node.value, file.devices_per_package.value
+    if per_node % per_package:
+        raise InputError(f"devices_per_package: got {per_package}, allowed: a divisor of devices_per_node = {per_node}")
+    device = file.device
+    if device.matmul_flops_per_s.value > device.peak_flops_per_s.value:
+        raise InputError(
+            f"device.matmul_flops_per_s: got {device.matmul_flops_per_s.value:g}, "
+            f"allowed: at most device.peak_flops_per_s = {device.peak_flops_per_s.value:g}"
+        )
+    needed = {"node.nics": file.node.nics, "node.chains": file.node.chains}
+    for key, part in needed.items():
+        if file.num_nodes.value > 1 and part is None:
+            raise InputError(f"{key}: missing, needed because num_nodes is {file.num_nodes.value}")
+    for key, extra in {**needed, "dragonfly": file.dragonfly}.items():
+        if file.num_nodes.value == 1 and extra is not None:
+            raise InputError(f"{key}: not allowed in a machine of one node (num_nodes = 1)")
+    if file.dragonfly is not None:
+        room = file.dragonfly.num_groups.value * file.dragonfly.nodes_per_group.value
+        if room < file.num_nodes.value:
+            raise InputError(
+                f"num_nodes: got {file.num_nodes.value}, allowed: at most {room} "
+                "(dragonfly.num_groups * dragonfly.nodes_per_group)"
+            )
+
+
+def _check_link_classes(file: MachineFile) -> None:
+    used = dict.fromkeys(file.node.links.pairs, "node.links")
+    for reserved in (PCIE, NIC, GLOBAL):
+        if reserved in used:
+            raise InputError(f'node.links.pairs.{reserved}: got "{reserved}", which never joins two devices')
+    if file.node.nics is not None:
+        used |= {PCIE: "node.nics", NIC: "node.nics"}
+    if file.dragonfly is not None:
+        used |= {GLOBAL: "dragonfly"}
+    for name, user in used.items():
+        if name not in file.link_classes:
+            raise InputError(f'{user} needs link class "{name}", which is missing: {nearest(name, file.link_classes)}')
+    for name in file.link_classes:
+        if name not in used:
+            raise InputError(f"link_classes.{name}: nothing in this machine uses it: {nearest(name, used)}")
+
+
+def _node(file: MachineFile, classes: dict[str, LinkClass]) -> Node:
+    num_devices, per_package = file.devices_per_node.value, file.devices_per_package.value
+    pairs = _pairs(file.node.links.pairs, num_devices)
+    links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
+    paths = routes(links, num_devices)
+    for a, b in ((a, b) for a in range(num_devices) for b in range(num_devices) if a != b and not paths[a][b]):
+        raise InputError(f"node.links: device {b} cannot be reached from device {a}, allowed: every pair has a route")
+    rings = _orders("node.rings", file.node.rings.orders, pairs, num_devices, closed=True)
+    nic_device: tuple[int, ...] = ()
+    nic_of: tuple[int, ...] = ()
+    chains: tuple[tuple[int, ...], ...] = ()
+    out: list[tuple[int, ...]] = []
+    back: list[tuple[int, ...]] = []
+    if file.node.nics is not None and file.node.chains is not None:
+        nic_device = tuple(file.node.nics.device)
+        nic_of = _nic_of(nic_device, num_devices, per_package)
+        chains = _orders("node.chains", file.node.chains.orders, pairs, num_devices, closed=False)
+        first = len(links)
+        for nic, device in enumerate(nic_device):
+            links += _nic_links(nic, device, classes)
+        for device, nic in enumerate(nic_of):
+            up, down, tx, rx = range(first + 4 * nic, first + 4 * nic + 4)
+            out.append((*paths[device][nic_device[nic]], up, tx))
+            back.append((rx, down, *paths[nic_device[nic]][device]))
+    return Node(
+        links=tuple(links),
+        nic_device=nic_device,
+        nic_of=nic_of,
+        routes=paths,
+        routes_out=tuple(out),
+        routes_in=tuple(back),
+        rings=rings,
+        chains=chains,
+    )
+
+
+def _link(link_class: LinkClass, src: End, dst: End, name: str = "") -> Link:
+    medium = re.sub(r"\d+$", "", link_class.name)  # a number at the end of a class's name counts wires: xgmi4
+    return Link(
+        name=name or f"{medium} {src}>{dst}",
+        link_class=link_class.name,
+        src=src,
+        dst=dst,
+        bytes_per_s=link_class.bytes_per_s,
+    )
+
+
+def _nic_links(nic: int, device: int, classes: dict[str, LinkClass]) -> tuple[Link, Link, Link, Link]:
+    name = f"nic{nic}"
+    return (
+        _link(classes[PCIE], device, name),
+        _link(classes[PCIE], name, device),
+        _link(classes[NIC], name, "net", f"{name}>net"),
+        _link(classes[NIC], "net", name, f"net>{name}"),
+    )
+
+
+def _pairs(table: dict[str, list[list[int]]], num_devices: int) -> dict[tuple[int, int], str]:
+    """Link class of every ordered pair that has a link of its own."""
+    pairs: dict[tuple[int, int], str] = {}
+    for name, listed in table.items():
+        for a, b in listed:
+            key = f"node.links.pairs.{name}: link [{a}, {b}]"
+            _check_devices(key, (a, b), num_devices)
+            if a == b:
+                raise InputError(f"{key} joins a device to itself, allowed: two different devices")
+            if (a, b) in pairs:
+                raise InputError(f"{key} is there already (as {pairs[a, b]}), allowed: one entry per pair of devices")
+            pairs[a, b] = pairs[b, a] = name
+    return pairs
+
+
+def _nic_of(nic_device: Sequence[int], num_devices: int, per_package: int) -> tuple[int, ...]:
+    _check_devices("node.nics.device", nic_device, num_devices)
+    by_package: dict[int, int] = {}
+    for nic, device in enumerate(nic_device):
+        other = by_package.setdefault(device // per_package, nic)
+        if other != nic:
+            raise InputError(
+                f"node.nics.device: NIC {nic} on device {device} is the second NIC of package {device // per_package} "
+                f"(NIC {other} is the first), allowed: one NIC per package"
+            )
+    for package in range(num_devices // per_package):
+        if package not in by_package:
+            raise InputError(f"node.nics.device: package {package} has no NIC, allowed: one NIC per package")
+    return tuple(by_package[device // per_package] for device in range(num_devices))
+
+
+def _orders(
+    key: str, orders: list[list[int]], pairs: Iterable[tuple[int, int]], num_devices: int, *, closed: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Rings (closed) or chains (open): each goes once over every device along direct links, and is there both ways."""
+    known = set(pairs)
+    for order in orders:
+        _check_devices(f"{key}.orders {order}", order, num_devices)
+        if sorted(order) != list(range(num_devices)):
+            raise InputError(f"{key}.orders: got {order}, allowed: each of the devices 0..{num_devices - 1} once")
+        steps = list(zip(order, order[1:] + order[:1], strict=True))
+        for a, b in steps if closed else steps[:-1]:
+            if (a, b) not in known:
+                raise InputError(f"{key}.orders: {order} steps from {a} to {b}, allowed: steps along a link")
+    there = Counter(_canonical(order, closed) for order in orders)
+    for order in orders:
+        back = order[::-1]
+        if there[_canonical(back, closed)] != there[_canonical(order, closed)]:
+            raise InputError(
+                f"{key}.orders: {order} lacks its way back {back}, allowed: every order in both directions"
+            )
+    return tuple(tuple(order) for order in orders)
+
+
+def _canonical(order: list[int], closed: bool) -> tuple[int, ...]:
+    """A closed ring may start anywhere."""
+    start = order.index(min(order)) if closed else 0
+    return tuple(order[start:] + order[:start])
+
+
+def _check_devices(key: str, devices: Iterable[int], num_devices: int) -> None:
+    for device in devices:
+        if not 0 <= device < num_devices:
+            raise InputError(f"{key}: device {device} does not exist, allowed: 0..{num_devices - 1}")

@@ -1,0 +1,113 @@
+"""Reading a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
+
+Whatever is wrong with a file becomes one InputError line: file, key, what was got, what is allowed.
+"""
+
+import copy
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine.hardware import Machine, Provenance
+from simfrontier.units import unit_of
+
+if TYPE_CHECKING:
+    from simfrontier.machine.schema import MachineFile
+
+CATALOG = Path(__file__).parent / "catalog"
+OVERRIDE_SOURCE = "scenario override"
+
+
+def catalog() -> tuple[str, ...]:
+    """Names of the machines that simfrontier brings along."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+def load_machine(name_or_path: str, overrides: Mapping[str, float] | None = None) -> Machine:
+    """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
+
+    `overrides`: dotted key of a number, e.g. `link_classes.nic.share`, to its new value; the number's kind becomes
+    "assumed" and its source "scenario override". Raises InputError.
+    """
+    from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
+
+    path = _path(name_or_path)
+    document = _read(path)
+    where = path.name if path.parent == CATALOG else str(path)
+    try:
+        file = _validate(document)
+        machine = build(file, tuple(_sources(document)))
+        if overrides:
+            where += ", with overrides"
+            document = _overridden(document, overrides)
+            machine = build(_validate(document), tuple(_sources(document)))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return machine
+
+
+def _path(name_or_path: str) -> Path:
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    if name_or_path not in catalog():
+        raise InputError(
+            f'machine "{name_or_path}" is not in the catalog, {nearest(name_or_path, catalog())} '
+            "(a file of your own: give its path, ending in .toml)"
+        )
+    return CATALOG / f"{name_or_path}.toml"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this machine file: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+
+
+def _validate(document: dict[str, Any]) -> "MachineFile":
+    from pydantic import ValidationError
+
+    from simfrontier.machine.faults import one_line
+    from simfrontier.machine.schema import MachineFile
+
+    try:
+        return MachineFile.model_validate(document)
+    except ValidationError as error:
+        raise InputError(one_line(error, MachineFile)) from None
+
+
+def _sources(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenance]:
+    """Every table of a valid document that has a kind and a source, in the file's order."""
+    for name, part in document.items():
+        if not isinstance(part, dict):
+            continue
+        key = prefix + name
+        if "source" not in part:
+            yield from _sources(part, f"{key}.")
+            continue
+        value, unit = (part["value"], unit_of(key)) if "value" in part else (_num_entries(part), "entries")
+        yield Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"])
+
+
+def _num_entries(table: Mapping[str, Any]) -> int:
+    listed = next(value for name, value in table.items() if name not in ("kind", "source"))
+    return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed)
+
+
+def _overridden(document: dict[str, Any], overrides: Mapping[str, float]) -> dict[str, Any]:
+    changed = copy.deepcopy(document)
+    keys = [number.key for number in _sources(document) if number.unit != "entries"]
+    for key, value in overrides.items():
+        if key not in keys:
+            raise InputError(f'"{key}" is not a number of this machine, {nearest(key, keys)}')
+        table = changed
+        for name in key.split("."):
+            table = table[name]
+        # A scenario's numbers are floats; a count is a whole number all the same.
+        whole = isinstance(value, float) and value.is_integer() and unit_of(key) == "count"
+        table |= {"value": int(value) if whole else value, "kind": "assumed", "source": OVERRIDE_SOURCE}
+    return changed

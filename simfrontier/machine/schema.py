@@ -1,0 +1,96 @@
+"""The form of a machine file: what keys it has and what each may hold (pydantic, strict, nothing extra).
+
+Every number is a table `{ value, kind, source }` with its unit in its key. The file says what is there; whether the
+links, rings and chains fit together is checked where the node is built.
+"""
+
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
+Text = Annotated[str, Field(min_length=1)]
+Order = Annotated[list[int], Field(min_length=2)]
+T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class Number(Strict, Generic[T]):
+    value: T
+    kind: Kind
+    source: Text
+
+
+class Table(Strict):
+    kind: Kind
+    source: Text
+
+
+Count = Number[Annotated[int, Field(ge=1)]]
+Positive = Number[Annotated[float, Field(gt=0)]]
+AtLeastZero = Number[Annotated[float, Field(ge=0)]]
+Share = Number[Annotated[float, Field(gt=0, le=1)]]
+Part = Number[Annotated[float, Field(ge=0, le=1)]]
+
+
+class LinkClassFile(Strict):
+    bytes_per_s: Positive
+    share: Share
+
+
+class LinksFile(Table):
+    pairs: dict[str, list[Annotated[list[int], Field(min_length=2, max_length=2)]]]  # link class -> undirected pairs
+
+
+class NicsFile(Table):
+    device: Annotated[list[int], Field(min_length=1)]  # NIC k hangs on device[k]
+
+
+class OrdersFile(Table):
+    orders: Annotated[list[Order], Field(min_length=1)]
+
+
+class NodeFile(Strict):
+    links: LinksFile
+    rings: OrdersFile
+    nics: NicsFile | None = None
+    chains: OrdersFile | None = None
+
+
+class DragonflyFile(Strict):
+    nodes_per_group: Count
+    num_groups: Count
+    nonminimal_share: Part
+
+
+class DeviceFile(Strict):
+    hbm_bytes: Positive
+    hbm_bytes_per_s: Positive
+    hbm_share: Share
+    num_compute_units: Count
+    peak_flops_per_s: Positive
+    matmul_flops_per_s: Positive
+    matmul_half_edge: AtLeastZero
+    vector_flops_per_s: Positive
+    kernel_gap_s: AtLeastZero
+
+
+class HostFile(Strict):
+    hook_s: AtLeastZero
+
+
+class MachineFile(Strict):
+    name: Text
+    title: Text
+    library: Text
+    num_nodes: Count
+    devices_per_node: Count
+    devices_per_package: Count
+    link_classes: dict[str, LinkClassFile]
+    node: NodeFile
+    dragonfly: DragonflyFile | None = None
+    device: DeviceFile
+    host: HostFile

@@ -1,0 +1,22 @@
+"""The network: a job's links, what collectives load on them, fair rates, and folding of what is alike."""
+
+from simfrontier.network.fabric import Fabric, Kind
+from simfrontier.network.fold import Column, Folding, fold
+from simfrontier.network.maxmin import solve
+from simfrontier.network.pattern import Pattern, direct, local, ring, tree
+from simfrontier.network.perturbation import Perturbation
+
+__all__ = [
+    "Column",
+    "Fabric",
+    "Folding",
+    "Kind",
+    "Pattern",
+    "Perturbation",
+    "direct",
+    "fold",
+    "local",
+    "ring",
+    "solve",
+    "tree",
+]

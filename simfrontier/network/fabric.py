@@ -1,0 +1,207 @@
+"""Every resource of a job as one flat list of links: wires, memories, compute units, global pools."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine import Machine
+from simfrontier.network.perturbation import Perturbation
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+GLOBAL_CLASS = "global"
+
+
+class Kind(IntEnum):
+    """What a link is a resource of: bytes on a wire, bytes of device memory, or compute units."""
+
+    WIRE = 0
+    HBM = 1
+    UNITS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fabric:
+    """The links of `num_nodes` whole nodes and where the ranks of a job sit on them.
+
+    Link ids, in this order: the directed wires of node 0, node 1 ... (as `machine.node.links` numbers them), the memory
+    of every device, the compute units of every device, and, where the job spans dragonfly groups, one pool per ordered
+    pair of all groups of the machine (non-minimal traffic may pass through any group).
+
+    capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
+    kind        [num_links] Kind
+    link_class  [num_links] index into class_names
+    device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
+    speed       [num_ranks] factor on the compute speed of the rank's device
+    """
+
+    machine: Machine
+    num_nodes: int
+    num_ranks: int
+    num_pool_groups: int
+    capacity: Floats
+    kind: NDArray[np.int8]
+    link_class: NDArray[np.int16]
+    class_names: tuple[str, ...]
+    device_of: Ints
+    speed: Floats
+
+    @classmethod
+    def build(
+        cls,
+        machine: Machine,
+        num_nodes: int,
+        perturbation: Perturbation | None = None,
+        *,
+        num_devices: int | None = None,
+        placement: NDArray[np.integer] | None = None,
+    ) -> Self:
+        """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
+
+        num_devices: number of ranks, by default all devices of the nodes. Raises InputError where the perturbation
+        names a device, node, link or pool that is not there.
+        """
+        per_node = machine.devices_per_node
+        num_slots = num_nodes * per_node
+        num_ranks = num_slots if num_devices is None else num_devices
+        assert 0 < num_ranks <= num_slots and 0 < num_nodes <= machine.num_nodes, (num_ranks, num_nodes, machine.name)
+        device_of = np.arange(num_ranks, dtype=np.int64) if placement is None else np.array(placement, np.int64)
+        assert device_of.shape == (num_ranks,) and device_of.min() >= 0 and device_of.max() < num_slots
+        assert np.bincount(device_of).max() == 1, "two ranks on one device"
+
+        wires, device, fly = machine.node.links, machine.device, machine.dragonfly
+        num_groups = fly.num_groups if fly is not None and num_nodes > fly.nodes_per_group else 0
+        num_pools = num_groups**2
+        assert fly is None or num_nodes <= fly.num_groups * fly.nodes_per_group, (num_nodes, machine.name)
+        names = (*dict.fromkeys(wire.link_class for wire in wires), "hbm", "compute units", GLOBAL_CLASS)
+        num_classes = len(names)
+        capacity = np.concatenate(
+            [
+                np.tile(np.array([wire.bytes_per_s for wire in wires], float), num_nodes),
+                np.full(num_slots, device.hbm_bytes_per_s * device.hbm_share),
+                np.full(num_slots, float(device.num_compute_units)),
+                np.full(num_pools, fly.bytes_per_s if fly is not None else 0.0),
+            ]
+        )
+        link_class = np.concatenate(
+            [
+                np.tile(np.array([names.index(wire.link_class) for wire in wires], np.int16), num_nodes),
+                np.full(num_slots, num_classes - 3, np.int16),
+                np.full(num_slots, num_classes - 2, np.int16),
+                np.full(num_pools, num_classes - 1, np.int16),
+            ]
+        )
+        sizes = [num_nodes * len(wires), num_slots, num_slots, num_pools]
+        kind = np.repeat(np.array([Kind.WIRE, Kind.HBM, Kind.UNITS, Kind.WIRE], np.int8), sizes)
+        fabric = cls(
+            machine=machine,
+            num_nodes=num_nodes,
+            num_ranks=num_ranks,
+            num_pool_groups=num_groups,
+            capacity=capacity,
+            kind=kind,
+            link_class=link_class,
+            class_names=names,
+            device_of=device_of,
+            speed=_speeds(num_slots, perturbation)[device_of],
+        )
+        if perturbation is not None:
+            fabric._degrade(perturbation)
+        for array in (capacity, kind, link_class, device_of, fabric.speed):
+            array.flags.writeable = False
+        return fabric
+
+    def _degrade(self, perturbation: Perturbation) -> None:
+        for (node, name), factor in perturbation.links.items():
+            self.capacity[self.link_named(node, name)] *= factor
+        for (a, b), factor in perturbation.pools.items():
+            if a == b or not (0 <= a < self.num_pool_groups and 0 <= b < self.num_pool_groups):
+                allowed = f"two different groups of 0 to {self.num_pool_groups - 1}"
+                raise InputError(
+                    f"perturbation: global pool: got {a}>{b}; "
+                    + (f"allowed: {allowed}" if self.num_pool_groups else "this job has no global pools")
+                )
+            self.capacity[self.pool_base + a * self.num_pool_groups + b] *= factor
+
+    @property
+    def wires_per_node(self) -> int:
+        """Number of directed wires of one node."""
+        return len(self.machine.node.links)
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices on the nodes, with a rank or without."""
+        return self.num_nodes * self.machine.devices_per_node
+
+    @property
+    def hbm_base(self) -> int:
+        """Link id of the memory of device 0; before it come all node wires."""
+        return self.num_nodes * self.wires_per_node
+
+    @property
+    def units_base(self) -> int:
+        """Link id of the compute units of device 0."""
+        return self.hbm_base + self.num_devices
+
+    @property
+    def pool_base(self) -> int:
+        """Link id of the global pool from group 0 to group 0 (never used itself)."""
+        return self.units_base + self.num_devices
+
+    @property
+    def num_links(self) -> int:
+        """Number of links of all kinds."""
+        return len(self.capacity)
+
+    @property
+    def hbm_of(self) -> Ints:
+        """[num_ranks] link id of each rank's memory."""
+        return self.hbm_base + self.device_of
+
+    @property
+    def units_of(self) -> Ints:
+        """[num_ranks] link id of each rank's compute units."""
+        return self.units_base + self.device_of
+
+    def link_named(self, node: int, name: str) -> int:
+        """Link id of a wire of a node, or of "hbm <position>" or "compute units <position>" of one of its devices.
+
+        Raises InputError for a node or name that is not there, naming the nearest valid name.
+        """
+        if not 0 <= node < self.num_nodes:
+            raise InputError(f"link {name!r}: got node {node}; this job has nodes 0 to {self.num_nodes - 1}")
+        per_node = self.machine.devices_per_node
+        ids = {wire.name: node * self.wires_per_node + i for i, wire in enumerate(self.machine.node.links)}
+        for position in range(per_node):
+            ids[f"hbm {position}"] = self.hbm_base + node * per_node + position
+            ids[f"compute units {position}"] = self.units_base + node * per_node + position
+        if name not in ids:
+            raise InputError(f"link of node {node} of {self.machine.name}: got {name!r}; {nearest(name, ids)}")
+        return ids[name]
+
+    def describe(self, link: int) -> str:
+        """Name of a link for a reader, such as "node 3 xgmi 0>6" or "global 0>3"."""
+        assert 0 <= link < self.num_links, link
+        if link < self.hbm_base:
+            node, wire = divmod(link, self.wires_per_node)
+            return f"node {node} {self.machine.node.links[wire].name}"
+        if link >= self.pool_base:
+            source, target = divmod(link - self.pool_base, self.num_pool_groups)
+            return f"global {source}>{target}"
+        base, what = (self.hbm_base, "hbm") if link < self.units_base else (self.units_base, "compute units")
+        node, position = divmod(link - base, self.machine.devices_per_node)
+        return f"node {node} {what} {position}"
+
+
+def _speeds(num_devices: int, perturbation: Perturbation | None) -> Floats:
+    speed = np.ones(num_devices)
+    for device, factor in perturbation.slow.items() if perturbation is not None else ():
+        if not 0 <= device < num_devices:
+            raise InputError(f"perturbation: slow device: got {device}; this job has devices 0 to {num_devices - 1}")
+        speed[device] *= factor
+    return speed

@@ -1,0 +1,235 @@
+"""What a collective over groups of ranks loads on every link, per byte of volume: ring, direct, tree, local.
+
+Steady state only: start-up latencies, and the caps that a library's protocol sets, belong to the op. A pattern is
+built from templates of one node, written out over arrays of nodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.network.dragonfly import pool_loads
+from simfrontier.network.fabric import GLOBAL_CLASS, Fabric
+from simfrontier.network.layout import Layout, lay_out
+from simfrontier.network.template import NETWORK, Template, direct_template, ring_template, tree_template
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pattern:
+    """One activity per group; its load on links, per byte of volume, as (activity, link, weight), each pair once.
+
+    num        number of activities (groups)
+    group_of   [num_ranks] the activity of each rank
+    act, link, weight  [nnz]: first the wires (num_wire_loads entries), then the memory and then the compute units
+               of every rank, in rank order, with weight 1. A wire's weight is in nominal bytes: payload / share.
+    peak       [num] largest payload of each activity on a wire, 1 where it uses none: at speed y an activity takes
+               y * weight / peak of each link, so that its busiest wire moves y bytes/s of payload. Shares do not enter
+               here: what a wide link wastes must not decide how two collectives divide a narrow one between them.
+    edges      [num, 3] messages that cross a boundary (0 same package, 1 same node, 2 between nodes): the payload
+               between endpoints, summed over the group, is volume * edges / divisor
+    """
+
+    num: int
+    group_of: NDArray[np.int32]
+    act: Ints
+    link: Ints
+    weight: Floats
+    num_wire_loads: int
+    peak: Floats
+    edges: Ints
+    divisor: int
+
+
+def ring(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
+
+    volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
+    1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
+    shares: link class -> share of nominal bandwidth that the library reaches; the machine's own where none is given.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return _assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: ring_template(machine, mask, spans) for mask in _masks(at)}
+    pools = _between_nodes(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
+    channels = len(machine.node.chains if spans else machine.node.rings)
+    return _assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
+
+
+def direct(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
+
+    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per dragonfly group.
+    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring`.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return _assemble(fabric, at, {}, shares, divisor=1)
+    templates = {mask: direct_template(fabric.machine, mask, at.size) for mask in _masks(at)}
+    return _assemble(fabric, at, templates, shares, divisor=at.size - 1, pools=_all_pairs(fabric, at))
+
+
+def tree(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-reduce on two complementary binary trees over the nodes, each for half of the vector; chains inside nodes.
+
+    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. In a node the
+    partial sum runs from a chain's tail to its head, and the result back: S/C each way on every edge. The heads
+    exchange with the network: for a tree in which its node has p parents (0 or 1) and c children, a head sends
+    (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives as much. A group within one node has
+    the chains only (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return _assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: tree_template(machine, mask, spans) for mask in _masks(at)}
+    channels = len(machine.node.chains if spans else machine.node.rings)
+    if not spans:
+        return _assemble(fabric, at, templates, shares, divisor=2 * channels)
+    opens = np.arange(len(at.group)) - at.order
+    num_nodes = np.bincount(at.group)[at.group]
+    neighbours = np.zeros(len(at.group))
+    source, target = [], []
+    for parent in _double_tree(at.order, num_nodes):
+        child = np.flatnonzero(parent >= 0)
+        above = opens[child] + parent[child]
+        neighbours[child] += 1.0
+        neighbours += np.bincount(above, minlength=len(neighbours))
+        source += [child, above]
+        target += [above, child]
+    start, end = np.concatenate(source), np.concatenate(target)
+    pools = _between_nodes(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
+    edges = np.zeros((at.num_groups, 3), np.int64)
+    edges[:, NETWORK] = np.bincount(at.group[start]) * channels
+    return _assemble(
+        fabric, at, templates, shares, divisor=2 * channels, pools=pools, network_scale=neighbours / 2.0, edges=edges
+    )
+
+
+def local(fabric: Fabric) -> Pattern:
+    """One activity per rank on its own memory and compute units; volume: bytes, or units, as the op scales them."""
+    return _assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
+
+
+def _masks(at: Layout) -> list[int]:
+    return [int(mask) for mask in np.unique(at.mask)]
+
+
+def _between_nodes(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+    fly = fabric.machine.dragonfly
+    per_group = fly.nodes_per_group if fly is not None else fabric.num_nodes
+    return pool_loads(fabric, act, start // per_group, end // per_group, amount)
+
+
+def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats]:
+    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per dragonfly group."""
+    fly = fabric.machine.dragonfly
+    if fly is None or not fabric.num_pool_groups:
+        return pool_loads(fabric, *(np.empty(0, np.int64),) * 3, np.empty(0))
+    place = at.group * fabric.num_pool_groups + at.node // fly.nodes_per_group
+    seat, which = np.unique(place, return_inverse=True)
+    act, group = np.divmod(seat, fabric.num_pool_groups)
+    members = np.bincount(which, np.bitwise_count(at.mask))
+    # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
+    num_seats = np.bincount(act, minlength=at.num_groups)
+    first_seat = np.cumsum(num_seats) - num_seats
+    one = np.repeat(np.arange(len(seat)), num_seats[act])
+    begins = np.cumsum(num_seats[act]) - num_seats[act]
+    other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
+    amount = members[one] * members[other] / (at.size - 1)
+    return pool_loads(fabric, act[one], group[one], group[other], amount)
+
+
+def _double_tree(order: Ints, num_nodes: Ints) -> tuple[Ints, Ints]:
+    """Parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner in one is leaf in the other.
+
+    First tree: clear the lowest set bit and set the one above it, or only clear it where that leads beyond the end.
+    Second tree: the first one mirrored (even number of nodes) or shifted by one (odd).
+    """
+
+    def parents(place: Ints) -> Ints:
+        bit = place & -place
+        up = (place ^ bit) | (bit << 1)
+        up = np.where(up >= num_nodes, place ^ bit, up)
+        return np.where(place == 0, -1, up)
+
+    mirrored = num_nodes % 2 == 0
+    seen_as = np.where(mirrored, num_nodes - 1 - order, (order - 1) % num_nodes)
+    up = parents(seen_as)
+    back = np.where(mirrored, num_nodes - 1 - up, (up + 1) % num_nodes)
+    return parents(order), np.where(up < 0, -1, back)
+
+
+def _assemble(
+    fabric: Fabric,
+    at: Layout,
+    templates: Mapping[int, Template],
+    shares: Mapping[str, float],
+    *,
+    divisor: int,
+    pools: tuple[Ints, Ints, Floats] | None = None,
+    network_scale: Floats | None = None,
+    edges: Ints | None = None,
+) -> Pattern:
+    """Write the templates out over the visits, add global pools, and every rank's memory and compute units."""
+    wire_share, pool_share = _shares(fabric, shares)
+    acts, links, weights = [], [], []
+    peak = np.zeros(at.num_groups)
+    total = np.zeros((at.num_groups, 3), np.int64) if edges is None else edges
+    for mask, template in templates.items():
+        visits = np.flatnonzero(at.mask == mask)
+        act = at.group[visits]
+        wires = np.array(sorted({**template.wires, **template.network}), np.int64)
+        if len(wires):
+            load = np.array([template.wires.get(wire, 0.0) for wire in wires.tolist()])
+            to_net = np.array([template.network.get(wire, 0.0) for wire in wires.tolist()])
+            if network_scale is None:
+                payload = np.broadcast_to(load + to_net, (len(visits), len(wires)))
+            else:
+                payload = load + to_net * network_scale[visits, None]
+            acts.append(np.repeat(act, len(wires)))
+            links.append((at.node[visits, None] * fabric.wires_per_node + wires).ravel())
+            weights.append((payload / wire_share[wires]).ravel())
+            np.maximum.at(peak, act, payload.max(axis=1))
+        total += np.bincount(act, minlength=at.num_groups)[:, None] * np.array(template.edges)
+    if pools is not None and len(pools[0]):
+        acts.append(pools[0])
+        links.append(pools[1])
+        weights.append(pools[2] / pool_share)
+        np.maximum.at(peak, pools[0], pools[2])
+    num_wire_loads = sum(len(part) for part in acts)
+    own = at.group_of.astype(np.int64)
+    pattern = Pattern(
+        num=at.num_groups,
+        group_of=at.group_of,
+        act=np.concatenate([*acts, own, own]),
+        link=np.concatenate([*links, fabric.hbm_of, fabric.units_of]),
+        weight=np.concatenate([*weights, np.ones(2 * fabric.num_ranks)]),
+        num_wire_loads=num_wire_loads,
+        peak=np.where(peak > 0.0, peak, 1.0),
+        edges=total,
+        divisor=divisor,
+    )
+    for array in (pattern.group_of, pattern.act, pattern.link, pattern.weight, pattern.peak, pattern.edges):
+        array.flags.writeable = False
+    return pattern
+
+
+def _shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
+    """Achieved share of every local wire, and of the global pools (1 where the machine has none)."""
+    classes = fabric.machine.link_classes
+    for name, share in shares.items():
+        if name not in classes:
+            raise InputError(f"shares of link classes of {fabric.machine.name}: got {name!r}; {nearest(name, classes)}")
+        if not 0.0 < share <= 1.0:
+            raise InputError(f"share of link class {name!r}: got {share}; allowed: 0 < share <= 1")
+    merged = {name: shares.get(name, link_class.share) for name, link_class in classes.items()}
+    wires = np.array([merged[wire.link_class] for wire in fabric.machine.node.links], float)
+    return wires, merged[GLOBAL_CLASS] if fabric.num_pool_groups else 1.0

@@ -1,0 +1,174 @@
+"""From moves to collectives: each move becomes encodes, collectives, permutes and decodes on a lane and a communicator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simfrontier.errors import InputError
+from simfrontier.plan.moves import Step, steps_of
+from simfrontier.plan.plan import Engine, Purpose
+from simfrontier.plan.program import Hook, Item, Move, Program
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import Placement
+
+LANE_OF: dict[Purpose, str] = {
+    "weight_gather": "gather",
+    "copy_gather": "gather",
+    "publish": "gather",
+    "gradient": "reduce",
+    "step_reduction": "reduce",
+    "scalar": "reduce",
+}
+
+
+def with_collectives(program: Program, mesh: Mesh, engine: Engine, blocking: frozenset[Purpose]) -> Program:
+    """Every move as its collectives; `blocking` names the purposes whose calls block (if the engine lets them)."""
+    maker = _Maker(mesh, engine, blocking if engine.blocking == "host" else frozenset(), dict(program.tensors))
+    out: list[tuple[int, Item]] = []
+    for number, item in program.items():
+        if isinstance(item, Move):
+            out.extend((number, op) for op in maker.ops(item))
+        elif isinstance(item, Hook):
+            out.append((number, Compute(kind="hook", name=item.module, reads=() if item.waits is None else (item.waits,), lane="host")))
+        else:
+            out.append((number, item))
+    return program.with_items(out, maker.tensors)
+
+
+@dataclass
+class _Maker:
+    mesh: Mesh
+    engine: Engine
+    blocking: frozenset[Purpose]
+    tensors: dict[str, Tensor]
+
+    def __post_init__(self) -> None:
+        self.world = set(self.mesh.live(self.mesh.names))
+        self.routes: dict[tuple[object, ...], tuple[Step, ...]] = {}
+
+    def ops(self, move: Move) -> list[Op]:
+        """The ops of one move; pairs whose steps differ (one is whole, one is sharded) go one after the other."""
+        groups: dict[tuple[Step, ...], list[tuple[Ref, Ref]]] = {}
+        for src, dst in zip(move.src, move.dst, strict=True):
+            groups.setdefault(self._steps(move, src, dst), []).append((src, dst))
+        out: list[Op] = []
+        for steps, pairs in groups.items():
+            out += self._run(move, steps, pairs)
+        if move.token is not None:
+            last = next(i for i in reversed(range(len(out))) if isinstance(out[i], Collective))
+            first = out[last]
+            assert isinstance(first, Collective)
+            out[last] = replace(first, token=move.token)
+        return out
+
+    def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[Step, ...]:
+        before, after = self.tensors[src.name], self.tensors[dst.name]
+        key = (before.nesting or after.nesting, before.placement, after.placement, move.hops)
+        if key not in self.routes:
+            nesting = before.nesting or after.nesting
+            self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, move.hops, dst.name)
+        return self.routes[key]
+
+    def _run(self, move: Move, steps: tuple[Step, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
+        lane = LANE_OF[move.purpose] if self.engine.overlap else "compute"
+        src, dst = [a for a, _ in pairs], [b for _, b in pairs]
+        # buffers on the way belong to the micro-batch of what is moved, also where the end of the move has none
+        ways = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
+        out: list[Op] = []
+        now = src
+        for number, step in enumerate(steps):
+            ends = number == len(steps) - 1 and not move.accumulate
+            after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in ways]
+            out += self._step(move, step, now, after, ways, lane, number)
+            now = after
+        if not steps:
+            out.append(_local("slice", move.purpose, src, dst, lane))
+        elif move.accumulate and out[-1].kind == "decode_sum":
+            out[-1] = replace(out[-1], writes=(), accumulates=tuple(dst))
+        elif move.accumulate:
+            out.append(_local("accumulate", move.purpose, now, [], lane, added=dst))
+        return out
+
+    def _step(
+        self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+    ) -> list[Op]:
+        if step.kind == "slice":
+            return [_local("slice", move.purpose, src, dst, lane)]
+        if step.codec.name == self.tensors[src[0].name].dtype:
+            return self._native(move, step, src, dst, ways, lane, number)
+        stacked = step.axes if step.codec.is_quantised and step.kind == "reduce_scatter" else ()
+        if step.codec.is_quantised and step.kind == "all_reduce":
+            axes = "+".join(step.axes)
+            raise InputError(
+                f"{move.purpose}: an all-reduce over {axes} cannot carry {step.codec}; use fp32, fp16 or bf16, "
+                "or give the state a flat placement so that the reduction is a scatter"
+            )
+        sent = [self._buffer(w, s, step.src, f"sent{number}", step.codec) for w, s in zip(ways, src, strict=True)]
+        got = [self._buffer(w, s, step.dst, f"got{number}", step.codec, stacked) for w, s in zip(ways, src, strict=True)]
+        return [
+            _local("encode", move.purpose, src, sent, lane),
+            self._collective(move, step, sent, got, lane),
+            _local("decode_sum" if stacked else "decode", move.purpose, got, dst, lane),
+        ]
+
+    def _native(
+        self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+    ) -> list[Op]:
+        """A collective in the tensors' own type; interleaved pieces are reordered before a scatter, after a gather."""
+        if not step.permute:
+            return [self._collective(move, step, src, dst, lane)]
+        if step.kind == "reduce_scatter":
+            ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(ways, src, strict=True)]
+            return [_local("permute", move.purpose, src, ordered, lane), self._collective(move, step, ordered, dst, lane)]
+        mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(ways, src, strict=True)]
+        return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
+
+    def _collective(self, move: Move, step: Step, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
+        assert step.kind != "slice"
+        everyone = set(step.axes) == self.world
+        return Collective(
+            kind=step.kind,
+            name=move.purpose,
+            axes=step.axes,
+            src=tuple(src),
+            dst=tuple(dst),
+            codec=step.codec,
+            via=step.via,
+            lane=lane,
+            comm="world" if everyone else "+".join(step.axes) + "/" + lane,
+            blocking=move.purpose in self.blocking,
+        )
+
+    def _buffer(
+        self,
+        way: Ref,
+        origin: Ref,
+        placement: Placement,
+        suffix: str,
+        codec: Codec | None = None,
+        stacked: tuple[str, ...] = (),
+    ) -> Ref:
+        """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
+        name = f"{way.name}.{suffix}"
+        if name not in self.tensors:
+            source, end = self.tensors[origin.name], self.tensors[way.name]
+            self.tensors[name] = Tensor(
+                name=name,
+                shape=end.shape,
+                dtype=source.dtype,
+                role="encoded" if codec else "gathered" if end.role in ("gathered", "weight") else "gradient",
+                placement=placement,
+                dims=end.dims,
+                nesting=source.nesting or end.nesting,
+                stacked=stacked,
+                codec=codec,
+                per_layer=end.per_layer,
+                per_micro=source.per_micro or end.per_micro,
+            )
+        return Ref(name, way.layer, way.micro)
+
+
+def _local(kind: str, name: str, src: list[Ref], dst: list[Ref], lane: str, added: list[Ref] | None = None) -> Compute:
+    return Compute(kind=kind, name=name, reads=tuple(src), writes=tuple(dst), accumulates=tuple(added or ()), lane=lane)

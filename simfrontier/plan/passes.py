@@ -1,0 +1,235 @@
+"""Passes on programs: keep what is used again soon, fetch ahead, bucket reductions, throttle fetches.
+
+Each is a pure function Program → Program. The rules are those of DeepSpeed 0.16.5 (runtime/zero: parameter_offload.py,
+partitioned_param_coordinator.py, stage3.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+
+from simfrontier.plan.moves import Hop
+from simfrontier.plan.plan import Engine, Purpose
+from simfrontier.plan.program import Hook, Item, Move, Program
+from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.placement import REPLICATE
+
+GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
+Numbered = list[tuple[int, Item]]
+
+
+def is_gather(item: Item) -> bool:
+    return isinstance(item, Move) and item.purpose in GATHERS
+
+
+def reuse(program: Program, max_elements: int) -> Program:
+    """Keep gathered weights that are used again within `max_elements` of the trace, instead of gathering them twice."""
+    items = list(program.items())
+    travelled = 0
+    entered: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, buffer)
+    renamed: dict[Ref, Ref] = {}
+    for _, item in items:
+        if not isinstance(item, Hook):
+            continue
+        for ref in item.weights:
+            home = Ref(ref.name.split(".full.")[0], ref.layer)
+            last = entered.get(home)
+            if last is not None and travelled - last[0] < max_elements and last[1].micro == ref.micro:
+                renamed[ref] = last[1]
+            entered[home] = (travelled + item.elements, renamed.get(ref, ref))
+        travelled += item.elements
+    kept: Numbered = []
+    for number, item in items:
+        if is_gather(item) and isinstance(item, Move) and item.dst[0] in renamed:
+            continue
+        if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
+            item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
+        elif isinstance(item, Hook):
+            item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
+        kept.append((number, item))
+    return program.with_items(kept)
+
+
+def prefetch(program: Program, engine: Engine) -> Program:
+    """Issue gathers at the hooks before them: each hook fetches what its own module lacks, then up to
+    `prefetch_elements` of what follows, as long as no more than `live_elements` are held."""
+    items = list(program.items())
+    queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
+    left_at = _last_uses(items)
+    held: dict[Ref, int] = {}
+    out: Numbered = []
+    position = 0
+
+    def fetch(moves: list[Move], number: int) -> None:
+        held.update((ref, move.num_elements) for move in moves for ref in move.dst)
+        out.extend((number, move) for move in coalesced(moves))
+
+    for index, (number, item) in enumerate(items):
+        if is_gather(item):
+            continue
+        out.append((number, item))
+        if not isinstance(item, Hook):
+            continue
+        for ref in [r for r in held if left_at[r] < index]:
+            del held[ref]
+        own: list[Move] = []
+        while position < len(queue) and queue[position].dst[0] in item.weights:
+            own.append(queue[position])
+            position += 1
+        fetch(own, number)
+        ahead: list[Move] = []
+        room = min(engine.live_elements - sum(held.values()), engine.prefetch_elements)
+        while position < len(queue) and sum(move.num_elements for move in ahead) < room:
+            ahead.append(queue[position])
+            position += 1
+        fetch(ahead, number)
+    return program.with_items(out)
+
+
+def gather_by_layer(program: Program) -> Program:
+    """Fetch everything that a call gathers in one go, at its first hook."""
+    items = list(program.items())
+    wanted: dict[int, list[Move]] = defaultdict(list)
+    for number, item in items:
+        if is_gather(item) and isinstance(item, Move):
+            wanted[number].append(item)
+    out: Numbered = []
+    for number, item in items:
+        if is_gather(item):
+            continue
+        out.append((number, item))
+        if isinstance(item, Hook) and number in wanted:
+            out.extend((number, move) for move in coalesced(wanted.pop(number)))
+    return program.with_items(out)
+
+
+def _last_uses(items: Numbered) -> dict[Ref, int]:
+    last: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Compute):
+            for ref in item.reads:
+                last[ref] = index
+    return last
+
+
+def coalesced(moves: list[Move]) -> list[Move]:
+    """Moves of one purpose and one route as one call; the order of first appearance stays."""
+    merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
+    for move in moves:
+        merged[move.purpose, move.hops].append(move)
+    return [
+        replace(
+            same[0],
+            src=tuple(ref for move in same for ref in move.src),
+            dst=tuple(ref for move in same for ref in move.dst),
+            num_elements=sum(move.num_elements for move in same),
+        )
+        for same in merged.values()
+    ]
+
+
+def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
+    """Hold moves of one purpose back until the next would overflow the bucket, then issue them as one call (or, where
+    they cannot go `together`, one after the other). What is left is issued where its micro-batch's backward, or the step, ends."""
+    items = list(program.items())
+    last_of = _flush_points(items, purpose)
+    out: Numbered = []
+    held: list[Move] = []
+
+    def flush(number: int) -> None:
+        out.extend((number, move) for move in (coalesced(held) if together else held))
+        held.clear()
+
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == purpose:
+            if sum(move.num_elements for move in held) + item.num_elements > max_elements:
+                flush(number)
+            held.append(item)
+        else:
+            out.append((number, item))
+        if index in last_of:
+            flush(number)
+    return program.with_items(out)
+
+
+def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
+    """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the step."""
+    last: dict[int, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == purpose:
+            last[item.src[0].micro] = index
+    return set(last.values())
+
+
+def after_their_gradients(program: Program) -> Program:
+    """Put each step reduction behind the (bucketed) gradient move that completes its accumulator."""
+    items = list(program.items())
+    completes: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == "gradient":
+            completes.update((ref, index) for ref in item.dst)
+    delayed: dict[int, list[Item]] = defaultdict(list)
+    out: Numbered = []
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == "step_reduction" and completes.get(item.src[0], -1) > index:
+            delayed[completes[item.src[0]]].append(item)
+            continue
+        out.append((number, item))
+        out.extend((number, late) for late in delayed.pop(index, []))
+    return program.with_items(out)
+
+
+def throttle(program: Program, outstanding: int) -> Program:
+    """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks and one
+    before it. A fetch says that it is done by a token."""
+    items = list(program.items())
+    tensors = dict(program.tensors)
+    token_of: dict[Ref, Ref] = {}
+    for index, (number, item) in enumerate(items):
+        if is_gather(item) and isinstance(item, Move):
+            first = item.dst[0]
+            name = f"fetch.{first.name}"
+            tensors.setdefault(name, _token(name, program.tensors[first.name]))
+            token = Ref(name, first.layer, first.micro)
+            items[index] = (number, replace(item, token=token))
+            token_of.update((ref, token) for ref in item.dst)
+    waited: list[Ref] = []
+    out: Numbered = []
+    for number, item in items:
+        if isinstance(item, Hook):
+            due = waited[-1 - outstanding] if len(waited) > outstanding else None
+            waited.append(token_of[item.weights[0]])
+            item = replace(item, waits=due)
+        out.append((number, item))
+    return program.with_items(out, tensors)
+
+
+def _token(name: str, like: Tensor) -> Tensor:
+    return Tensor(
+        name=name,
+        shape=(1,),
+        dtype="token",
+        role="token",
+        placement=REPLICATE,
+        per_layer=like.per_layer,
+        per_micro=True,
+    )
+
+
+def pipeline_of(engine: Engine, one_at_a_time: bool) -> list[Callable[[Program], Program]]:
+    """The passes that an engine runs, in order."""
+    passes: list[Callable[[Program], Program]] = [lambda p: reuse(p, engine.reuse_elements)]
+    if engine.granularity == "layer":
+        passes.append(gather_by_layer)
+    elif engine.overlap and engine.prefetch_elements:
+        passes.append(lambda p: prefetch(p, engine))
+    passes += [
+        lambda p: bucket(p, "gradient", engine.reduce_bucket_elements, together=not one_at_a_time),
+        after_their_gradients,
+        lambda p: bucket(p, "step_reduction", engine.reduce_bucket_elements),
+        lambda p: bucket(p, "publish", engine.gather_bucket_elements),
+        lambda p: throttle(p, engine.outstanding_fetches),
+    ]
+    return passes

@@ -1,0 +1,77 @@
+"""A program under construction: computes and moves in issue order, before moves become collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from simfrontier.plan.moves import Hop
+from simfrontier.plan.plan import Purpose
+from simfrontier.schedule.ir import Collective, Compute, Ref, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Tensors `src` become tensors `dst`, pair by pair, along `hops`; `accumulate` adds to dst instead of writing it.
+
+    `token` is written when the move is done; `num_elements` counts logical elements.
+    """
+
+    purpose: Purpose
+    src: tuple[Ref, ...]
+    dst: tuple[Ref, ...]
+    hops: tuple[Hop, ...]
+    num_elements: int
+    accumulate: bool = False
+    token: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights; the host
+    stays here until the fetch whose token is `waits` is done."""
+
+    module: str
+    weights: tuple[Ref, ...]
+    elements: int
+    waits: Ref | None = None
+
+
+Item = Compute | Collective | Move | Hook
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The items of one call, with absolute references."""
+
+    label: str
+    layer: int
+    micro: int
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Pieces in issue order, and every tensor they mention by name."""
+
+    pieces: tuple[Piece, ...]
+    tensors: dict[str, Tensor]
+
+    def items(self) -> Iterator[tuple[int, Item]]:
+        """Every item with the number of its piece."""
+        for number, piece in enumerate(self.pieces):
+            for item in piece.items:
+                yield number, item
+
+    def with_items(self, items: list[tuple[int, Item]], tensors: dict[str, Tensor] | None = None) -> Program:
+        """The same pieces with other items; pieces left empty vanish."""
+        held: list[list[Item]] = [[] for _ in self.pieces]
+        for number, item in items:
+            held[number].append(item)
+        pieces = tuple(
+            Piece(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
+        )
+        return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
+
+
+Pass = Callable[[Program], Program]

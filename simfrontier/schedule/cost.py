@@ -1,0 +1,30 @@
+"""What a compute op takes on one rank: floating-point operations and bytes of device memory; never how long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from simfrontier.schedule.ir import Compute, Tensor
+from simfrontier.schedule.mesh import Mesh
+
+
+def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
+    """Bytes read and written: each operand once, what is added to twice; a lookup reads only the rows it takes."""
+
+    def total(refs: tuple[object, ...]) -> int:
+        return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)  # type: ignore[attr-defined]
+
+    if op.kind == "lookup":
+        return 2 * total(op.writes)
+    if op.kind == "hook":
+        return 0
+    return total(op.reads) + total(op.writes) + 2 * total(op.accumulates)
+
+
+def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
+    """(batch, m, n, k) of a matrix product on one rank."""
+    assert op.matmul is not None
+    sizes = op.local_sizes(mesh)
+    batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
+    return batch, m, n, k

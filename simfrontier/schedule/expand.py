@@ -1,0 +1,179 @@
+"""Expansion: a role's calls as one list of ops with absolute references, and what each op has to wait for.
+
+Dependencies are derived from reads, writes and accumulates, never written by hand. Because every lane is a FIFO, all that an
+op waits for is a number of finished ops per lane.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.schedule.ir import Call, Collective, Op, Ref, Role, Schedule, Tensor
+
+Wait = tuple[int, int]  # (lane, number of its ops that must be done)
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """One role's program: parallel lists over its ops in issue order.
+
+    `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane apart).
+    """
+
+    lanes: tuple[str, ...]
+    ops: list[Op]
+    calls: list[Call]
+    lane: list[int]
+    position: list[int]
+    waits: list[tuple[Wait, ...]]
+    reads: list[tuple[Ref, ...]]
+    writes: list[tuple[Ref, ...]]
+    accumulates: list[tuple[Ref, ...]]
+
+    @property
+    def num_ops(self) -> int:
+        return len(self.ops)
+
+
+def expand(schedule: Schedule, role: Role) -> Expanded:
+    """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not have."""
+    ops: list[Op] = []
+    calls: list[Call] = []
+    reads: list[tuple[Ref, ...]] = []
+    writes: list[tuple[Ref, ...]] = []
+    accumulates: list[tuple[Ref, ...]] = []
+    resolver = _Resolver(schedule.tensors)
+    for call in role.calls:
+        for op in call.ops:
+            ops.append(op)
+            calls.append(call)
+            r, w, a = resolver.absolute(op, call)
+            reads.append(r)
+            writes.append(w)
+            accumulates.append(a)
+    lanes = tuple(dict.fromkeys(op.lane for op in ops))
+    number = {lane: i for i, lane in enumerate(lanes)}
+    lane = [number[op.lane] for op in ops]
+    position, count = [], [0] * len(lanes)
+    for mine in lane:
+        position.append(count[mine])
+        count[mine] += 1
+    out = Expanded(lanes, ops, calls, lane, position, [], reads, writes, accumulates)
+    out.waits.extend(_waits(out, schedule))
+    return out
+
+
+class _Resolver:
+    """Absolute references of ops; what each relative reference depends on is looked up once per op."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.known: dict[int, tuple[list[tuple[str, int, int, bool, bool]], ...]] = {}
+
+    def absolute(self, op: Op, call: Call) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
+        forms = self.known.get(id(op))
+        if forms is None:
+            forms = self.known[id(op)] = tuple(self._form(refs, op) for refs in (op.reads, op.writes, op.accumulates))
+        layer, micro = call.layer, call.micro
+        r, w, a = (
+            tuple([Ref(n, dl + layer if pl else 0, dm + micro if pm else 0) for n, dl, dm, pl, pm in form]) for form in forms
+        )
+        return r, w, a
+
+    def _form(self, refs: tuple[Ref, ...], op: Op) -> list[tuple[str, int, int, bool, bool]]:
+        out = []
+        for ref in refs:
+            tensor = self.tensors.get(ref.name)
+            if tensor is None:
+                raise InputError(
+                    f"schedule: op {op.kind} {op.name} uses tensor {ref.name!r}, which is not declared; "
+                    f"{nearest(ref.name, self.tensors)}"
+                )
+            out.append((ref.name, ref.layer, ref.micro, tensor.per_layer, tensor.per_micro))
+        return out
+
+
+def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
+    """What each op waits for: hazards on buffers, its communicator's order, the host, and room in a pool."""
+    num_lanes = len(program.lanes)
+    host = program.lanes.index("host") if "host" in program.lanes else -1
+    writer: dict[Ref, Wait] = {}
+    readers: dict[Ref, list[Wait]] = {}
+    in_comm: dict[str, Wait] = {}
+    pools = _Pools(program, schedule)
+    held_by_host: list[Wait] = []
+    out = []
+    for index, op in enumerate(program.ops):
+        mine = program.lane[index]
+        need = [0] * num_lanes
+        reads, writes, adds = program.reads[index], program.writes[index], program.accumulates[index]
+        for ref in (*reads, *adds):
+            if ref in writer:
+                lane, count = writer[ref]
+                if count > need[lane]:
+                    need[lane] = count
+        for ref in (*writes, *adds):
+            for lane, count in readers.pop(ref, ()):
+                if count > need[lane]:
+                    need[lane] = count
+            if ref in writer:
+                lane, count = writer[ref]
+                if count > need[lane]:
+                    need[lane] = count
+        done = (mine, program.position[index] + 1)
+        if isinstance(op, Collective):
+            if op.comm in in_comm:
+                held_lane, count = in_comm[op.comm]
+                need[held_lane] = max(need[held_lane], count)
+            in_comm[op.comm] = done
+        for lane, count in (*held_by_host, *pools.room(index)):
+            need[lane] = max(need[lane], count)
+        out.append(tuple((lane, count) for lane, count in enumerate(need) if count and lane != mine))
+        for ref in reads:
+            readers.setdefault(ref, []).append(done)
+        for ref in (*writes, *adds):
+            writer[ref] = done
+        if mine == host or getattr(op, "blocking", False):
+            held_by_host = [wait for wait in held_by_host if wait[0] != mine] + [done]
+    return out
+
+
+class _Pools:
+    """Room in the schedule's pools: a buffer that does not fit waits for buffers that the program has done with."""
+
+    def __init__(self, program: Expanded, schedule: Schedule) -> None:
+        self.capacity = dict(schedule.pools)
+        self.used: dict[str, int] = defaultdict(int)
+        self.program = program
+        self.pooled = {t.name: (t.pool, t.num_elements) for t in schedule.tensors.values() if t.pool is not None}
+        self.last: dict[Ref, int] = {}
+        for index, reads in enumerate(program.reads):
+            for ref in reads:
+                if ref.name in self.pooled:
+                    self.last[ref] = index
+        self.gone_at: dict[int, list[Ref]] = defaultdict(list)
+        for ref, index in self.last.items():
+            self.gone_at[index].append(ref)
+        self.gone: dict[str, deque[Ref]] = defaultdict(deque)
+
+    def room(self, index: int) -> list[Wait]:
+        """Waits of op `index` for room; afterwards its buffers are in the pool."""
+        waits: list[Wait] = []
+        for ref in self.program.writes[index]:
+            if ref.name in self.pooled:
+                pool, elements = self.pooled[ref.name]
+                assert pool is not None
+                self.used[pool] += elements
+                while self.used[pool] > self.capacity[pool] and self.gone[pool]:
+                    old = self.gone[pool].popleft()
+                    self.used[pool] -= self.pooled[old.name][1]
+                    last = self.last[old]
+                    waits.append((self.program.lane[last], self.program.position[last] + 1))
+        for ref in self.gone_at.pop(index, ()):
+            pool = self.pooled[ref.name][0]
+            assert pool is not None
+            self.gone[pool].append(ref)
+        return waits

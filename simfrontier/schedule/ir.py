@@ -1,0 +1,183 @@
+"""The schedule's values: tensors, the ops of a rank's program, and the calls that a program is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from simfrontier.schedule.codec import DTYPE_BYTES, Codec
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import Placement, local_elements
+
+TensorRole = Literal[
+    "weight", "copy", "accumulator", "optimizer", "master", "gathered", "gradient", "activation", "encoded", "scalar", "token"
+]
+CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+Via = Literal["library", "ring", "direct", "tree"]
+
+
+class Ref(NamedTuple):
+    """One instance of a tensor: its name, and the layer and micro-batch it belongs to (0 where the tensor has none).
+
+    In a stored block, layer and micro-batch count from those of the call.
+    """
+
+    name: str
+    layer: int = 0
+    micro: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A logical tensor and where it lies; every local size follows from it and the mesh.
+
+    `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
+    mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed. `persistent` tensors live before and after the step. `pool` names the budget that
+    its instances are taken from (`Schedule.pools`, in elements).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: TensorRole
+    placement: Placement
+    dims: tuple[str, ...] = ()
+    nesting: tuple[str, ...] = ()
+    stacked: tuple[str, ...] = ()
+    codec: Codec | None = None
+    per_layer: bool = False
+    per_micro: bool = False
+    persistent: bool = False
+    pool: str | None = None
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+    def local_elements(self, mesh: Mesh) -> int:
+        """Elements that one rank holds, padding included."""
+        return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0] * mesh.size(self.stacked)
+
+    def padding(self, mesh: Mesh) -> int:
+        """Elements of padding in the tensor's whole block."""
+        return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
+
+    def local_bytes(self, mesh: Mesh) -> int:
+        """Bytes of one instance on one rank."""
+        elements = self.local_elements(mesh)
+        return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """Work of one rank: what is computed, not for how long.
+
+    `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
+    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op.
+    """
+
+    kind: str
+    name: str
+    reads: tuple[Ref, ...] = ()
+    writes: tuple[Ref, ...] = ()
+    accumulates: tuple[Ref, ...] = ()
+    iteration: tuple[tuple[str, int], ...] = ()
+    split: tuple[tuple[str, str], ...] = ()
+    matmul: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]] | None = None
+    flops: int = 0
+    max_age: int = 0
+    lane: str = "compute"
+
+    def local_sizes(self, mesh: Mesh) -> dict[str, int]:
+        """Size of each label on one rank."""
+        sizes = dict(self.iteration)
+        for axis, label in self.split:
+            if label in sizes:
+                sizes[label] //= mesh[axis]
+        return sizes
+
+    def local_flops(self, mesh: Mesh) -> float:
+        labels = dict(self.iteration)
+        return self.flops / math.prod(mesh[axis] for axis, label in self.split if label in labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """Communication of the groups over `axes`: tensors `src` become tensors `dst`, pair by pair, in one call.
+
+    `kind` follows from the placements of src and dst. A reduction whose codec is quantised moves by all-to-all and is
+    summed by the `decode_sum` that follows it. `blocking` calls hold the host until they are done. `token` is a
+    tensor without bytes that says that the call is done (a hook of the host may wait for it).
+    """
+
+    kind: CollectiveKind
+    name: str
+    axes: tuple[str, ...]
+    src: tuple[Ref, ...]
+    dst: tuple[Ref, ...]
+    codec: Codec
+    via: Via = "library"
+    lane: str = "compute"
+    comm: str = "world"
+    blocking: bool = False
+    token: Ref | None = None
+
+    @property
+    def reads(self) -> tuple[Ref, ...]:
+        return self.src
+
+    @property
+    def writes(self) -> tuple[Ref, ...]:
+        return self.dst if self.token is None else (*self.dst, self.token)
+
+    @property
+    def accumulates(self) -> tuple[Ref, ...]:
+        return ()
+
+
+Op = Compute | Collective
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count from."""
+
+    label: str
+    layer: int
+    micro: int
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A program that a set of ranks shares: its calls in the order in which the host issues them."""
+
+    name: str
+    calls: tuple[Call, ...]
+
+    def instances(self) -> Iterator[tuple[Call, Op]]:
+        """Every op with its call, in issue order."""
+        for call in self.calls:
+            for op in call.ops:
+                yield call, op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What every rank does in one step, never how long it takes.
+
+    Ops inside calls carry references relative to the call; equal calls share one tuple of ops (the stored blocks).
+    """
+
+    mesh: Mesh
+    tensors: Mapping[str, Tensor]
+    roles: tuple[Role, ...]
+    pools: Mapping[str, int]
+    meta: Mapping[str, str | int]
+
+
+def resolve(ref: Ref, call: Call, tensor: Tensor) -> Ref:
+    """The absolute instance that a relative reference of a call means."""
+    return Ref(ref.name, ref.layer + call.layer if tensor.per_layer else 0, ref.micro + call.micro if tensor.per_micro else 0)

@@ -1,0 +1,65 @@
+"""The issuing rule, written once: what a rank may start next. No clock, no input or output."""
+
+from __future__ import annotations
+
+from simfrontier.schedule.expand import Expanded
+
+
+class Issuer:
+    """One rank's way through its program: each lane is a FIFO whose head may start when all it waits for is done.
+
+    The rule is monotone (finishing an op never takes away the right to start another), so which ops complete does not depend
+    on timing.
+    """
+
+    __slots__ = ("_by_lane", "_program", "done", "started")
+
+    def __init__(self, program: Expanded, by_lane: list[list[int]] | None = None) -> None:
+        self._program = program
+        self._by_lane = ops_by_lane(program) if by_lane is None else by_lane
+        self.done = [0] * len(program.lanes)
+        self.started = [0] * len(program.lanes)
+
+    def startable(self) -> list[int]:
+        """Ops that may start now, in lane order; each is handed out once."""
+        out = []
+        done, started = self.done, self.started
+        waits = self._program.waits
+        for lane, ops in enumerate(self._by_lane):
+            head = started[lane]
+            if head == done[lane] and head < len(ops):
+                for other, count in waits[ops[head]]:
+                    if done[other] < count:
+                        break
+                else:
+                    started[lane] = head + 1
+                    out.append(ops[head])
+        return out
+
+    def finish(self, op: int) -> None:
+        """Say that an op that was handed out is done."""
+        self.done[self._program.lane[op]] += 1
+
+    @property
+    def is_finished(self) -> bool:
+        return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
+
+    def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
+        """The heads that cannot start, each with what it waits for: (lane, done so far, needed)."""
+        program = self._program
+        out = []
+        for lane, ops in enumerate(self._by_lane):
+            head = self.started[lane]
+            if head == self.done[lane] and head < len(ops):
+                lacking = [(program.lanes[o], self.done[o], n) for o, n in program.waits[ops[head]] if self.done[o] < n]
+                if lacking:
+                    out.append((ops[head], lacking))
+        return out
+
+
+def ops_by_lane(program: Expanded) -> list[list[int]]:
+    """The ops of each lane in order; may be shared by all ranks of a role."""
+    out: list[list[int]] = [[] for _ in program.lanes]
+    for index, lane in enumerate(program.lane):
+        out[lane].append(index)
+    return out

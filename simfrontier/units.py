@@ -1,0 +1,38 @@
+"""Units that are said in names: which unit a key carries, and how a number of that unit is written for people.
+
+Inside the code everything is seconds, bytes and flops; decimal prefixes only (1 GB = 1e9 bytes).
+"""
+
+from math import floor, isfinite, log10
+
+_SUFFIXES = (
+    ("_bytes_per_s", "bytes/s"),
+    ("_flops_per_s", "flop/s"),
+    ("_per_s", "1/s"),
+    ("_bytes", "bytes"),
+    ("_flops", "flop"),
+    ("_s", "s"),
+)
+_COUNTS = ("num_", "devices_per_", "nodes_per_", "packages_per_")
+_WRITTEN = {"bytes": "B", "bytes/s": "B/s", "flop": "flop", "flop/s": "flop/s", "s": "s"}
+_PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+
+
+def unit_of(key: str) -> str:
+    """The unit that the last part of a dotted key says: `device.hbm_bytes_per_s` is in bytes/s; "" is a pure number."""
+    name = key.rsplit(".", 1)[-1]
+    if name.startswith(_COUNTS):
+        return "count"
+    return next((unit for suffix, unit in _SUFFIXES if ("_" + name).endswith(suffix)), "")
+
+
+def written(value: float, unit: str) -> str:
+    """A number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written whole."""
+    if unit not in _WRITTEN:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    if value == 0 or not isfinite(value):
+        return f"{value:g} {_WRITTEN[unit]}"
+    lowest = 0 if unit.startswith(("bytes", "flop")) else min(_PREFIXES)
+    highest = 0 if unit == "s" else max(_PREFIXES)
+    power = min(max(floor(log10(abs(value) * (1 + 1e-9)) / 3), lowest), highest)
+    return f"{value / 1000.0**power:.4g} {_PREFIXES[power]}{_WRITTEN[unit]}"

@@ -1,0 +1,90 @@
+"""Named decoder models: their shapes, and where each shape is published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptShape:
+    """Shape of a decoder GPT with untied embeddings and a feed-forward width of 4 × hidden."""
+
+    name: str
+    num_layers: int
+    hidden: int
+    heads: int
+    vocabulary: int
+    sequence: int
+    source: str
+
+    def __post_init__(self) -> None:
+        for key in ("num_layers", "hidden", "heads", "vocabulary", "sequence"):
+            value = getattr(self, key)
+            if value < 1:
+                raise InputError(f"model {self.name}: {key} = {value}; allowed: 1 or more")
+        if self.hidden % self.heads:
+            raise InputError(
+                f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
+                f"nearest that does: heads = {_nearest_divisor(self.hidden, self.heads)}"
+            )
+
+    @property
+    def num_parameters(self) -> int:
+        """ψ = L(12h² + 13h) + 2h + 2Vh: weights, biases and norms of L layers, final norm, both embeddings."""
+        h = self.hidden
+        return self.num_layers * (12 * h * h + 13 * h) + 2 * h + 2 * self.vocabulary * h
+
+
+_NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
+_AXONN = "axonn-ai/Megatron-AxoNN launch_per_comm_model.py, run_axonn_amd.sh; V = 51200"
+
+
+def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
+    return GptShape(
+        name=name, num_layers=num_layers, hidden=hidden, heads=heads, vocabulary=51200, sequence=2048, source=_AXONN
+    )
+
+
+MODELS: dict[str, GptShape] = {
+    shape.name: shape
+    for shape in (
+        GptShape(
+            name="gpt-neox-20b", num_layers=44, hidden=6144, heads=64, vocabulary=50432, sequence=2048, source=_NEOX
+        ),
+        GptShape(
+            name="gpt-13b",
+            num_layers=40,
+            hidden=5120,
+            heads=40,
+            vocabulary=50304,
+            sequence=2048,
+            source="EleutherAI/gpt-neox configs/13B.yml; vocabulary padded to 50304",
+        ),
+        _axonn("gpt-5b", 24, 4096, 32),
+        _axonn("gpt-10b", 32, 5120, 40),
+        _axonn("gpt-20b", 32, 7168, 56),
+        _axonn("gpt-40b", 38, 9216, 72),
+        _axonn("gpt-50b", 48, 9216, 72),
+        _axonn("gpt-60b", 56, 9216, 72),
+        _axonn("gpt-80b", 42, 12288, 96),
+        _axonn("gpt-100b", 53, 12288, 96),
+        _axonn("gpt-160b", 84, 12288, 96),
+        _axonn("gpt-175b", 96, 12288, 96),
+        GptShape(
+            name="tiny", num_layers=2, hidden=64, heads=4, vocabulary=256, sequence=32, source="made for tests and examples"
+        ),
+    )
+}
+
+
+def find_model(name: str) -> GptShape:
+    """The named shape; raises InputError with the nearest name."""
+    if name not in MODELS:
+        raise InputError(f"model {name!r}: {nearest(name, tuple(MODELS))}")
+    return MODELS[name]
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: (abs(d - wanted), d))

@@ -1,0 +1,96 @@
+"""A workload: a model as a graph of ops on logical tensors; it knows no machine and no mesh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
+
+MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    per_layer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """A parameter tensor and the module that owns it (the unit whose hooks fetch it)."""
+
+    name: str
+    module: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    per_layer: bool
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOp:
+    """One op on logical tensors.
+
+    `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
+    output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
+    `weights` are read, `gradients` are the weights whose gradient it adds to. `flops` counts the whole logical op.
+    """
+
+    name: str
+    kind: str
+    iteration: tuple[tuple[str, int], ...]
+    reads: tuple[Use, ...] = ()
+    writes: tuple[Use, ...] = ()
+    weights: tuple[str, ...] = ()
+    gradients: tuple[str, ...] = ()
+    matmul: MatmulLabels | None = None
+    flops: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """The forward and the backward ops of one part of the model (embedding, one layer, head), in order."""
+
+    forward: tuple[WorkOp, ...]
+    backward: tuple[WorkOp, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its backward."""
+
+    name: str
+    batch: int
+    sequence: int
+    num_layers: int
+    checkpointing: bool
+    embedding: Phase
+    layer: Phase
+    head: Phase
+    values: Mapping[str, Value]
+    weights: Mapping[str, Weight]
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(w.num_elements * (self.num_layers if w.per_layer else 1) for w in self.weights.values())
+
+    @property
+    def matmul_flops(self) -> int:
+        """Floating-point operations of all matrix products of one micro-batch, recomputation included."""
+        layer = _matmul_flops(self.layer.forward) * (2 if self.checkpointing else 1) + _matmul_flops(self.layer.backward)
+        ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))
+        return self.num_layers * layer + ends
+
+
+def _matmul_flops(ops: tuple[WorkOp, ...]) -> int:
+    return sum(op.flops for op in ops if op.matmul is not None)

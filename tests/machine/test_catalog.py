@@ -1,0 +1,152 @@
+"""Every machine of the catalog loads, carries its sources, can be sent to another process and can be overridden."""
+
+import pickle
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine, Provenance, catalog, load_machine
+from simfrontier.machine.load import CATALOG
+
+KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
+
+
+def test_the_catalog_is_what_lies_in_its_folder() -> None:
+    assert catalog() == ("frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad")
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_every_catalog_file_loads_by_name_and_by_path(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    assert machine == load_machine(str(CATALOG / f"{name}.toml"))
+    assert hash(machine) == hash(load_machine(name))
+    assert pickle.loads(pickle.dumps(machine)) == machine
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_every_number_of_a_file_is_in_the_provenance(name: str) -> None:
+    table = load_machine(name).provenance()
+    text = (CATALOG / f"{name}.toml").read_text(encoding="utf-8")
+    assert len(table) == len(re.findall(r"\bsource = ", text)) == len({row.key for row in table})
+    assert all(row.kind in KINDS and row.source for row in table)
+    if not name.startswith("toy"):
+        assert all(len(row.source) > 10 for row in table)
+
+
+def test_provenance_rows_carry_value_and_unit() -> None:
+    rows = {row.key: row for row in load_machine("toy-cluster").provenance()}
+    assert rows["link_classes.nic.bytes_per_s"] == Provenance(
+        key="link_classes.nic.bytes_per_s", value=1e9, unit="bytes/s", kind="assumed", source="toy"
+    )
+    assert (rows["node.links"].value, rows["node.links"].unit) == (4, "entries")
+    assert (rows["num_nodes"].value, rows["num_nodes"].unit) == (16, "count")
+    assert (rows["device.hbm_share"].value, rows["device.hbm_share"].unit) == (1.0, "")
+
+
+@pytest.mark.parametrize(("name", "num_devices"), [("toy-pair", 2), ("toy-quad", 4)])
+def test_toys_of_one_node_have_no_network(name: str, num_devices: int) -> None:
+    machine = load_machine(name)
+    assert (machine.num_nodes, machine.num_devices, machine.dragonfly) == (1, num_devices, None)
+    assert (machine.node.nic_of, machine.node.nic_device, machine.node.chains) == ((), (), ())
+    with pytest.raises(AssertionError):
+        machine.node.to_network(0)
+    with pytest.raises(AssertionError):
+        machine.node.from_network(0)
+
+
+def test_toy_cluster_routes() -> None:
+    # ring 0-1-2-3, packages (0, 1) and (2, 3), NICs on 1 and 3
+    machine = load_machine("toy-cluster")
+
+    def names(route: tuple[int, ...]) -> list[str]:
+        return [machine.node.links[link].name for link in route]
+
+    assert names(machine.node.route(0, 2)) == ["xgmi 0>1", "xgmi 1>2"]
+    assert names(machine.node.route(2, 0)) == ["xgmi 2>1", "xgmi 1>0"]
+    assert names(machine.node.route(0, 0)) == []
+    assert names(machine.node.to_network(2)) == ["xgmi 2>3", "pcie 3>nic1", "nic1>net"]
+    assert names(machine.node.from_network(1)) == ["net>nic0", "pcie nic0>1"]
+
+
+def test_overrides_change_a_number_and_say_so() -> None:
+    overrides = {"link_classes.nic.share": 0.5, "device.matmul_half_edge": 0, "dragonfly.nonminimal_share": 0.0}
+    machine = load_machine("frontier", overrides)
+    assert machine.link_classes["nic"].share == 0.5
+    assert machine.device.matmul_rate(1, 1, 1) == machine.device.matmul_flops_per_s
+    rows = {row.key: row for row in machine.provenance()}
+    row = rows["link_classes.nic.share"]
+    assert (row.value, row.kind, row.source) == (0.5, "assumed", "scenario override")
+    untouched = {row.key: row for row in load_machine("frontier").provenance() if row.key not in overrides}
+    assert {key: row for key, row in rows.items() if key not in overrides} == untouched
+
+
+def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:
+    machine = load_machine("frontier", {"link_classes.nic.bytes_per_s": 50e9, "link_classes.global.bytes_per_s": 1e9})
+    assert {link.bytes_per_s for link in machine.node.links if link.link_class == "nic"} == {50e9}
+    assert machine.dragonfly is not None
+    assert machine.dragonfly.bytes_per_s == 1e9
+
+
+def test_counts_may_be_overridden_by_whole_floats() -> None:
+    machine = load_machine("frontier", {"num_nodes": 64.0})
+    assert (machine.num_nodes, type(machine.num_nodes)) == (64, int)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"device.hbm_shar": 0.5},
+            'frontier.toml, with overrides: "device.hbm_shar" is not a number of this machine, '
+            'did you mean "device.hbm_share"?',
+        ),
+        (
+            {"node.rings": 1},
+            'frontier.toml, with overrides: "node.rings" is not a number of this machine, '
+            "allowed: device.hbm_bytes, device.hbm_bytes_per_s, device.hbm_share, device.kernel_gap_s, "
+            "device.matmul_flops_per_s, device.matmul_half_edge, device.num_compute_units, device.peak_flops_per_s, "
+            "device.vector_flops_per_s, devices_per_node, devices_per_package, dragonfly.nodes_per_group, and 16 more",
+        ),
+        (
+            {"device.hbm_share": 2.0},
+            "frontier.toml, with overrides: device.hbm_share.value: got 2.0, allowed: less than or equal to 1",
+        ),
+        (
+            {"host.hook_s": float("nan")},
+            "frontier.toml, with overrides: host.hook_s.value: got nan, allowed: a finite number",
+        ),
+        (
+            {"num_nodes": 2.5},
+            "frontier.toml, with overrides: num_nodes.value: got 2.5, allowed: a valid integer",
+        ),
+        (
+            {"num_nodes": 9999},
+            "frontier.toml, with overrides: num_nodes: got 9999, allowed: at most 9472 "
+            "(dragonfly.num_groups * dragonfly.nodes_per_group)",
+        ),
+    ],
+)
+def test_wrong_overrides_are_refused(overrides: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_machine("frontier", overrides)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_name_gets_the_nearest_one() -> None:
+    with pytest.raises(InputError) as caught:
+        load_machine("frontir")
+    assert str(caught.value) == (
+        'machine "frontir" is not in the catalog, did you mean "frontier"? '
+        "(a file of your own: give its path, ending in .toml)"
+    )
+
+
+def test_a_file_of_ones_own_may_lie_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text((CATALOG / "toy-pair.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    machine: Machine = load_machine(str(path))
+    assert machine.name == tomllib.loads(path.read_text(encoding="utf-8"))["name"]

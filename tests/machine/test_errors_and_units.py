@@ -1,0 +1,64 @@
+"""The helpers below everything: what is said about a wrong name, and units out of names."""
+
+import pytest
+
+from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.units import unit_of, written
+
+
+def test_errors_carry_the_exit_code() -> None:
+    assert issubclass(InputError, SimfrontierError)
+    assert (SimfrontierError.exit_code, InputError.exit_code) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "said"),
+    [
+        ("frontir", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
+        ("FRONTIER", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
+        ("xyz", ["b", "a"], "allowed: a, b"),
+        ("xyz", [], "nothing is allowed here"),
+        ("xyz", [f"n{i:02}" for i in range(14)], f"allowed: {', '.join(f'n{i:02}' for i in range(12))}, and 2 more"),
+    ],
+)
+def test_nearest_names_what_was_probably_meant(name: str, allowed: list[str], said: str) -> None:
+    assert nearest(name, allowed) == said
+
+
+@pytest.mark.parametrize(
+    ("key", "unit"),
+    [
+        ("link_classes.nic.bytes_per_s", "bytes/s"),
+        ("device.hbm_bytes", "bytes"),
+        ("device.hbm_bytes_per_s", "bytes/s"),
+        ("device.peak_flops_per_s", "flop/s"),
+        ("host.hook_s", "s"),
+        ("num_nodes", "count"),
+        ("dragonfly.nodes_per_group", "count"),
+        ("device.hbm_share", ""),
+        ("device.matmul_half_edge", ""),
+        ("tokens_per_s", "1/s"),
+    ],
+)
+def test_units_are_read_from_names(key: str, unit: str) -> None:
+    assert unit_of(key) == unit
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (25e9, "bytes/s", "25 GB/s"),
+        (1638.4e9, "bytes/s", "1.638 TB/s"),
+        (1000, "bytes", "1 kB"),
+        (0.5, "bytes", "0.5 B"),
+        (191.5e12, "flop/s", "191.5 Tflop/s"),
+        (5e-6, "s", "5 us"),
+        (0.05, "s", "50 ms"),
+        (3600.0, "s", "3600 s"),
+        (0.0, "s", "0 s"),
+        (9408, "count", "9,408"),
+        (0.737, "", "0.737"),
+    ],
+)
+def test_numbers_are_written_for_people(value: float, unit: str, text: str) -> None:
+    assert written(value, unit) == text

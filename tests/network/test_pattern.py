@@ -1,0 +1,253 @@
+"""Patterns: loads worked by hand on the toy cluster and on Frontier, and against message-by-message enumeration."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simfrontier.errors import InputError
+from simfrontier.machine import load_machine
+from simfrontier.network import Fabric, Pattern, direct, local, ring, tree
+from simfrontier.network.pattern import _double_tree
+from tests.network.brute import brute, wire_loads
+
+CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1
+FRONTIER = load_machine("frontier")
+Groups = NDArray[np.int64]
+
+
+def world(fabric: Fabric) -> Groups:
+    return np.arange(fabric.num_ranks)[None, :]
+
+
+def named(fabric: Fabric, pattern: Pattern, activity: int = 0) -> dict[str, float]:
+    return {fabric.describe(link): w for (a, link), w in wire_loads(pattern).items() if a == activity}
+
+
+def test_world_ring_on_two_toy_nodes() -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    pattern = ring(fabric, world(fabric), {})
+    # chain 0123: 0>1 1>2 2>3, out 3 nic1 | in nic0 1>0;  chain 3210: 3>2 2>1 1>0, out 0>1 nic0 | in nic1 3; half each
+    node = {"xgmi 0>1": 1.0, "xgmi 1>0": 1.0} | dict.fromkeys(("xgmi 1>2", "xgmi 2>3", "xgmi 2>1", "xgmi 3>2"), 0.5)
+    node |= dict.fromkeys(("pcie 1>nic0", "nic0>net", "pcie 3>nic1", "nic1>net"), 0.5)
+    node |= dict.fromkeys(("net>nic0", "pcie nic0>1", "net>nic1", "pcie nic1>3"), 0.5)
+    assert named(fabric, pattern) == {f"node {n} {name}": w for n in (0, 1) for name, w in node.items()}
+    # per node and chain: 01 and 23 within packages, 12 between them, one message to the next node
+    assert pattern.edges.tolist() == [[8, 4, 4]] and pattern.divisor == 2
+    assert pattern.peak.tolist() == [1.0]
+
+
+def test_ring_between_groups_goes_half_by_way_of_third_groups() -> None:
+    fabric = Fabric.build(CLUSTER, 8)  # groups 0 and 1 of four; non-minimal share 1/2
+    loads = {k: w for k, w in named(fabric, ring(fabric, world(fabric), {})).items() if k.startswith("global")}
+    aside = ("0>2", "2>1", "0>3", "3>1", "1>2", "2>0", "1>3", "3>0")
+    assert loads == pytest.approx({"global 0>1": 0.5, "global 1>0": 0.5} | {f"global {p}": 0.25 for p in aside})
+
+
+def test_memory_and_units_are_loaded_once_per_rank() -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    pattern = ring(fabric, np.arange(8).reshape(4, 2), {})
+    own = slice(pattern.num_wire_loads, None)
+    assert pattern.act[own].tolist() == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    assert pattern.link[own].tolist() == [*fabric.hbm_of, *fabric.units_of]
+    assert pattern.weight[own].tolist() == [1.0] * 16
+
+
+def test_frontier_world_ring_puts_a_quarter_on_every_nic_each_way() -> None:
+    fabric = Fabric.build(FRONTIER, 4)
+    loads = named(fabric, ring(fabric, world(fabric), {}))
+    share = FRONTIER.link_classes["nic"].share
+    nics = {name: w for name, w in loads.items() if "net" in name}
+    assert len(nics) == 4 * 4 * 2
+    assert list(nics.values()) == pytest.approx([0.25 / share] * 32)
+
+
+def test_frontier_package_pair_sends_all_over_its_own_link() -> None:
+    fabric = Fabric.build(FRONTIER, 2)
+    pattern = ring(fabric, np.arange(16).reshape(8, 2), {"xgmi4": 0.5})
+    assert named(fabric, pattern, 5) == {"node 1 xgmi 2>3": 2.0, "node 1 xgmi 3>2": 2.0}
+    # 2 edges in each of 4 channels, each with a quarter of the volume
+    assert pattern.edges[5].tolist() == [8, 0, 0] and pattern.divisor == 4
+
+
+def test_frontier_groups_of_equal_position_share_nics_by_two() -> None:
+    fabric = Fabric.build(FRONTIER, 4)
+    pattern = ring(fabric, np.arange(32).reshape(4, 8).T, {"nic": 1.0, "pcie": 1.0, "xgmi4": 1.0})
+    loads = wire_loads(pattern)
+    for node in range(4):
+        for k in range(4):
+            for name in (f"nic{k}>net", f"net>nic{k}"):
+                link = fabric.link_named(node, name)
+                assert {a: w for (a, i), w in loads.items() if i == link} == pytest.approx({2 * k: 1.0, 2 * k + 1: 1.0})
+    # the NIC hangs on the odd GCD: only even positions cross the package
+    assert {a for (a, i) in loads if i == fabric.link_named(0, "xgmi 4>5")} == {4}
+    assert {a for (a, i) in loads if i == fabric.link_named(0, "xgmi 5>4")} == {4}
+
+
+def test_direct_on_two_toy_nodes() -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    loads = named(fabric, direct(fabric, world(fabric), {}))
+    # each of 8 sends 1/7 to each other one. A NIC serves two devices, each with 4 peers outside: 8/7 out and 8/7 in.
+    # 0>1: pairs 0-1, 0-1-2, 3-0-1, and the way out of device 0 (4);  1>0: 1-0, 2-1-0, 1-0-3, and the way in (4)
+    # 1>2: 1-2, 0-1-2;  2>3: 2-3 and the way out of device 2 (4);  3>0: 3-0, 3-0-1
+    sevenths = {"nic0>net": 8, "net>nic1": 8, "xgmi 0>1": 7, "xgmi 1>0": 7, "xgmi 1>2": 2, "xgmi 2>3": 5, "xgmi 3>0": 2}
+    for name, count in sevenths.items():
+        assert loads[f"node 0 {name}"] == loads[f"node 1 {name}"] == pytest.approx(count / 7), name
+
+
+def test_double_tree_alternates_leaves_and_inner_nodes() -> None:
+    for count in range(2, 40):
+        places = np.arange(count)
+        inner = []
+        for parent in _double_tree(places, np.full(count, count)):
+            assert (parent < 0).sum() == 1
+            up, steps = places, 0
+            while (up >= 0).any():  # every place reaches the root
+                up, steps = np.where(up >= 0, parent[up], -1), steps + 1
+            assert steps <= np.ceil(np.log2(count)) + 2
+            children = np.bincount(parent[parent >= 0], minlength=count)
+            assert children.max() <= 2
+            inner.append((children > 0) & (parent >= 0))
+        assert not (inner[0] & inner[1]).any()
+
+
+def test_tree_on_three_toy_nodes() -> None:
+    fabric = Fabric.build(CLUSTER, 3)
+    pattern = tree(fabric, world(fabric), {})
+    loads = named(fabric, pattern)
+    # first tree: 0 root, 2 below 0, 1 below 2; second, shifted by one: 1 root, 0 below 1, 2 below 0.
+    # neighbours over both trees: node 0: 1 + 2 = 3; node 1: 1 + 1 = 2; node 2: 2 + 1 = 3.
+    # each neighbour: half of the vector each way, over two heads (device 0 on nic0, device 3 on nic1): 1/4
+    for node, neighbours in ((0, 3), (1, 2), (2, 3)):
+        for name in ("nic0>net", "net>nic0", "nic1>net", "net>nic1"):
+            assert loads[f"node {node} {name}"] == pytest.approx(neighbours / 4)
+        # in-node: two chains, half of the vector each, both ways; device 0 also crosses to nic0 on device 1
+        assert loads[f"node {node} xgmi 1>2"] == loads[f"node {node} xgmi 2>1"] == pytest.approx(1.0)
+        assert loads[f"node {node} xgmi 0>1"] == pytest.approx(1.0 + neighbours / 4)
+    # 3 nodes x 2 chains x 2 directions x 2 trees: two package edges, one node edge;
+    # between nodes 2 trees x 2 edges x 2 directions x 2 chains
+    assert pattern.edges.tolist() == [[48, 24, 16]] and pattern.divisor == 4
+    # in all: 2 S (n-1) bytes for n ranks
+    assert pattern.edges.sum() / pattern.divisor == 2 * (12 - 1)
+
+
+def test_tree_within_a_node_is_chains_both_ways() -> None:
+    fabric = Fabric.build(CLUSTER, 1)
+    pattern = tree(fabric, world(fabric), {})
+    assert named(fabric, pattern) == {f"node 0 xgmi {pair}": 1.0 for pair in ("0>1", "1>2", "2>3", "3>2", "2>1", "1>0")}
+    assert pattern.edges.sum() / pattern.divisor == 2 * (4 - 1)
+
+
+def test_tree_between_groups_loads_pools_by_its_edges() -> None:
+    fabric = Fabric.build(CLUSTER, 16)
+    pattern = tree(fabric, world(fabric), {})
+    pools = sum(w for name, w in named(fabric, pattern).items() if name.startswith("global"))
+    # crossing edges carry half the vector each way, and (1 + u) pools each
+    crossing = sum(
+        int(place // 4 != up // 4)
+        for parent in _double_tree(np.arange(16), np.full(16, 16))
+        for place, up in enumerate(parent.tolist())
+        if up >= 0
+    )
+    assert pools == pytest.approx(crossing * 2 * 0.5 * 1.5)
+
+
+def test_local_uses_no_wire() -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    pattern = local(fabric)
+    assert (pattern.num, pattern.num_wire_loads, pattern.divisor) == (8, 0, 1)
+    assert pattern.peak.tolist() == [1.0] * 8 and not pattern.edges.any()
+
+
+@pytest.mark.parametrize("shape", [ring, direct, tree])
+def test_groups_of_one_send_nothing(shape: Callable[[Fabric, Groups, dict[str, float]], Pattern]) -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    pattern = shape(fabric, np.arange(8)[:, None], {})
+    assert pattern.num_wire_loads == 0 and not pattern.edges.any() and pattern.divisor == 1
+
+
+def test_groups_must_hold_every_rank_once_and_agree_on_spanning_nodes() -> None:
+    fabric = Fabric.build(CLUSTER, 2)
+    with pytest.raises(AssertionError):
+        ring(fabric, np.array([[0, 1, 2, 2], [4, 5, 6, 7]]), {})
+    with pytest.raises(AssertionError):
+        ring(
+            Fabric.build(CLUSTER, 4),
+            np.array([[0, 1], [2, 4], [3, 5], [6, 7], [8, 9], [10, 11], [12, 13], [14, 15]]),
+            {},
+        )
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"nics": 0.5}, "shares of link classes of toy-cluster: got 'nics'; did you mean \"nic\"?"),
+        ({"nic": 0.0}, "share of link class 'nic': got 0.0; allowed: 0 < share <= 1"),
+    ],
+)
+def test_wrong_shares_are_named(shares: dict[str, float], message: str) -> None:
+    fabric = Fabric.build(CLUSTER, 1)
+    with pytest.raises(InputError) as caught:
+        ring(fabric, world(fabric), shares)
+    assert str(caught.value) == message
+
+
+def share_of(fabric: Fabric, link: int) -> float:
+    return fabric.machine.link_classes[fabric.class_names[fabric.link_class[link]]].share
+
+
+def assert_like_brute(fabric: Fabric, groups: Groups, shape: str) -> None:
+    pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
+    loads, edges = brute(fabric, groups, shape)
+    assert wire_loads(pattern) == pytest.approx(loads, rel=1e-12)
+    assert pattern.edges.tolist() == edges
+    for activity in range(pattern.num):
+        heaviest = max((w * share_of(fabric, link) for (a, link), w in loads.items() if a == activity), default=1.0)
+        assert pattern.peak[activity] == pytest.approx(heaviest)
+    messages = groups.shape[1] * (pattern.divisor if shape == "ring" else groups.shape[1] - 1)
+    assert pattern.edges.sum(axis=1).tolist() == [messages] * pattern.num
+
+
+@pytest.mark.parametrize("shape", ["ring", "direct"])
+@pytest.mark.parametrize(("name", "num_nodes"), [("toy-cluster", 16), ("toy-cluster", 3), ("frontier", 2)])
+def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: str) -> None:
+    fabric = Fabric.build(load_machine(name), num_nodes)
+    per_node, ranks = fabric.machine.devices_per_node, np.arange(fabric.num_ranks)
+    for groups in (
+        ranks[None, :],
+        ranks.reshape(-1, per_node),
+        ranks.reshape(-1, per_node).T,
+        ranks.reshape(-1, 2),
+        ranks.reshape(-1, 2).T,  # several members per node and several nodes
+        ranks.reshape(num_nodes, -1, 2).transpose(1, 0, 2).reshape(per_node // 2, -1),  # a package of every node
+    ):
+        assert_like_brute(fabric, groups, shape)
+
+
+@pytest.mark.parametrize("shape", ["ring", "direct"])
+def test_loads_across_frontier_groups(shape: str) -> None:
+    fabric = Fabric.build(FRONTIER, 130, num_devices=130, placement=np.arange(130) * 8)
+    assert_like_brute(fabric, np.arange(130).reshape(2, 65).T, shape)  # 65 pairs, some of them between groups
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=40)
+def test_loads_of_small_meshes_in_any_placement(data: st.DataObject) -> None:
+    num_nodes = data.draw(st.sampled_from([1, 2, 3, 4, 5, 6, 9]), "nodes")
+    num_ranks = num_nodes * 4
+    placement = np.arange(num_ranks)
+    if data.draw(st.booleans(), "shuffle nodes"):
+        nodes = np.array(data.draw(st.permutations(range(num_nodes))))
+        placement = (nodes[:, None] * 4 + np.array(data.draw(st.permutations(range(4))))).ravel()
+    fabric = Fabric.build(CLUSTER, num_nodes, placement=placement)
+    size = data.draw(st.sampled_from([d for d in range(2, num_ranks + 1) if num_ranks % d == 0]), "size")
+    groups = np.arange(num_ranks).reshape(-1, size)
+    if data.draw(st.booleans(), "strided"):
+        groups = np.arange(num_ranks).reshape(size, -1).T
+    spans = {len({int(fabric.device_of[r]) // 4 for r in group}) > 1 for group in groups.tolist()}
+    shape = data.draw(st.sampled_from(["ring", "direct"]))
+    if len(spans) == 1:
+        assert_like_brute(fabric, groups, shape)

@@ -1,0 +1,174 @@
+"""Imports run one way: read from the syntax tree of every file, so that nothing has to be imported to check it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "simfrontier"
+
+# From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
+LAYERS = (
+    ("errors", "units"),
+    ("machine", "workload", "schedule", "trace"),
+    ("plan", "collectives"),
+    ("network",),
+    ("simulate", "analysis"),
+    ("scenario",),
+    ("tune", "report"),
+    ("cli",),
+)
+STRANGERS = LAYERS[1]
+LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
+SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
+REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors"}
+
+
+def part_of(path: Path) -> str:
+    """simfrontier/machine/load.py and simfrontier/errors.py are in the parts machine and errors."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Full dotted names that a file imports anywhere, relative ones resolved against its package."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+            source = ".".join([*above, *filter(None, [statement.module])])
+            if source == "simfrontier":
+                yield from (f"{source}.{alias.name}" for alias in statement.names)
+            else:
+                yield source
+
+
+def at_import(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run when a module is imported: not those in functions or under TYPE_CHECKING."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def fault(part: str, imported: str) -> str | None:
+    """What is wrong with an import of `imported` from that part of simfrontier, if anything."""
+    top, *rest = imported.split(".")
+    if top in ("torch", "real", "simfrontier_real"):
+        return f"{part} imports {imported}: only real does that"
+    if top == "simpy" and part != "simulate":
+        return f"{part} imports simpy: only simulate does that"
+    if top != "simfrontier" or not rest or rest[0] in (part, "__version__"):
+        return None
+    other = rest[0]
+    if other not in LEVEL:
+        return f"{part} imports {imported}: no such part in LAYERS"
+    if LEVEL[other] > LEVEL[part]:
+        return f"{part} imports {other}, which is above it"
+    if part in STRANGERS and other in STRANGERS:
+        return f"{part} imports {other}: they are strangers"
+    return None
+
+
+def files() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def package_of(path: Path) -> str:
+    return ".".join(path.parent.relative_to(ROOT).parts)
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {part_of(path) for path in files()} <= set(LEVEL) | {"__main__"}
+
+
+def test_imports_run_one_way() -> None:
+    faults = [
+        f"{path.relative_to(ROOT)}: {said}"
+        for path in files()
+        for imported in imports(parsed(path), package_of(path))
+        if part_of(path) != "__main__" and (said := fault(part_of(path), imported))
+    ]
+    assert faults == []
+
+
+def test_neighbours_do_not_import_each_other_both_ways() -> None:
+    pairs = {
+        (part_of(path), imported.split(".")[1])
+        for path in files()
+        for imported in imports(parsed(path), package_of(path))
+        if imported.startswith("simfrontier.")
+    }
+    assert [(a, b) for a, b in sorted(pairs) if a < b and (b, a) in pairs] == []
+
+
+def test_slow_libraries_are_not_imported_at_the_top() -> None:
+    slow = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in [*files(), PACKAGE / "__init__.py"]
+        for statement in at_import(parsed(path))
+        for name in imports(statement, package_of(path))
+        if name.split(".")[0] in SLOW
+    ]
+    assert slow == []
+
+
+def test_real_imports_only_what_it_may() -> None:
+    beyond = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "real").rglob("*.py"))
+        for name in imports(parsed(path), package_of(path))
+        if name.startswith("simfrontier.") and name.split(".")[1] not in REAL_MAY_IMPORT
+    ]
+    assert beyond == []
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "said"),
+    [
+        ("machine", "import simfrontier.network", "machine imports network, which is above it"),
+        ("machine", "from simfrontier.schedule import mesh", "machine imports schedule: they are strangers"),
+        ("machine", "from simfrontier import schedule", "machine imports schedule: they are strangers"),
+        ("machine", "from ..plan import builder", "machine imports plan, which is above it"),
+        ("machine", "def f():\n    import simfrontier.cli", "machine imports cli, which is above it"),
+        ("network", "import simpy", "network imports simpy: only simulate does that"),
+        ("plan", "import torch.distributed", "plan imports torch.distributed: only real does that"),
+        ("plan", "from simfrontier.nowhere import x", "plan imports simfrontier.nowhere: no such part in LAYERS"),
+        ("machine", "from .hardware import Machine\nimport simfrontier.errors", None),
+        ("report", "from simfrontier import __version__", None),
+        ("analysis", "import simfrontier.simulate", None),
+    ],
+)
+def test_the_rule_itself(part: str, code: str, said: str | None) -> None:
+    faults = [fault(part, name) for name in imports(ast.parse(code), f"simfrontier.{part}")]
+    assert [text for text in faults if text] == ([said] if said else [])
+
+
+def test_only_what_runs_at_import_counts_as_slow() -> None:
+    code = """
+import a
+if TYPE_CHECKING:
+    import no
+else:
+    import b
+def f():
+    import no
+class C:
+    import c
+try:
+    import d
+except ImportError:
+    import e
+"""
+    assert {name for statement in at_import(ast.parse(code)) for name in imports(statement, "")} == set("abcde")
