@@ -38,7 +38,8 @@ class HopTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A collective library: its algorithms' latencies, its channels, and the share of each link class its rings reach.
+    """A collective library: its algorithms' latencies, its channels, the share of each link class that its rings reach, and
+    the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
 
     A ring passes blocks of c = S/n bytes through n - 1 hops. With the Simple protocol a step costs
     max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is taken.
@@ -53,6 +54,7 @@ class Library:
     ring_ll: HopTimes
     ll_bytes_per_s: float
     ring_shares: Mapping[str, float]
+    ring_caps: Mapping[int, float]
     tree: HopTimes
     direct: HopTimes
     sources: tuple[Provenance, ...]
@@ -64,6 +66,12 @@ class Library:
     def shares(self, algorithm: Algorithm) -> Mapping[str, float]:
         """Achieved share by link class; where none is given the machine's point-to-point share holds."""
         return {} if algorithm == "direct" else self.ring_shares
+
+    def cap_bytes_per_s(self, algorithm: Algorithm, group: GroupShape) -> float:
+        """What a rank can send at most by this algorithm, whatever the links: known for rings inside a node."""
+        if algorithm == "direct" or group.num_nodes > 1:
+            return math.inf
+        return self.ring_caps.get(group.size, math.inf)
 
     def algorithms(self, kind: CollectiveKind, quantised: bool, via: Via) -> tuple[Algorithm, ...]:
         """What may carry a collective: RCCL has only rings for all-gather and reduce-scatter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ def libraries() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
-def load_library(name_or_path: str) -> Library:
-    """The library model of that name, or of the TOML file at that path; raises InputError."""
+def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None) -> Library:
+    """The library model of that name, or of the TOML file at that path; `overrides`: dotted key of a number → new value.
+
+    Raises InputError.
+    """
     path = Path(name_or_path)
     if not name_or_path.endswith(".toml"):
         if name_or_path not in libraries():
@@ -31,7 +35,20 @@ def load_library(name_or_path: str) -> Library:
         raise InputError(f"{path}: cannot read this library file: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file: {error}") from None
+    for key, value in (overrides or {}).items():
+        _override(document, key, value, path)
     return _library(document, path)
+
+
+def _override(document: dict[str, Any], key: str, value: float, path: Path) -> None:
+    numbers = [source.key for source in _sources(document, "")]
+    if key not in numbers:
+        raise InputError(f"{path.name}: {key!r} is not a number of this library; {nearest(key, numbers)}")
+    table = document
+    for part in key.split("."):
+        table = table[part]
+    whole = isinstance(table["value"], int) and float(value).is_integer()
+    table |= {"value": int(value) if whole else value, "kind": "assumed", "source": "scenario override"}
 
 
 def _library(document: dict[str, Any], path: Path) -> Library:
@@ -62,6 +79,7 @@ def _library(document: dict[str, Any], path: Path) -> Library:
         ),
         ll_bytes_per_s=file.ring_ll.bytes_per_s.value,
         ring_shares={name: share.value for name, share in file.ring_shares.items()},
+        ring_caps={int(name.split("_")[1]): cap.value for name, cap in file.ring_caps.items()},
         tree=_hops(file.tree),
         direct=_hops(file.direct),
         sources=tuple(_sources(document, "")),

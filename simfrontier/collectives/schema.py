@@ -1,5 +1,9 @@
 """The form of a library file (pydantic, strict): every number is a table { value, kind, source }."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from simfrontier.machine.schema import AtLeastZero, Count, Part, Positive, Share, Strict, Text
 
 
@@ -27,5 +31,6 @@ class LibraryFile(Strict):
     ring: RingFile
     ring_ll: LowLatencyFile
     ring_shares: dict[str, Share]
+    ring_caps: dict[Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_bytes_per_s$")], Positive]
     tree: HopsFile
     direct: HopsFile

@@ -1,4 +1,4 @@
-"""What a collective moves: its messages, the share of them that a rank sends, and what of it is not payload. All exact."""
+"""What a collective moves: its messages, the share of them that a rank sends, and what of it is not payload; exact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.library import Algorithm
-from simfrontier.schedule.ir import Collective, Tensor
+from simfrontier.schedule.ir import Collective, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]
@@ -16,29 +16,34 @@ Part = Literal["data", "scales", "padding", "fallback", "persisted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One call on the wire: S bytes (all-gather: what a rank ends with; reductions and all-to-all: what it begins with)."""
+    """One call on the wire: S bytes (all-gather: what a rank ends with; others: what it begins with)."""
 
     what: Literal["data", "scales"]
     num_bytes: int
 
 
-def _whole(op: Collective) -> tuple[str, ...]:
-    """Names of the tensors on the side of the op that holds the whole message."""
-    return tuple(ref.name for ref in (op.dst if op.kind == "all_gather" else op.src))
+def whole_side(op: Collective) -> tuple[Ref, ...]:
+    """The references on the side of the op that holds the whole message."""
+    return op.dst if op.kind == "all_gather" else op.src
+
+
+def wire_of(op: Collective, name: str, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int, Fraction]:
+    """Bytes of one tensor of the whole side in the op's messages: (data with padding, scales, padding within the data).
+
+    Every piece is encoded by itself, so an all-gather of n pieces carries n times the scales of one. The padding is
+    that of the whole block, spread evenly over its flat pieces (only the last of them hold it).
+    """
+    tensor = tensors[name]
+    pieces = 1 if op.kind == "all_reduce" else mesh.size(op.axes)
+    piece = tensor.local_elements(mesh) // pieces
+    padding = Fraction(tensor.padding(mesh) * op.codec.bits, 8 * mesh.size(tensor.placement.flat))
+    return pieces * op.codec.payload_bytes(piece), pieces * op.codec.scale_bytes(piece), padding
 
 
 def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[Message, ...]:
-    """The messages of one call: data, then scales where the codec has them.
-
-    Every piece is encoded by itself, so an all-gather of n pieces carries n times the scales of one.
-    """
-    size = mesh.size(op.axes)
-    data = scales = 0
-    for name in _whole(op):
-        pieces = size if op.kind in ("all_gather", "all_to_all", "reduce_scatter") else 1
-        piece = tensors[name].local_elements(mesh) // pieces
-        data += pieces * op.codec.payload_bytes(piece)
-        scales += pieces * op.codec.scale_bytes(piece)
+    """The messages of one call: data, then scales where the codec has them."""
+    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
+    data, scales = sum(part[0] for part in parts), sum(part[1] for part in parts)
     out = [Message(what="data", num_bytes=data)]
     if scales:
         out.append(Message(what="scales", num_bytes=scales))
@@ -56,11 +61,7 @@ def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:
 
 def overheads_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> dict[Part, Fraction]:
     """The message's bytes by what they are; the parts sum to all messages' bytes."""
-    messages = {message.what: message.num_bytes for message in messages_of(op, tensors, mesh)}
-    padding = Fraction(0)
-    for name in _whole(op):
-        tensor = tensors[name]
-        pad, padded = tensor.padding(mesh), tensor.local_elements(mesh)
-        flat = mesh.size(tensor.placement.flat)
-        padding += Fraction(pad * op.codec.bits, 8 * flat) * (mesh.size(tensor.stacked)) if padded else 0
-    return {"data": messages["data"] - padding, "scales": Fraction(messages.get("scales", 0)), "padding": padding}
+    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
+    padding = sum((part[2] for part in parts), Fraction(0))
+    data, scales = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    return {"data": data - padding, "scales": Fraction(scales), "padding": padding}

@@ -7,7 +7,7 @@ the groups have on a node, never over nodes or ranks.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from simfrontier.machine import Machine, Node
 
@@ -34,12 +34,36 @@ def positions(mask: int) -> list[int]:
 
 
 def orders(node: Node, mask: int, spans_nodes: bool) -> list[list[int]]:
-    """The library's orders of this node's members: its rings, or its chains where the group spans nodes."""
-    members = set(positions(mask))
+    """The library's orders of this node's members, one per channel.
+
+    The whole node: its rings, or its chains where the group spans nodes. A part of a node: where the group spans nodes, the
+    chains with the others left out; else the best cycle through the members, both ways round, as a library that searches
+    the link graph would find it.
+    """
+    members = positions(mask)
     whole: Sequence[Sequence[int]] = node.chains if spans_nodes else node.rings
+    assert whole, "a node has at least one ring"
+    if not spans_nodes and len(members) < len(whole[0]):
+        cycle = best_cycle(node, members)
+        return [cycle if channel % 2 == 0 else cycle[::-1] for channel in range(len(whole))]
     cut = [[position for position in order if position in members] for order in whole]
-    assert cut and all(len(order) == len(members) for order in cut), "an order must name every device of the node"
+    assert all(len(order) == len(members) for order in cut), "an order must name every device of the node"
     return cut
+
+
+def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
+    """The cycle that, run both ways at once, moves most over its narrowest link; then the fewest links, then the lowest order."""
+    first, *rest = members
+
+    def badness(order: tuple[int, ...]) -> tuple[float, int, tuple[int, ...]]:
+        cycle = (first, *order)
+        load: defaultdict[int, float] = defaultdict(float)
+        for a, b in zip(cycle, (*cycle[1:], first), strict=True):
+            for wire in (*node.route(a, b), *node.route(b, a)):
+                load[wire] += 1.0 / node.links[wire].bytes_per_s
+        return max(load.values(), default=0.0), len(load), cycle
+
+    return list(min(map(badness, permutations(rest)))[2])
 
 
 def ring_template(machine: Machine, mask: int, spans_nodes: bool) -> Template:

@@ -34,5 +34,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             "sequence": workload.sequence,
             "grad_accum": grad_accum,
             "checkpointing": "full" if workload.checkpointing else "none",
+            "quantised_gradients": int(plan.quantises_gradients),
+            "sharded_weights": int(bool(plan.weight)),
         },
     )

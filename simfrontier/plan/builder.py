@@ -155,29 +155,36 @@ class _Builder:
     def _ops(self, ops: tuple[WorkOp, ...], layer: int, micro: int, stage: Stage) -> None:
         entered: set[str] = set()
         for op in ops:
-            for weight in op.weights:
+            fetched: list[Ref] = []
+            for weight in (*op.weights, *op.gradients):
                 module = self.workload.weights[weight].module
                 if module not in entered:
                     entered.add(module)
-                    self._enter(module, op, layer, micro, stage)
-            self._op(op, layer, micro, stage)
+                    fetched += self._enter(module, layer, micro, stage)
+            self._op(op, layer, micro, stage, fetched)
             self._write_copies(op, layer, micro, stage)
 
-    def _enter(self, module: str, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
-        """The hook of a module, and the gather of those of its weights that this stage reads and that are not whole."""
-        mine = [self.workload.weights[w] for w in op.weights if self.workload.weights[w].module == module]
+    def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
+        """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that this
+        stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
+        mine = [w for w in self.workload.weights.values() if w.module == module]
         sharded = [w for w in mine if self.states[w.name].weight.on(self.mesh).flat]
         if not sharded:
-            return
+            return ()
         refs = tuple(Ref(gathered_name(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
         self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in mine)))
-        from_copy = self.plan.reads_copy(stage, micro == 0, self.workload.checkpointing)
         for weight in sharded:
+            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_redone(weight))
             self._transient_gathered(weight, stage)
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
             dst = Ref(gathered_name(weight.name, stage), src.layer, micro)
             self._move(purpose, weight, src, dst, self.plan.hops[purpose])
+        return refs
+
+    def _is_redone(self, weight: Weight) -> bool:
+        """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and head."""
+        return self.workload.checkpointing and weight.per_layer
 
     def _transient_gathered(self, weight: Weight, stage: Stage) -> None:
         if gathered_name(weight.name, stage) not in self.tensors:
@@ -204,7 +211,8 @@ class _Builder:
             self._declare_value(name, ".again")
         return Ref(f"{name}.again" if again else name, layer + shift if self.tensors[name].per_layer else 0, micro)
 
-    def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
+    def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
+        """An op with its operands; the first of a module waits for all that was `fetched` for the module."""
         redone = self.made_in_layer if self.workload.checkpointing and stage != "forward" else frozenset()
         reads = [self._value(use, layer, micro, again=use[0] in redone) for use in op.reads]
         writes = [self._value(use, layer, micro, again=stage == "recompute") for use in op.writes]
@@ -213,6 +221,8 @@ class _Builder:
             home = layer if weight.per_layer else 0
             sharded = bool(self.states[name].weight.on(self.mesh).flat)
             reads.append(Ref(gathered_name(name, stage), home, micro) if sharded else Ref(name, home))
+        reads += [ref for ref in fetched if ref not in reads]
+        late = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
         made, added = self._gradient_targets(op, layer, micro)
         self.items.append(
             Compute(
@@ -225,7 +235,7 @@ class _Builder:
                 split=self.split,
                 matmul=op.matmul,
                 flops=op.flops,
-                max_age=1 if self.plan.is_stale(stage, self.workload.checkpointing) else 0,
+                max_age=1 if late else 0,
             )
         )
         for name in op.gradients:
@@ -257,10 +267,10 @@ class _Builder:
             self._move("step_reduction", weight, src, dst, self.plan.hops["step_reduction"])
 
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
-        if not self.plan.writes_copy(stage, micro == 0, self.workload.checkpointing):
-            return
         for name in op.weights:
             weight = self.workload.weights[name]
+            if not self.plan.writes_copy(stage, micro == 0, self._is_redone(weight)):
+                continue
             if f"{name}.copy" in self.tensors:
                 home = layer if weight.per_layer else 0
                 src, dst = Ref(gathered_name(name, stage), home, micro), Ref(f"{name}.copy", home)

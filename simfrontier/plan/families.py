@@ -200,6 +200,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
             axes,
             options.weight_codec,
             options.gradient_codec,
+            copy_gather=(Hop(axes, INT8 if options.second_copy == "int8" else options.weight_codec),),
             gradient=gradient,
             step_reduction=(cross,),
             publish=publish,
@@ -213,6 +214,8 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
 def _lattice(name: str, options: LatticeOptions, mesh: Mesh) -> Plan:
     axes = mesh.live(mesh.names)
     routes = _routes(axes, options.gather_codec, options.gradient_codec)
+    if options.copy_codec is not None:
+        routes["copy_gather"] = (Hop(axes, options.copy_codec),)
     for purpose in ("weight_gather", "copy_gather", "gradient", "step_reduction", "publish"):
         hops: tuple[HopOptions, ...] = getattr(options, purpose)
         if hops:

@@ -84,7 +84,8 @@ class _Maker:
             out += self._step(move, step, now, after, ways, lane, number)
             now = after
         if not steps:
-            out.append(_local("slice", move.purpose, src, dst, lane))
+            stored = self.tensors[src[0].name].codec
+            out.append(_local("decode" if stored else "slice", move.purpose, src, dst, lane))
         elif move.accumulate and out[-1].kind == "decode_sum":
             out[-1] = replace(out[-1], writes=(), accumulates=tuple(dst))
         elif move.accumulate:
@@ -96,7 +97,13 @@ class _Maker:
     ) -> list[Op]:
         if step.kind == "slice":
             return [_local("slice", move.purpose, src, dst, lane)]
-        if step.codec.name == self.tensors[src[0].name].dtype:
+        stored = self.tensors[src[0].name].codec
+        if stored and stored != step.codec:
+            raise InputError(
+                f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
+                f"sends {step.codec}; give the hop the codec {stored}"
+            )
+        if not stored and step.codec.name == self.tensors[src[0].name].dtype:
             return self._native(move, step, src, dst, ways, lane, number)
         stacked = step.axes if step.codec.is_quantised and step.kind == "reduce_scatter" else ()
         if step.codec.is_quantised and step.kind == "all_reduce":
@@ -105,10 +112,12 @@ class _Maker:
                 f"{move.purpose}: an all-reduce over {axes} cannot carry {step.codec}; use fp32, fp16 or bf16, "
                 "or give the state a flat placement so that the reduction is a scatter"
             )
-        sent = [self._buffer(w, s, step.src, f"sent{number}", step.codec) for w, s in zip(ways, src, strict=True)]
+        sent = src  # what is stored in the codec of the hop is sent as it is
+        if not stored:
+            sent = [self._buffer(w, s, step.src, f"sent{number}", step.codec) for w, s in zip(ways, src, strict=True)]
         got = [self._buffer(w, s, step.dst, f"got{number}", step.codec, stacked) for w, s in zip(ways, src, strict=True)]
         return [
-            _local("encode", move.purpose, src, sent, lane),
+            *([] if stored else [_local("encode", move.purpose, src, sent, lane)]),
             self._collective(move, step, sent, got, lane),
             _local("decode_sum" if stacked else "decode", move.purpose, got, dst, lane),
         ]
@@ -152,6 +161,9 @@ class _Maker:
     ) -> Ref:
         """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
         name = f"{way.name}.{suffix}"
+        known = self.tensors.get(name)
+        if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
+            name = f"{name}.{origin.name}"  # reached by another way too, e.g. from the second copy of the weights
         if name not in self.tensors:
             source, end = self.tensors[origin.name], self.tensors[way.name]
             self.tensors[name] = Tensor(

@@ -67,8 +67,8 @@ class _Builder:
     def steps(self) -> tuple[Step, ...]:
         self.now = self.src
         self.out: list[Step] = []
-        self._slice()
-        self._reduce_scatter()
+        self._know_hops()
+        self._shrink()
         self._all_reduce()
         self._all_to_all()
         self._all_gather()
@@ -76,14 +76,25 @@ class _Builder:
             raise InputError(f"{self.name}: no way from [{self.src}] to [{self.dst}] (reached [{self.now}])")
         return tuple(self.out)
 
-    def _add(self, kind: StepKind, axes: tuple[str, ...], to: Placement, hop: Hop | None, permute: bool = False) -> None:
+    def _know_hops(self) -> None:
+        """An axis that the mesh lacks, or that two hops would cross, is a mistake of the plan."""
+        crossed: set[str] = set()
+        for hop in self.hops:
+            for axis in self.mesh.live(hop.axes):
+                if axis in crossed:
+                    raise InputError(f"{self.name}: hops cross {axis} twice; every axis belongs to one hop")
+                crossed.add(axis)
+
+    def _add(
+        self, kind: StepKind, axes: tuple[str, ...], to: Placement, hop: Hop | None, permute: bool = False
+    ) -> None:
         codec = hop.codec if hop else Codec("fp16")
         via: Via = hop.via if hop and hop.via != "hierarchical" else "library"
         self.out.append(Step(kind, axes, self.now, to, codec, via, permute))
         self.now = to
 
     def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:
-        """The hops that cross these axes, in order, each with its share of them; a hierarchical one as its two levels."""
+        """The hops that cross these axes, in order, each with its share; a hierarchical one as its two levels."""
         left, out = list(axes), []
         for hop in self.hops:
             mine = tuple(a for a in left if a in hop.axes)
@@ -97,48 +108,65 @@ class _Builder:
         if left:
             named = "; ".join("+".join(hop.axes) for hop in self.hops) or "none"
             raise InputError(
-                f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(left)}, but its hops cross: {named}"
+                f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(left)}, "
+                f"but its hops cross: {named}"
             )
         return out
 
-    def _slice(self) -> None:
+    def _shrink(self) -> None:
+        """Slices and reduce-scatters. Reduced shards come first: flat digits are those of the block that they leave."""
         partial = self.now.partial_axes
-        flats = [a for a in self.nesting if a in self.dst.flat - self.now.flat and a not in partial]
-        before = {axis for axis, _ in self.now.shards}
-        shards = tuple(s for s in self.dst.shards if s[0] not in before and s[0] not in partial)
+        held = {axis for axis, _ in self.now.shards}
+        flats = tuple(a for a in self.nesting if a in self.dst.flat - self.now.flat and a not in partial | held)
+        shards = tuple(s for s in self.dst.shards if s[0] not in held | partial)
+        reduced = tuple(s for s in self.dst.shards if s[0] in partial)
+        if reduced:
+            self._slice((), shards)
+            for axis, dim in reduced:
+                self._block_changes((axis,), self.now)
+                ((_, hop),) = self._legs([axis], inner_first=True)
+                to = replace(self.now, shards=(*self.now.shards, (axis, dim)), partial=self._without((axis,)))
+                self._add("reduce_scatter", (axis,), to, hop, permute=dim > 0)
+            self._slice(flats, ())
+        else:
+            self._slice(flats, shards)
+        wanted = [a for a in self.nesting if a in self.dst.flat and a in self.now.partial_axes]
+        for axes, hop in self._legs(wanted, inner_first=True):
+            self._scatter(axes, hop)
+
+    def _slice(self, flats: tuple[str, ...], shards: tuple[tuple[str, int], ...]) -> None:
+        if shards:
+            self._block_changes(tuple(axis for axis, _ in shards), self.now)
         if flats or shards:
             to = replace(self.now, flat=self.now.flat | set(flats), shards=self.now.shards + shards)
             self._add("slice", (*flats, *(a for a, _ in shards)), to, None)
 
-    def _reduce_scatter(self) -> None:
-        wanted = [a for a in self.nesting if a in self.dst.flat and a in self.now.partial_axes]
-        for axes, hop in self._legs(wanted, inner_first=True):
-            to = replace(self.now, flat=self.now.flat | set(axes), partial=self._without(axes))
-            self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
-        for axis, dim in self.dst.shards:
-            if axis in self.now.partial_axes:
-                ((_, hop),) = self._legs([axis], inner_first=True)
-                to = replace(self.now, shards=(*self.now.shards, (axis, dim)), partial=self._without((axis,)))
-                self._add("reduce_scatter", (axis,), to, hop)
+    def _scatter(self, axes: tuple[str, ...], hop: Hop) -> None:
+        self._one_op(axes)
+        to = replace(self.now, flat=self.now.flat | set(axes), partial=self._without(axes))
+        self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
 
     def _all_reduce(self) -> None:
-        """All-reduce what is left; the inner level of a hierarchical hop is scattered here and gathered again at the end."""
+        """All-reduce what is left; a hierarchical hop's inner level is scattered here and gathered again at the end."""
         wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
             inner = hop.via == "hierarchical" and hop.axes[0] not in axes and hop.axes[0] in wanted
             if inner and set(axes) <= set(self.nesting):
-                to = replace(self.now, flat=self.now.flat | set(axes), partial=self._without(axes))
-                self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
+                self._scatter(tuple(a for a in self.nesting if a in axes), hop)
             else:
+                self._one_op(axes)
                 self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop)
 
     def _all_to_all(self) -> None:
         target = dict(self.dst.shards)
         for axis, dim in self.now.shards:
             if axis in target and target[axis] != dim:
+                self._block_changes((axis,), self.now)
+                self._innermost((axis,), made=(target[axis],))
                 ((_, hop),) = self._legs([axis], inner_first=True)
                 shards = tuple((a, target[axis] if a == axis else d) for a, d in self.now.shards)
-                self._add("all_to_all", (axis,), replace(self.now, shards=shards), hop)
+                # one of the two dimensions is not the outermost: pieces are cut from, or put, between others
+                self._add("all_to_all", (axis,), replace(self.now, shards=shards), hop, permute=True)
 
     def _all_gather(self) -> None:
         target = {axis for axis, _ in self.dst.shards}
@@ -146,8 +174,42 @@ class _Builder:
         wanted += [a for a, _ in self.now.shards if a not in target]
         for axes, hop in self._legs(wanted, inner_first=False):
             shards = tuple(s for s in self.now.shards if s[0] not in axes)
+            gathered = tuple(s for s in self.now.shards if s[0] in axes)
             to = replace(self.now, flat=self.now.flat - set(axes), shards=shards)
-            self._add("all_gather", axes, to, hop, permute=self._scattered(axes, to))
+            mixed = False
+            if gathered:
+                self._block_changes(tuple(axis for axis, _ in gathered), to)
+                self._innermost(axes)
+                mixed = len(gathered) < len(axes) or any(dim > 0 for _, dim in gathered)
+            self._add("all_gather", axes, to, hop, permute=mixed or self._scattered(axes, to))
+
+    def _block_changes(self, axes: tuple[str, ...], placement: Placement) -> None:
+        """Flat digits count within the block that the shards leave, so shards change only while nothing is flat."""
+        if placement.flat:
+            raise InputError(
+                f"{self.name}: the move from [{self.src}] to [{self.dst}] would change the shards over "
+                f"{', '.join(axes)} while the block is flat over {', '.join(sorted(placement.flat))}; make it two moves"
+            )
+
+    def _innermost(self, axes: tuple[str, ...], made: tuple[int, ...] = ()) -> None:
+        """Only the innermost cuts of a dimension can be undone, or `made`, without touching the others."""
+        outer: set[int] = set()
+        for axis, dim in self.now.shards:
+            if axis in axes:
+                outer |= {dim, *made}
+            elif dim in outer:
+                raise InputError(
+                    f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(axes)}, but {axis} "
+                    f"cuts dimension {dim} inside it; cross {axis} first, or in the same hop"
+                )
+
+    def _one_op(self, axes: tuple[str, ...]) -> None:
+        ops = {op for axis, op in self.now.partial if axis in axes}
+        if len(ops) > 1:
+            raise InputError(
+                f"{self.name}: one hop over {', '.join(axes)} would reduce by {' and '.join(sorted(ops))}; "
+                "give each its own hop"
+            )
 
     def _without(self, axes: tuple[str, ...]) -> tuple[tuple[str, Literal["sum", "max", "merge"]], ...]:
         return tuple((axis, op) for axis, op in self.now.partial if axis not in axes)
@@ -155,7 +217,7 @@ class _Builder:
     def _scattered(self, axes: tuple[str, ...], whole: Placement) -> bool:
         """Whether the pieces along `axes` are interleaved in the block that `whole` describes.
 
-        They lie side by side exactly if, among the nesting's digits that are free in `whole`, those of `axes` come first.
+        They lie side by side exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
         """
         free = [a for a in self.nesting if a not in whole.flat]
         mine = [a for a in free if a in axes]

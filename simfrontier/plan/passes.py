@@ -25,38 +25,45 @@ def is_gather(item: Item) -> bool:
 
 
 def reuse(program: Program, max_elements: int) -> Program:
-    """Keep gathered weights that are used again within `max_elements` of the trace, instead of gathering them twice."""
+    """Keep gathered weights that are used again within `max_elements` of the trace, instead of gathering them twice.
+
+    What was gathered from the second copy may be a step old, so it serves only where the copy would be read again.
+    """
     items = list(program.items())
+    source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item) and isinstance(item, Move)}
     travelled = 0
-    entered: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, buffer)
+    left: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, its buffer)
     renamed: dict[Ref, Ref] = {}
     for _, item in items:
         if not isinstance(item, Hook):
             continue
         for ref in item.weights:
             home = Ref(ref.name.split(".full.")[0], ref.layer)
-            last = entered.get(home)
-            if last is not None and travelled - last[0] < max_elements and last[1].micro == ref.micro:
-                renamed[ref] = last[1]
-            entered[home] = (travelled + item.elements, renamed.get(ref, ref))
+            last, kept = left.get(home, (0, None))
+            near = travelled - last < max_elements
+            if kept is not None and near and kept.micro == ref.micro and source[kept] in (home, source[ref]):
+                renamed[ref] = kept
+            left[home] = (travelled + item.elements, renamed.get(ref, ref))
         travelled += item.elements
-    kept: Numbered = []
+    out: Numbered = []
     for number, item in items:
-        if is_gather(item) and isinstance(item, Move) and item.dst[0] in renamed:
+        if isinstance(item, Move) and is_gather(item) and item.dst[0] in renamed:
             continue
         if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
             item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
         elif isinstance(item, Hook):
             item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
-        kept.append((number, item))
-    return program.with_items(kept)
+        out.append((number, item))
+    return program.with_items(out)
 
 
 def prefetch(program: Program, engine: Engine) -> Program:
     """Issue gathers at the hooks before them: each hook fetches what its own module lacks, then up to
-    `prefetch_elements` of what follows, as long as no more than `live_elements` are held."""
+    `prefetch_elements` of what follows, as long as no more than `live_elements` are held. A copy that is still to be
+    written is not fetched ahead of its write."""
     items = list(program.items())
     queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
+    written_at = _sources_written(items)
     left_at = _last_uses(items)
     held: dict[Ref, int] = {}
     out: Numbered = []
@@ -81,7 +88,11 @@ def prefetch(program: Program, engine: Engine) -> Program:
         fetch(own, number)
         ahead: list[Move] = []
         room = min(engine.live_elements - sum(held.values()), engine.prefetch_elements)
-        while position < len(queue) and sum(move.num_elements for move in ahead) < room:
+        while (
+            position < len(queue)
+            and sum(move.num_elements for move in ahead) < room
+            and written_at[queue[position].dst[0]] < index
+        ):
             ahead.append(queue[position])
             position += 1
         fetch(ahead, number)
@@ -89,20 +100,38 @@ def prefetch(program: Program, engine: Engine) -> Program:
 
 
 def gather_by_layer(program: Program) -> Program:
-    """Fetch everything that a call gathers in one go, at its first hook."""
+    """Fetch everything that a call gathers in one go, at its first hook; a copy that is still to be written then stays
+    where it is."""
     items = list(program.items())
+    written_at = _sources_written(items)
+    first_hook: dict[int, int] = {}
     wanted: dict[int, list[Move]] = defaultdict(list)
-    for number, item in items:
-        if is_gather(item) and isinstance(item, Move):
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Hook):
+            first_hook.setdefault(number, index)
+        elif is_gather(item) and isinstance(item, Move) and written_at[item.dst[0]] < first_hook[number]:
             wanted[number].append(item)
+    moved = {ref for moves in wanted.values() for move in moves for ref in move.dst}
     out: Numbered = []
     for number, item in items:
-        if is_gather(item):
+        if is_gather(item) and isinstance(item, Move) and item.dst[0] in moved:
             continue
         out.append((number, item))
         if isinstance(item, Hook) and number in wanted:
             out.extend((number, move) for move in coalesced(wanted.pop(number)))
     return program.with_items(out)
+
+
+def _sources_written(items: Numbered) -> dict[Ref, int]:
+    """For each gathered buffer the index of the last op before its gather that writes the source, or -1."""
+    written: dict[Ref, int] = {}
+    out: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Compute):
+            written.update((ref, index) for ref in item.writes)
+        elif is_gather(item) and isinstance(item, Move):
+            out[item.dst[0]] = max(written.get(ref, -1) for ref in item.src)
+    return out
 
 
 def _last_uses(items: Numbered) -> dict[Ref, int]:

@@ -55,6 +55,11 @@ class Plan:
     fallback_multiple: int = 1
     one_at_a_time: bool = False
 
+    @property
+    def quantises_gradients(self) -> bool:
+        """Whether the ordinary route of a gradient has a quantised hop."""
+        return any(hop.codec.is_quantised for hop in self.hops["gradient"])
+
     def states(self, weight: Weight, persistent: bool) -> States:
         """Placements for one weight; `persistent` weights stay whole on every rank."""
         pending = [axis for axis in self.axes if axis not in self.accumulator]

@@ -1,0 +1,8 @@
+"""Analysis: what a schedule moves, where a simulated step's time goes, and what no schedule can beat.
+
+Only what needs no simulation is exported here; the other modules are imported by name.
+"""
+
+from simfrontier.analysis.volumes import Needs, op_need, part_of, step_needs
+
+__all__ = ["Needs", "op_need", "part_of", "step_needs"]

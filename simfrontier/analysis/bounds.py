@@ -1,0 +1,56 @@
+"""Lower bounds on a step: what no schedule of these ops on this machine can beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.analysis.traffic import instances
+from simfrontier.network import Kind
+from simfrontier.schedule.ir import Collective
+from simfrontier.simulate import LOCAL, SimulatedStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Seconds: the busiest lane if every op ran alone; the busiest link at full capacity; the larger of both."""
+
+    lane_s: float
+    link_s: float
+
+    @property
+    def step_s(self) -> float:
+        return max(self.lane_s, self.link_s)
+
+
+def bounds(step: SimulatedStep) -> Bounds:
+    """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the only
+    activity of the machine; and each wire has to carry its bytes."""
+    cluster = step.cluster
+    lanes: dict[tuple[str, int], float] = {}
+    wire = np.zeros(cluster.folding.num_link_classes)
+    for op, count in instances(step):
+        priced = cluster.of(op)
+        groups = cluster.folding.activity_of(priced.pattern).tolist()
+        shortest = [_alone_s(work.latency_s, work.amount, work.flow, cluster) for work in priced.works]
+        for cls, group in enumerate(groups):
+            lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
+        if isinstance(op, Collective):
+            for group, work in enumerate(priced.works):
+                column = cluster.folding.column(priced.pattern, group)
+                wire[column.rows] += count * work.amount * column.wire
+    assert LOCAL in cluster.patterns
+    used = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
+    link_s = float((wire[used] / cluster.folding.capacity[used]).max(initial=0.0))
+    return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
+
+
+def _alone_s(latency_s: float, amount: float, flow: int, cluster: object) -> float:
+    if amount <= 0.0:
+        return latency_s
+    one = cluster.flows[flow]  # type: ignore[attr-defined]
+    capacity = cluster.folding.capacity[one.rows]  # type: ignore[attr-defined]
+    with np.errstate(divide="ignore"):
+        fastest = min(float(np.min(capacity / one.load, initial=np.inf)), one.cap)
+    return latency_s + amount / fastest

@@ -1,0 +1,149 @@
+"""What a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by part.
+
+A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a package
+from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks are placed
+in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from simfrontier.collectives.volume import Part, messages_of, whole_side, wire_of
+from simfrontier.schedule.ir import Collective, Op, Schedule
+from simfrontier.schedule.mesh import Mesh
+
+Key = tuple[str, str, Part]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """Bytes per step and unit by (purpose, boundary, part); the purpose is the name of a move, e.g. `weight_gather`."""
+
+    num_bytes: Mapping[Key, Fraction]
+
+    def total(self, boundary: str, purpose: str | None = None, part: Part | None = None) -> Fraction:
+        """The sum over everything that is not given."""
+        return sum(
+            (
+                size
+                for (its_purpose, its_boundary, its_part), size in self.num_bytes.items()
+                if its_boundary == boundary and purpose in (None, its_purpose) and part in (None, its_part)
+            ),
+            Fraction(0),
+        )
+
+
+def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
+    """Bytes that must enter a unit (and leave it: they are equal) per byte of an op's message S, over all its groups.
+
+    A group spans k units with m members in each; a unit has D ranks and therefore takes part in D/m groups.
+
+        all_gather       D/m (1 - 1/k) S    what no member of the unit has must come in once
+        reduce_scatter   D/m (1 - 1/k) S    the dual: sums within the unit first, then what others keep goes out once
+        all_reduce     2 D/m (1 - 1/k) S    a reduce-scatter and an all-gather
+        all_to_all         D (1 - 1/k) S    every member has its own S, nothing is shared
+        a reduction with a quantised codec moves by all-to-all: coded pieces cannot be summed on the way
+    """
+    index = mesh.names.index(mesh.ordered((boundary,))[0])
+    outer = set(mesh.names[: index + 1])
+    across = [axis for axis in op.axes if axis in outer]
+    members = mesh.size(axis for axis in op.axes if axis not in outer)
+    units = mesh.size(across)
+    in_unit = mesh.size(axis for axis in mesh.names if axis not in outer)
+    foreign = 1 - Fraction(1, units)
+    if op.kind == "all_to_all" or (op.kind == "reduce_scatter" and op.codec.is_quantised):
+        return in_unit * foreign
+    rounds = 2 if op.kind == "all_reduce" else 1
+    return rounds * Fraction(in_unit, members) * foreign
+
+
+def op_need(op: Collective, schedule: Schedule, boundary: str) -> Fraction:
+    """Bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding included."""
+    size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    return size * need_per_byte(op, schedule.mesh, boundary)
+
+
+def step_needs(schedule: Schedule) -> Needs:
+    """The needs of all collectives of a step, at every axis of the mesh.
+
+    Every distinct op is looked at once and multiplied by how often it runs. The parts of a purpose sum to its total:
+    `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan which quantises gradients moves
+    unquantised; `persisted`, weights that are published whole although the plan shards weights.
+    """
+    assert len(schedule.roles) == 1, "needs are per unit, and all units run one role"
+    mesh, kinds = schedule.mesh, _Kinds(schedule)
+    blocks = _blocks(schedule)
+    runs: Counter[int] = Counter()
+    for block, count in Counter(id(call.ops) for call in schedule.roles[0].calls).items():
+        runs.update({number: count * times for number, times in Counter(map(id, blocks[block])).items()})
+    ops = {id(op): op for block in blocks.values() for op in block if isinstance(op, Collective)}
+    out: dict[Key, Fraction] = {}
+    for number, op in ops.items():
+        parts = kinds.parts(op)
+        for boundary in mesh.names:
+            per_byte = runs[number] * need_per_byte(op, mesh, boundary)
+            for part, size in parts.items():
+                if size and per_byte:
+                    key = (op.name, boundary, part)
+                    out[key] = out.get(key, Fraction(0)) + per_byte * size
+    return Needs(num_bytes=out)
+
+
+def _blocks(schedule: Schedule) -> dict[int, tuple[Op, ...]]:
+    """The distinct blocks of ops; calls share them."""
+    return {id(call.ops): call.ops for call in schedule.roles[0].calls}
+
+
+def part_of(op: Collective, name: str, schedule: Schedule) -> Part:
+    """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
+    return _Kinds(schedule).part(op, name)
+
+
+class _Kinds:
+    """What the parts of a schedule's messages are, by weight: a buffer on the way of a move carries the weight's name."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.tensors, self.mesh = schedule.tensors, schedule.mesh
+        self.whole = {t.name for t in self.tensors.values() if t.role == "weight" and not t.placement.flat}
+        self.weights = {t.name for t in self.tensors.values() if t.role == "weight"}
+        self.quantised = {
+            self.weight_of(ref.name)
+            for block in _blocks(schedule).values()
+            for op in block
+            if isinstance(op, Collective) and op.name == "gradient" and op.codec.is_quantised
+            for ref in op.src
+        }
+
+    def weight_of(self, name: str) -> str:
+        """`qkv.weight` for `qkv.weight.grad.sent0`; a name that belongs to no weight stays."""
+        known = name
+        while known and known not in self.weights:
+            known = known.rpartition(".")[0]
+        return known or name
+
+    def part(self, op: Collective, name: str) -> Part:
+        if op.name == "gradient" and self.quantised and self.weight_of(name) not in self.quantised:
+            return "fallback"
+        if op.name == "publish" and len(self.whole) < len(self.weights) and self.weight_of(name) in self.whole:
+            return "persisted"
+        return "data"
+
+    def parts(self, op: Collective) -> dict[Part, Fraction]:
+        """The bytes of an op's messages by what they are."""
+        out: dict[Part, Fraction] = {}
+        known: dict[str, tuple[int, int, Fraction]] = {}
+        for ref in whole_side(op):
+            if ref.name not in known:
+                known[ref.name] = wire_of(op, ref.name, self.tensors, self.mesh)
+            data, scales, padding = known[ref.name]
+            part = self.part(op, ref.name)
+            out[part] = out.get(part, Fraction(0)) + (data - padding)
+            if scales:
+                out["scales"] = out.get("scales", Fraction(0)) + scales
+            if padding:
+                out["padding"] = out.get("padding", Fraction(0)) + padding
+        return out

@@ -1,0 +1,138 @@
+"""The command line: run, show, check, doctor. Exit codes: 0 good, 1 the answer is no, 2 wrong input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.errors import InputError, SimfrontierError
+
+app = typer.Typer(
+    name="simfrontier",
+    help="Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")]
+Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
+Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
+    set_: Settings = None,
+    plans: Plans = None,
+    devices: Devices = None,
+    fidelity: Annotated[str | None, typer.Option(help="flow (fair sharing of links) or analytic (no contention)")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
+    json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
+) -> None:
+    """Simulate every plan of a scenario at every size; write results.csv, index.html, traces and a manifest."""
+    from simfrontier.commands.run import run_scenario
+
+    run_scenario(_load(scenario, set_, plans, devices), out, _fidelity(fidelity), exact, jobs, sensitivity, json)
+
+
+@app.command()
+def show(
+    scenario: Annotated[Path, typer.Argument(help="scenario file (TOML), or a schedule file (JSON)")],
+    plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
+    devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
+    set_: Settings = None,
+    save: Annotated[Path | None, typer.Option(help="also write the schedule to this JSON file")] = None,
+    links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+) -> None:
+    """Print a schedule that a person can read."""
+    from simfrontier.commands.show import show_links, show_schedule
+
+    if links:
+        show_links(_load(scenario, set_, None, None))
+    elif scenario.suffix == ".json":
+        show_schedule(None, scenario, None, None, save)
+    else:
+        show_schedule(_load(scenario, set_, plan, None), scenario, plan, devices, save)
+
+
+@app.command()
+def check(
+    scenario: Annotated[Path, typer.Argument(help="schedule file (JSON), or a scenario (TOML): every plan at every size")],
+    set_: Settings = None,
+    plans: Plans = None,
+    devices: Devices = None,
+    capacity: Annotated[float | None, typer.Option(help="bytes of memory per device to check against")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
+) -> None:
+    """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
+    from simfrontier.commands.check import check_file, check_scenario
+
+    if scenario.suffix == ".json":
+        found = check_file(scenario, capacity, json)
+    else:
+        found = check_scenario(_load(scenario, set_, plans, devices), capacity, json)
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
+    """Say what is installed and what works."""
+    from simfrontier.commands.doctor import diagnose
+
+    raise typer.Exit(0 if diagnose(json) else 1)
+
+
+def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None):  # type: ignore[no-untyped-def]
+    from simfrontier.scenario import load_scenario, parse_setting
+
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), _names(plans), _sizes(devices))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and not names:
+        raise InputError("--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo")
+    return names
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    sizes = [part.strip() for part in text.split(",") if part.strip()]
+    if not sizes or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise InputError(f"--devices: got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384")
+    return tuple(map(int, sizes))
+
+
+def _fidelity(text: str | None):  # type: ignore[no-untyped-def]
+    from simfrontier.errors import nearest
+
+    if text not in (None, "analytic", "flow"):
+        raise InputError(f"--fidelity: got {text!r}; {nearest(str(text), ('analytic', 'flow'))}")
+    return text
+
+
+def main() -> None:
+    """Entry point: our own errors end in one line and an exit code, never in a traceback."""
+    try:
+        app()
+    except SimfrontierError as error:
+        sys.stderr.write(f"simfrontier: {error}\n")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.stderr.write("simfrontier: stopped\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

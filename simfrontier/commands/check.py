@@ -1,0 +1,44 @@
+"""`simfrontier check`: the findings of the schedule checker, as lines or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from simfrontier.scenario import Scenario
+from simfrontier.schedule.check import check
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.store import digest, load
+from simfrontier.study import schedule_of
+
+
+def check_file(path: Path, capacity: float | None, as_json: bool) -> int:
+    """Check a schedule file; returns the number of findings."""
+    return _report([(str(path), load(path))], capacity, as_json)
+
+
+def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) -> int:
+    """Check every plan of a scenario at every size; returns the number of findings."""
+    cases = [
+        (f"{plan} on {devices}", schedule_of(scenario, plan, devices))
+        for plan in scenario.plans
+        for devices in scenario.file.run.devices
+    ]
+    return _report(cases, capacity, as_json)
+
+
+def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: bool) -> int:
+    total, rows = 0, []
+    for what, schedule in cases:
+        findings = check(schedule, None if capacity is None else int(capacity)).findings
+        total += len(findings)
+        rows.append({"schedule": what, "digest": digest(schedule), "findings": [str(finding) for finding in findings]})
+        if not as_json:
+            typer.echo(f"{what}: {'sound' if not findings else f'{len(findings)} findings'} (digest {digest(schedule)[:16]})")
+            for finding in findings:
+                typer.echo(f"  {finding}")
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    return total

@@ -1,0 +1,75 @@
+"""`simfrontier doctor`: what is installed, and whether the parts work together."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+
+import typer
+
+import simfrontier
+from simfrontier.collectives import libraries, load_library
+from simfrontier.errors import SimfrontierError
+from simfrontier.machine import catalog, load_machine
+
+NEEDED = ("numpy", "simpy", "pydantic", "typer", "rich", "plotly", "pandas")
+OPTIONAL = ("torch",)
+
+
+def diagnose(as_json: bool) -> bool:
+    """Print what was found; True if everything that is needed works."""
+    rows: list[tuple[str, bool, str]] = [("python", True, platform.python_version())]
+    rows.append(("simfrontier", True, simfrontier.__version__))
+    rows += [_package(name, needed=True) for name in NEEDED]
+    rows += [_package(name, needed=False) for name in OPTIONAL]
+    rows.append(_tried("machines", lambda: ", ".join(load_machine(name).name for name in catalog())))
+    rows.append(_tried("libraries", lambda: ", ".join(load_library(name).name for name in libraries())))
+    rows.append(_tried("simulation", _simulate))
+    rows.append(_tried("temporary files", _write))
+    rows.append(("processors", True, str(os.cpu_count())))
+    if as_json:
+        typer.echo(json.dumps([{"what": what, "works": works, "found": found} for what, works, found in rows], indent=1))
+    else:
+        for what, works, found in rows:
+            typer.echo(f"{'ok  ' if works else 'MISS'}  {what:<16} {found}")
+    return all(works for _, works, _ in rows)
+
+
+def _package(name: str, needed: bool) -> tuple[str, bool, str]:
+    try:
+        return name, True, importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return name, not needed, "not installed" + ("" if needed else " (optional: only for running schedules for real)")
+
+
+def _tried(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
+    try:
+        return what, True, attempt()
+    except (SimfrontierError, OSError) as error:
+        return what, False, str(error)
+
+
+def _simulate() -> str:
+    from simfrontier.scenario import scenario_of
+    from simfrontier.study import run_case
+
+    tiny = {
+        "name": "doctor",
+        "title": "doctor",
+        "machine": {"name": "toy-pair"},
+        "model": {"name": "tiny"},
+        "run": {"devices": [2]},
+        "engine": {"persistence_elements": 0},
+        "plans": {"zero3": {}},
+    }
+    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False)
+    return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"
+
+
+def _write() -> str:
+    with tempfile.NamedTemporaryFile() as file:
+        return f"can be written ({os.path.dirname(file.name)})"

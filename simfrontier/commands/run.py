@@ -1,0 +1,128 @@
+"""`simfrontier run`: simulate a scenario and write its folder of results."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from simfrontier.errors import InputError
+from simfrontier.report import write_manifest, write_page, write_results
+from simfrontier.scenario import Scenario
+from simfrontier.sensitivity import Sensitivity, run_sensitivity
+from simfrontier.simulate import Fidelity
+from simfrontier.study import Study, run_study
+from simfrontier.trace import write_perfetto
+
+
+def run_scenario(
+    scenario: Scenario,
+    out: Path | None,
+    fidelity: Fidelity | None,
+    exact: bool,
+    jobs: int,
+    vary: bool,
+    as_json: bool,
+) -> None:
+    """Run everything, then write everything: a run that fails leaves the folder as it was."""
+    folder = out or Path("reports") / scenario.name
+    _ensure_writable(folder)
+    table = scenario.file.sensitivity if vary else None
+    total = len(scenario.plans) * len(scenario.file.run.devices)
+    total += sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
+    with Progress(
+        TextColumn("{task.description:<40}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("simulating", total=total)
+
+        def said(what: str) -> None:
+            bar.update(task, advance=1, description=what)
+
+        study = run_study(scenario, fidelity, exact, jobs, said)
+        sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
+    _write(study, sensitivity, folder)
+    if as_json:
+        typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
+    else:
+        _print(study, sensitivity, folder)
+
+
+def _ensure_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"--out {folder}: cannot be written")
+
+
+def _write(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
+    for old in folder.glob("trace-*.json"):
+        old.unlink()
+    for outcome in study.outcomes:
+        if outcome.trace is not None:
+            write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
+    write_results(study, folder / "results.csv")
+    write_manifest(study, folder)
+    write_page(study, sensitivity, folder / "index.html")
+
+
+def _print(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
+    console = Console()
+    console.print(_rates(study))
+    for outcome in study.outcomes:
+        if outcome.row["note"]:
+            console.print(f"[dim]{outcome.plan} on {outcome.devices}: {outcome.row['note']}[/dim]")
+    if sensitivity is not None:
+        console.print(_ratios(study, sensitivity))
+        console.print(sensitivity.strongest + ".")
+        for required in sensitivity.required:
+            console.print(required.sentence + ".")
+    console.print(f"Written: {folder / 'index.html'} (open it in a browser), results.csv, trace-*.json (Perfetto), manifest.json")
+
+
+def _rates(study: Study) -> Table:
+    table = Table(title=f"{study.scenario.file.title}: TFLOPS per device ({study.fidelity})")
+    sizes = study.scenario.file.run.devices
+    table.add_column("plan")
+    for size in sizes:
+        table.add_column(str(size), justify="right")
+    for plan in study.scenario.plans:
+        cells = []
+        for outcome in study.of(plan):
+            rate = outcome.row["tflops_per_device"]
+            cells.append(f"{rate:.1f}" if isinstance(rate, float) else "too big")
+        table.add_row(plan, *cells)
+    return table
+
+
+def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
+    first = sensitivity.plans[0]
+    table = Table(title=f"Relative to {first} at {sensitivity.devices} devices ({sensitivity.fidelity})")
+    table.add_column("setting")
+    for plan in sensitivity.plans:
+        table.add_column(plan, justify="right")
+
+    def cells(rates: dict[str, float]) -> list[str]:
+        return [f"{rates[p] / rates[first]:.3f}" if rates[p] == rates[p] else "too big" for p in sensitivity.plans]
+
+    published = study.scenario.file.published
+    table.add_row("the documented defaults", *cells(dict(sensitivity.default)), style="bold")
+    if published is not None:
+        table.add_row("published", *(f"{published.ratios[p]:.3f}" if p in published.ratios else "" for p in sensitivity.plans))
+    for varied in sensitivity.varied:
+        table.add_row(f"{varied.label} = {varied.value}", *cells(dict(varied.rates)))
+    return table

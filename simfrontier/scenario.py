@@ -1,0 +1,356 @@
+"""Scenarios: one TOML file per experiment, checked strictly, and the machine, model, engine and plans that it means."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from simfrontier.collectives import Library, load_library
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine import Machine, load_machine, mesh_sizes
+from simfrontier.machine.faults import one_line
+from simfrontier.machine.schema import Strict, Text
+from simfrontier.network import Perturbation
+from simfrontier.plan.families import FAMILIES, Options, make_plan
+from simfrontier.plan.plan import Engine, Plan
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.workload import GptShape, Workload, find_model, gpt
+
+AXES = ("node", "package", "gcd")
+Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[int, Field(ge=0)]
+Factor = Annotated[float, Field(gt=0, le=1)]
+
+
+class MachineTable(Strict):
+    """Which machine, and numbers of its file (dotted keys) that this scenario sets otherwise."""
+
+    name: Text
+    overrides: dict[str, float] = Field(default_factory=dict)
+
+
+class LibraryTable(Strict):
+    """Which collective library (by default the machine's), and numbers of its file that this scenario sets otherwise."""
+
+    name: Text | None = None
+    overrides: dict[str, float] = Field(default_factory=dict)
+
+
+class ModelTable(Strict):
+    """A named model, or a shape of one's own (`name` is then free); sequence length and checkpointing."""
+
+    name: Text
+    num_layers: Positive | None = None
+    hidden: Positive | None = None
+    heads: Positive | None = None
+    vocabulary: Positive | None = None
+    sequence: Positive | None = None
+    checkpointing: Literal["full", "none"] = "full"
+
+
+class TrainingTable(Strict):
+    """Sequences of one device in one micro-batch, and micro-batches of one optimizer step."""
+
+    micro_batch: Positive = 1
+    grad_accum: Positive = 1
+
+
+class RunTable(Strict):
+    """Sizes, fidelity, and how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes)."""
+
+    devices: Annotated[list[Positive], Field(min_length=1)]
+    fidelity: Literal["analytic", "flow"] = "flow"
+    placement: Literal["block", "cyclic"] = "block"
+
+
+class EngineTable(Strict):
+    """How the training engine issues communication (sizes in elements); defaults are DeepSpeed's, see plan.Engine."""
+
+    persistence_elements: NotNegative = Engine.__dataclass_fields__["persistence_elements"].default
+    prefetch_elements: NotNegative = Engine.__dataclass_fields__["prefetch_elements"].default
+    live_elements: Positive = Engine.__dataclass_fields__["live_elements"].default
+    reuse_elements: NotNegative = Engine.__dataclass_fields__["reuse_elements"].default
+    reduce_bucket_elements: Positive = Engine.__dataclass_fields__["reduce_bucket_elements"].default
+    gather_bucket_elements: Positive = Engine.__dataclass_fields__["gather_bucket_elements"].default
+    outstanding_fetches: Positive = Engine.__dataclass_fields__["outstanding_fetches"].default
+    granularity: Literal["module", "layer"] = "module"
+    overlap: bool = True
+    blocking: Literal["host", "stream"] = "host"
+    step_reduction: Literal["overlap", "end"] = "overlap"
+
+
+class DegradedLink(Strict):
+    """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
+
+    node: NotNegative
+    link: Text
+    factor: Factor
+
+
+class SlowDevice(Strict):
+    """A device that computes at a part of its speed."""
+
+    device: NotNegative
+    factor: Factor
+
+
+class PerturbationTable(Strict):
+    """What is wrong with the machine today."""
+
+    slow: list[SlowDevice] = Field(default_factory=list)
+    links: list[DegradedLink] = Field(default_factory=list)
+
+
+class Variation(Strict):
+    """One unknown setting: its dotted key in this file, and the values to try one at a time, for all plans alike."""
+
+    key: Text
+    label: Text
+    values: Annotated[list[str | int | float | bool], Field(min_length=1)]
+
+
+class PublishedTable(Strict):
+    """Published figures that the page sets beside the prediction: TFLOPS per device relative to the first plan's."""
+
+    source: Text
+    ratios: dict[str, Annotated[float, Field(gt=0)]]
+    efficiency: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    efficiency_base_devices: Positive | None = None
+
+
+class SensitivityTable(Strict):
+    """How much a ratio of two plans depends on what is unknown."""
+
+    devices: Positive
+    plans: Annotated[list[Text], Field(min_length=2)]
+    vary: list[Variation]
+    required: list[Text] = Field(default_factory=list)  # keys of numbers in (0, 1] to solve for the published ratios
+
+
+class ScenarioFile(Strict):
+    """A scenario file."""
+
+    name: Text
+    title: Text
+    machine: MachineTable
+    library: LibraryTable = LibraryTable()
+    model: ModelTable
+    training: TrainingTable = TrainingTable()
+    run: RunTable
+    engine: EngineTable = EngineTable()
+    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    perturbation: PerturbationTable = PerturbationTable()
+    sensitivity: SensitivityTable | None = None
+    published: PublishedTable | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A checked scenario: the file as read, its document (for variations) and what its names mean."""
+
+    where: str
+    document: Mapping[str, Any]
+    file: ScenarioFile
+    machine: Machine
+    library: Library
+    shape: GptShape
+    plans: Mapping[str, Options]
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def sequence(self) -> int:
+        return self.shape.sequence
+
+    @property
+    def checkpointing(self) -> bool:
+        return self.file.model.checkpointing == "full"
+
+    @property
+    def engine(self) -> Engine:
+        return Engine(**self.file.engine.model_dump())
+
+    @property
+    def perturbation(self) -> Perturbation | None:
+        table = self.file.perturbation
+        if not table.slow and not table.links:
+            return None
+        return Perturbation(
+            slow={slow.device: slow.factor for slow in table.slow},
+            links={(link.node, link.link): link.factor for link in table.links},
+        )
+
+    def mesh(self, num_devices: int) -> Mesh:
+        """The mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
+        sizes = mesh_sizes(self.machine, num_devices)
+        return Mesh(tuple((axis, sizes[axis]) for axis in AXES))
+
+    def workload(self, mesh: Mesh) -> Workload:
+        """One micro-batch over all ranks of the mesh."""
+        return gpt(self.shape, self.file.training.micro_batch * mesh.num_ranks, self.checkpointing)
+
+    def plan(self, name: str, mesh: Mesh) -> Plan:
+        try:
+            return make_plan(name, self.plans[name], mesh)
+        except InputError as error:
+            raise InputError(f"{self.where}: plans.{name}: {error}") from None
+
+
+def load_scenario(
+    path: str | Path, settings: Mapping[str, Any] | None = None, plans: tuple[str, ...] = (), devices: tuple[int, ...] = ()
+) -> Scenario:
+    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace what it says.
+
+    Raises InputError: one line that names the file, the key, what was got and what is allowed.
+    """
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this scenario: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a TOML file: {error}") from None
+    return scenario_of(document, str(path), settings, plans, devices)
+
+
+def scenario_of(
+    document: Mapping[str, Any],
+    where: str,
+    settings: Mapping[str, Any] | None = None,
+    plans: tuple[str, ...] = (),
+    devices: tuple[int, ...] = (),
+) -> Scenario:
+    """A checked scenario out of a document that was read from `where`."""
+    changed = copy.deepcopy(dict(document))
+    for key, value in (settings or {}).items():
+        _put(changed, key, value, where)
+    if devices:
+        changed.setdefault("run", {})["devices"] = list(devices)
+    if plans:
+        _choose_plans(changed, plans, where)
+    try:
+        file = ScenarioFile.model_validate(changed)
+    except ValidationError as error:
+        raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
+    try:
+        return _resolve(changed, where, file)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
+
+
+def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile) -> Scenario:
+    machine = load_machine(file.machine.name, file.machine.overrides)
+    library = load_library(file.library.name or machine.library, file.library.overrides)
+    scenario = Scenario(
+        where=where,
+        document=document,
+        file=file,
+        machine=machine,
+        library=library,
+        shape=_shape(file.model),
+        plans={name: _options(name, dict(table)) for name, table in file.plans.items()},
+    )
+    for size in file.run.devices:
+        mesh = scenario.mesh(size)
+        for name in scenario.plans:
+            scenario.plan(name, mesh)
+    if file.sensitivity is not None:
+        scenario.mesh(file.sensitivity.devices)
+        for name in file.sensitivity.plans:
+            if name not in scenario.plans:
+                raise InputError(f"sensitivity.plans: {name!r} is not a plan of this scenario; {nearest(name, scenario.plans)}")
+    return scenario
+
+
+def _shape(table: ModelTable) -> GptShape:
+    sizes = {key: getattr(table, key) for key in ("num_layers", "hidden", "heads", "vocabulary")}
+    given = [key for key, value in sizes.items() if value is not None]
+    if not given:
+        shape = find_model(table.name)
+    elif len(given) < len(sizes):
+        lacking = ", ".join(key for key in sizes if key not in given)
+        raise InputError(f"model: a shape of your own needs all of {', '.join(sizes)}; missing: {lacking}")
+    elif table.sequence is None:
+        raise InputError("model: a shape of your own needs sequence")
+    else:
+        return GptShape(name=table.name, sequence=table.sequence, source="scenario", **sizes)
+    if table.sequence is None:
+        return shape
+    values = {key: getattr(shape, key) for key in ("name", "num_layers", "hidden", "heads", "vocabulary", "source")}
+    return GptShape(sequence=table.sequence, **values)
+
+
+def _options(name: str, table: dict[str, Any]) -> Options:
+    family = table.setdefault("family", name)
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InputError(f"plans.{name}: family {family!r} is unknown; {nearest(str(family), FAMILIES)}")
+    form = FAMILIES[family][0]
+    try:
+        return form.model_validate(_tuples(table))
+    except ValidationError as error:
+        raise InputError(f"plans.{name}.{one_line(error, form)}") from None
+    except InputError as error:
+        raise InputError(f"plans.{name}: {error}") from None
+
+
+def _tuples(value: Any) -> Any:
+    """TOML's arrays as tuples, which frozen options hold."""
+    if isinstance(value, dict):
+        return {key: _tuples(part) for key, part in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
+    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such plan."""
+    known = document.get("plans")
+    known = known if isinstance(known, dict) else {}
+    chosen = {}
+    for name in plans:
+        if name not in known and (name not in FAMILIES or name == "lattice"):
+            raise InputError(f"{where}: plan {name!r} is unknown; {nearest(name, [*known, *FAMILIES])}")
+        chosen[name] = known.get(name, {})
+    document["plans"] = chosen
+    table = document.get("sensitivity")
+    if isinstance(table, dict) and not set(table.get("plans", ())) <= set(chosen):
+        del document["sensitivity"]
+
+
+def _put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
+    """Set a dotted key; the last parts of machine.overrides and library.overrides are dotted keys themselves."""
+    parts = key.split(".")
+    for table in ("machine", "library"):
+        if parts[:2] == [table, "overrides"] and len(parts) > 2:
+            parts = [table, "overrides", ".".join(parts[2:])]
+    place: Any = document
+    for part in parts[:-1]:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise InputError(f"{where}: --set {key}: {part} is not a table")
+    place[parts[-1]] = value
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`key=value` with the value as in TOML; a bare word is a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"--set {text!r}: write key=value, e.g. training.micro_batch=4")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    if isinstance(parsed, float) and not math.isfinite(parsed):
+        raise InputError(f"--set {key}: got {value}; allowed: a finite number")
+    return key.strip(), parsed
+
+
+

@@ -1,0 +1,65 @@
+"""The type checker of schedules: references, placements, sums, versions, order, memory.
+
+It runs on every schedule that is built and on any schedule file, and says which op, which ranks, what was expected and
+what was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.schedule.check_order import check_comms, check_progress
+from simfrontier.schedule.check_placements import check_ops, check_tensors
+from simfrontier.schedule.check_values import check_values
+from simfrontier.schedule.expand import expand
+from simfrontier.schedule.finding import Finding, Findings
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.lifetimes import Peak, peak_bytes
+
+NAMED_HOLDERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All findings; `peak` is missing where the schedule is too broken to be walked."""
+
+    findings: tuple[Finding, ...]
+    peak: Peak | None
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings)) or "no findings"
+
+
+def check(schedule: Schedule, capacity_bytes: int | None = None) -> Report:
+    """Check a schedule against all rules; memory only against a given capacity per rank.
+
+    Tensors and ops that do not exist or do not fit the mesh are said first; only without such faults is there a
+    program to walk.
+    """
+    found = Findings()
+    check_tensors(schedule, found)
+    broken = bool(found)
+    for role in schedule.roles:
+        check_ops(schedule, role, found)
+    if broken or any(finding.rule == "references" for finding in found.all()):
+        return Report(findings=found.all(), peak=None)
+    programs = [(role, expand(schedule, role)) for role in schedule.roles]
+    for role, program in programs:
+        check_values(schedule, role, program, found)
+    check_comms(schedule, programs, found)
+    check_progress(programs, found)
+    peaks = [peak_bytes(schedule, role, program) for role, program in programs]
+    peak = max(peaks, key=lambda each: each.num_bytes, default=None)
+    if peak is not None and capacity_bytes is not None and peak.num_bytes > capacity_bytes:
+        _too_much(peak, capacity_bytes, found)
+    return Report(findings=found.all(), peak=peak)
+
+
+def _too_much(peak: Peak, capacity_bytes: int, found: Findings) -> None:
+    most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
+    said = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
+    found.add("memory", peak.op, "all ranks", f"at most {capacity_bytes} bytes", said)

@@ -1,0 +1,66 @@
+"""Reads of what no op has written before: whether it comes later, never, or waits for the reader itself (a cycle)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.finding import Rule, place_of, ref_text, short_title, title_of
+from simfrontier.schedule.ir import Ref, Tensor
+
+Say = Callable[[Rule, int, str, str, object], None]
+MAX_TOLD = 20  # cycles looked for; a broken schedule may have thousands of such reads
+
+
+def explain_unwritten(
+    unwritten: list[tuple[int, Ref]], program: Expanded, tensors: Mapping[str, Tensor], say: Say
+) -> None:
+    """Say for each (op, reference) that was read before any write what is wrong with it."""
+    if not unwritten:
+        return
+    writers = _writers(program)
+    for number, (index, ref) in enumerate(unwritten):
+        tensor = tensors[ref.name]
+        what = ref_text(ref, tensor.per_layer, tensor.per_micro)
+        key = (id(program.ops[index]), ref.name)
+        later = [i for i in writers.get(ref, ()) if i >= index]
+        if not later:
+            say("references", index, f"{what} written by an op before", "no op writes it", key)
+            continue
+        cycle = _cycle(index, later[0], program, writers) if number < MAX_TOLD else None
+        if cycle is None:
+            by = title_of(program.ops[later[0]], program.calls[later[0]])
+            say("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)
+        else:
+            told = " → ".join(f"{short_title(program.ops[i])} ({place_of(program.calls[i])})" for i in cycle)
+            say("references", index, f"{what} from an op that does not need this one", f"a cycle: {told}", key)
+
+
+def _writers(program: Expanded) -> dict[Ref, list[int]]:
+    out: dict[Ref, list[int]] = {}
+    for index in range(program.num_ops):
+        for ref in (*program.writes[index], *program.accumulates[index]):
+            out.setdefault(ref, []).append(index)
+    return out
+
+
+def _cycle(reader: int, writer: int, program: Expanded, writers: dict[Ref, list[int]]) -> list[int] | None:
+    """The ops from `reader` to `writer` and back to it, each needed by the next, or None where there is no such way."""
+    came: dict[int, int] = {writer: -1}  # op → the op that needs it
+    waiting = deque([writer])
+    while waiting:
+        index = waiting.popleft()
+        if index == reader:
+            way = [index]
+            while came[way[-1]] >= 0:
+                way.append(came[way[-1]])
+            return [*way, reader]
+        for ref in (*program.reads[index], *program.accumulates[index]):
+            by = writers.get(ref, [])
+            needed = [i for i in by if i < index][-1:] or [i for i in by if i > index][:1]
+            for source in needed:
+                if source not in came:
+                    came[source] = index
+                    waiting.append(source)
+    return None

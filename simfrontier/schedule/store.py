@@ -1,0 +1,182 @@
+"""The stored form of a schedule: canonical JSON, its digest, and files that are never half-written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Schedule, Tensor
+from simfrontier.schedule.parse import FORMAT, VERSION, from_json
+from simfrontier.schedule.repeats import Item, Run, Step, folded, runs_of_refs, steps_of_calls
+
+__all__ = ["digest", "from_json", "load", "save", "to_json"]
+
+
+def to_json(schedule: Schedule) -> str:
+    """Canonical JSON: keys sorted, no floats, every op and every block once, calls as nested loops.
+
+    Equal schedules give equal text, in whatever order their parts were made or shared.
+    """
+    tables = _Tables()
+    roles = [{"calls": _items(tables.calls_of(role.calls)), "name": role.name} for role in schedule.roles]
+    form = {
+        "blocks": tables.blocks,
+        "format": FORMAT,
+        "mesh": schedule.mesh.axes,
+        "meta": dict(schedule.meta),
+        "ops": [_op(op) for op in tables.ops],
+        "pools": dict(schedule.pools),
+        "roles": roles,
+        "tensors": {name: _tensor(tensor) for name, tensor in schedule.tensors.items()},
+        "version": VERSION,
+    }
+    return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(schedule: Schedule) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(to_json(schedule).encode("ascii")).hexdigest()
+
+
+def save(schedule: Schedule, path: Path) -> None:
+    """Write the canonical JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
+    text = to_json(schedule) + "\n"
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot write the schedule: {error.strerror or error}") from error
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def load(path: Path) -> Schedule:
+    """The schedule of a file; raises InputError with the file and the place in it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the schedule: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a schedule: byte {error.start} is not UTF-8 text") from error
+    return from_json(text, str(path))
+
+
+class _Tables:
+    """Ops and blocks, numbered in the order in which the calls first use them."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.blocks: list[list[int]] = []
+        self._op: dict[Op, int] = {}
+        self._block: dict[tuple[int, ...], int] = {}
+        self._op_of_id: dict[int, int] = {}
+        self._block_of_id: dict[int, int] = {}
+
+    def calls_of(self, calls: tuple[Any, ...]) -> tuple[Item, ...]:
+        for call in calls:
+            if id(call.ops) not in self._block_of_id:
+                self._block_of_id[id(call.ops)] = self._block_number(call.ops)
+        return folded(steps_of_calls(calls, self._block_of_id))
+
+    def _block_number(self, ops: tuple[Op, ...]) -> int:
+        key = tuple(map(self._op_number, ops))
+        if key not in self._block:
+            self._block[key] = len(self.blocks)
+            self.blocks.append(list(key))
+        return self._block[key]
+
+    def _op_number(self, op: Op) -> int:
+        if id(op) not in self._op_of_id:
+            if op not in self._op:
+                self._op[op] = len(self.ops)
+                self.ops.append(op)
+            self._op_of_id[id(op)] = self._op[op]
+        return self._op_of_id[id(op)]
+
+
+def _items(items: Iterable[Item]) -> list[Any]:
+    """A step as [label, block, layer, micro-batch], a loop as [times, items]."""
+    return [list(item) if isinstance(item, Step) else [item.times, _items(item.body)] for item in items]
+
+
+def _ref(ref: Ref) -> Any:
+    return [ref.name, ref.layer, ref.micro] if ref.layer or ref.micro else ref.name
+
+
+def _refs(refs: tuple[Ref, ...]) -> list[Any]:
+    """A reference as its name or [name, layer, micro-batch], a run over layers as [times, references, layer step]."""
+    return [
+        [run.times, [_ref(ref) for ref in run.refs], run.layer_step] if isinstance(run, Run) else _ref(run)
+        for run in runs_of_refs(refs)
+    ]
+
+
+def _without_defaults(**fields: Any) -> dict[str, Any]:
+    """What is empty, zero, false or None is left out; reading puts it back."""
+    return {key: value for key, value in fields.items() if value}
+
+
+def _op(op: Op) -> dict[str, Any]:
+    if isinstance(op, Compute):
+        return {
+            "kind": op.kind,
+            "lane": op.lane,
+            "name": op.name,
+            **_without_defaults(
+                reads=_refs(op.reads),
+                writes=_refs(op.writes),
+                accumulates=_refs(op.accumulates),
+                iteration=op.iteration,
+                split=op.split,
+                matmul=op.matmul,
+                flops=op.flops,
+                max_age=op.max_age,
+            ),
+        }
+    assert isinstance(op, Collective)
+    return {
+        "axes": op.axes,
+        "codec": str(op.codec),
+        "comm": op.comm,
+        "dst": _refs(op.dst),
+        "kind": op.kind,
+        "lane": op.lane,
+        "name": op.name,
+        "src": _refs(op.src),
+        "via": op.via,
+        **_without_defaults(blocking=op.blocking, token=None if op.token is None else _ref(op.token)),
+    }
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "dtype": tensor.dtype,
+        "placement": str(tensor.placement),
+        "role": tensor.role,
+        "shape": tensor.shape,
+        **_without_defaults(
+            dims=tensor.dims,
+            nesting=tensor.nesting,
+            stacked=tensor.stacked,
+            codec=None if tensor.codec is None else str(tensor.codec),
+            per_layer=tensor.per_layer,
+            per_micro=tensor.per_micro,
+            persistent=tensor.persistent,
+            pool=tensor.pool,
+        ),
+    }

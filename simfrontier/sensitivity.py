@@ -1,0 +1,190 @@
+"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans, and which
+value of a number would make a published ratio true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.store import digest
+from simfrontier.simulate import Fidelity
+from simfrontier.simulate.memory import memory_timeline
+from simfrontier.study import checked, schedule_of, simulated
+from simfrontier.workload import neox_flops
+
+STEPS = 12  # bisection steps: the answer is known to (1/2)^12 of its range in log scale
+SMALLEST = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Varied:
+    """One setting at one value: TFLOPS per device by plan (nan where the plan does not fit), and which plans fit."""
+
+    label: str
+    key: str
+    value: str
+    rates: Mapping[str, float]
+    fits: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Required:
+    """The value of a number at which a plan's published ratio to the first plan would hold, or None if no value gives it."""
+
+    key: str
+    label: str
+    found: Mapping[str, float | None]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """Rates of the compared plans at the defaults and under each variation; `strongest` names the largest mover."""
+
+    devices: int
+    plans: tuple[str, ...]
+    default: Mapping[str, float]
+    varied: tuple[Varied, ...]
+    fidelity: str
+    required: tuple[Required, ...]
+    strongest: str
+
+
+def run_sensitivity(
+    scenario: Scenario, fidelity: Fidelity, progress: Callable[[str], None] = lambda _: None
+) -> Sensitivity | None:
+    """All variations of the scenario's `sensitivity` table; None if it has none."""
+    table = scenario.file.sensitivity
+    if table is None:
+        return None
+    rates = _Rates(fidelity, table.devices, tuple(table.plans))
+    default, _ = rates.of(scenario)
+    varied = []
+    for variation in table.vary:
+        for value in variation.values:
+            found, fits = rates.of(_with(scenario, {variation.key: value}))
+            varied.append(
+                Varied(label=variation.label, key=variation.key, value=_text(value), rates=found, fits=fits)
+            )
+            progress(f"{variation.label} = {_text(value)}")
+    required = []
+    for key in table.required:
+        required.append(_required(scenario, key, rates))
+        progress(f"what {key} would have to be")
+    return Sensitivity(
+        devices=table.devices,
+        plans=tuple(table.plans),
+        default=default,
+        varied=tuple(varied),
+        fidelity=fidelity,
+        required=tuple(required),
+        strongest=_strongest(tuple(table.plans), default, varied),
+    )
+
+
+@dataclass
+class _Rates:
+    """TFLOPS per device of the compared plans; a schedule is built once for all machines and libraries it is run on."""
+
+    fidelity: Fidelity
+    devices: int
+    plans: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.schedules: dict[str, Schedule] = {}
+        self.known: dict[tuple[str, str, str], tuple[float, bool]] = {}
+
+    def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
+        rates, fits = {}, {}
+        for plan in self.plans:
+            rates[plan], fits[plan] = self.one(scenario, plan)
+        return {p: rate if fits[p] else math.nan for p, rate in rates.items()}, fits
+
+    def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
+        schedule = self._schedule(scenario, plan)
+        hardware = repr((scenario.machine, scenario.library))
+        key = (plan, str(id(schedule)), hardware)
+        if key not in self.known:
+            step = simulated(scenario, schedule, self.fidelity)
+            training = scenario.file.training
+            samples = training.micro_batch * training.grad_accum * self.devices
+            flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
+            fits = memory_timeline(step).peak_bytes <= scenario.machine.device.hbm_bytes
+            self.known[key] = flops / step.step_s / self.devices / 1e12, fits
+        return self.known[key]
+
+    def _schedule(self, scenario: Scenario, plan: str) -> Schedule:
+        file = scenario.file
+        key = repr((plan, scenario.plans[plan], file.model, file.training, file.engine))
+        if key not in self.schedules:
+            schedule = schedule_of(scenario, plan, self.devices)
+            self.schedules[key] = checked(schedule, f"plan {plan} under a variation ({digest(schedule)[:8]})")
+        return self.schedules[key]
+
+
+def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
+    return scenario_of(scenario.document, scenario.where, settings)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _required(scenario: Scenario, key: str, rates: _Rates) -> Required:
+    """Solve for the number in (0, 1] by bisection in its logarithm; the ratio is taken to fall as the number grows."""
+    published = scenario.file.published
+    first, *others = rates.plans
+    found: dict[str, float | None] = {}
+    for plan in others:
+        wanted = published.ratios.get(plan) if published else None
+        if wanted is not None:
+            found[plan] = _solve(lambda x, plan=plan: _ratio(scenario, key, x, plan, first, rates), wanted)  # type: ignore[misc]
+    said = []
+    for plan, value in found.items():
+        wanted = published.ratios[plan] if published else math.nan
+        name = key.removeprefix("library.overrides.").removeprefix("machine.overrides.")
+        if value is None:
+            said.append(f"no value of {name} gives the published ratio {wanted:g} of {plan} to {first}")
+        else:
+            said.append(f"{plan} : {first} = {wanted:g} would need {name} = {value:.3g}")
+    return Required(key=key, label=key.rsplit(".", 2)[-2] + " " + key.rsplit(".", 1)[-1], found=found, sentence="; ".join(said))
+
+
+def _ratio(scenario: Scenario, key: str, value: float, plan: str, first: str, rates: _Rates) -> float:
+    changed = _with(scenario, {key: value})
+    return rates.one(changed, plan)[0] / rates.one(changed, first)[0]
+
+
+def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
+    low, high = math.log(SMALLEST), 0.0
+    if not ratio(math.exp(high)) <= wanted <= ratio(math.exp(low)):
+        return None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if ratio(math.exp(middle)) >= wanted:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
+
+
+def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[Varied]) -> str:
+    """The setting that moves the ratio of the last plan to the first furthest."""
+    first, last = plans[0], plans[-1]
+    base = default[last] / default[first]
+    moved = [(abs(math.log(r / base)), r, v) for v, r in _ratios(varied, first, last)]
+    if not moved or math.isnan(base):
+        return "no variation can be compared: a plan does not fit"
+    _, ratio, most = max(moved, key=lambda entry: entry[0])
+    return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {ratio:.3f}"
+
+
+def _ratios(varied: list[Varied], first: str, last: str) -> Iterator[tuple[Varied, float]]:
+    for one in varied:
+        ratio = one.rates[last] / one.rates[first]
+        if not math.isnan(ratio):
+            yield one, ratio

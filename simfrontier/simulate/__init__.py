@@ -1,0 +1,19 @@
+"""Simulation: ops priced on a machine, and SimPy's clock over folded ranks."""
+
+from simfrontier.simulate.engine import Timeline, simulate
+from simfrontier.simulate.pricing import LOCAL, Cluster, distinct_ops, price
+from simfrontier.simulate.step import LEVELS, Fidelity, Level, SimulatedStep, simulate_step
+
+__all__ = [
+    "LEVELS",
+    "LOCAL",
+    "Cluster",
+    "Fidelity",
+    "Level",
+    "SimulatedStep",
+    "Timeline",
+    "distinct_ops",
+    "price",
+    "simulate",
+    "simulate_step",
+]

@@ -1,0 +1,219 @@
+"""The engine: SimPy's clock, one issuer per rank class, and flows at max-min fair rates.
+
+At every instant all that ends is ended, all that may start is started, and only then are rates solved once. Ops of a rank
+class stand for those of all its ranks; with an exact folding every rank is a class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.network import solve
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.issuer import Issuer, ops_by_lane
+from simfrontier.simulate.pricing import Cluster, Work
+
+INSTANT_S = 1e-12  # events closer than this are one instant
+_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """When every op ran on every rank class, in seconds: when the rank was ready for it, when all of its group were and it
+    started, when it ended. Arrays [num_rank_classes, num_ops]."""
+
+    ready: NDArray[np.float64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    num_solves: int
+
+    @property
+    def step_s(self) -> float:
+        return float(self.end.max(initial=0.0))
+
+
+def simulate(program: Expanded, cluster: Cluster, contention: bool = True) -> Timeline:
+    """Run one step. Without contention every op takes its time alone (fidelity `analytic`), otherwise flows share links."""
+    return _Engine(program, cluster, contention).run()
+
+
+@dataclass(slots=True)
+class _Running:
+    left: float
+    flow: int
+    op: int
+    group: int
+    rate: float = 0.0
+
+
+@dataclass(slots=True)
+class _Info:
+    """What the engine needs of one op: its works and groups by activity class."""
+
+    works: tuple[Work, ...]
+    group_of: list[int]
+    members: tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class _Engine:
+    program: Expanded
+    cluster: Cluster
+    contention: bool
+    running: list[_Running] = field(default_factory=list)
+    memo: dict[tuple[int, ...], dict[int, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        folding = self.cluster.folding
+        self.env = simpy.Environment()
+        num = folding.num_rank_classes
+        by_lane = ops_by_lane(self.program)
+        self.issuers = [Issuer(self.program, by_lane) for _ in range(num)]
+        self.ready = np.zeros((num, self.program.num_ops))
+        self.start = np.zeros_like(self.ready)
+        self.end = np.zeros_like(self.ready)
+        groups = {
+            key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
+            for key in self.cluster.patterns
+        }
+        known: dict[int, _Info] = {}
+        self.infos: list[_Info] = []
+        for op in self.program.ops:
+            info = known.get(id(op))
+            if info is None:
+                priced = self.cluster.of(op)
+                info = known[id(op)] = _Info(priced.works, *groups[priced.pattern])
+            self.infos.append(info)
+        self.arrived: dict[tuple[int, int], int] = {}
+        self.ended: list[tuple[int, int]] = []
+        self.woken: list[_Running] = []
+        self.settled_at = 0.0
+        self.settling_at = -1.0
+
+    def run(self) -> Timeline:
+        self._start_all(range(len(self.issuers)))
+        self._settle_soon()
+        self.env.run()
+        if not all(issuer.is_finished for issuer in self.issuers):
+            raise SimfrontierError(self._stuck())
+        return Timeline(ready=self.ready, start=self.start, end=self.end, num_solves=len(self.memo))
+
+    def _stuck(self) -> str:
+        lines = []
+        for number, issuer in enumerate(self.issuers):
+            for op, lacking in issuer.blocked():
+                waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
+                lines.append(f"rank class {number}: {self.program.ops[op].name} waits for {waits}")
+        return "the simulated step is stuck: " + "; ".join(lines[:8])
+
+    # ── starting ──
+
+    def _start_all(self, classes: range | list[int]) -> None:
+        for number in classes:
+            for op in self.issuers[number].startable():
+                self._arrive(number, op)
+
+    def _arrive(self, number: int, op: int) -> None:
+        info = self.infos[op]
+        self.ready[number, op] = self.env.now
+        group = info.group_of[number]
+        members = info.members[group]
+        if len(members) > 1:
+            count = self.arrived.get((op, group), 0) + 1
+            if count < len(members):
+                self.arrived[op, group] = count
+                return
+            self.arrived.pop((op, group), None)
+        now = self.env.now
+        for member in members:
+            self.start[member, op] = now
+        self._begin(info.works[group], op, group)
+
+    def _begin(self, work: Work, op: int, group: int) -> None:
+        if not self.contention or work.amount <= 0.0:
+            wait = work.alone_s
+            if wait > 0.0:
+                self._after(wait, lambda _: self.ended.append((op, group)))
+            else:
+                self.ended.append((op, group))
+        elif work.latency_s > 0.0:
+            flow = _Running(work.amount, work.flow, op, group)
+            self._after(work.latency_s, lambda _: self.woken.append(flow))
+        else:
+            self.woken.append(_Running(work.amount, work.flow, op, group))
+
+    def _after(self, delay: float, then: object) -> None:
+        timer = self.env.timeout(delay)
+        assert timer.callbacks is not None
+        timer.callbacks.append(then)  # type: ignore[arg-type]
+        timer.callbacks.append(self._settle_soon)
+
+    # ── one instant ──
+
+    def _settle_soon(self, _: object = None) -> None:
+        """Settle once, after everything else that happens at this time."""
+        if self.settling_at != self.env.now:
+            self.settling_at = self.env.now
+            event = simpy.Event(self.env)
+            event._ok, event._value = True, None
+            assert event.callbacks is not None
+            event.callbacks.append(self._settle)
+            self.env.schedule(event, priority=_LAST)
+
+    def _settle(self, _: object) -> None:
+        now = self.env.now
+        self.settling_at = -1.0
+        self._advance(now)
+        while self.ended:
+            ended, self.ended = self.ended, []
+            touched: dict[int, None] = {}
+            for op, group in ended:
+                for member in self.infos[op].members[group]:
+                    self.end[member, op] = now
+                    self.issuers[member].finish(op)
+                    touched[member] = None
+            self._start_all(sorted(touched))
+        self.running += self.woken
+        self.woken.clear()
+        if self.running:
+            self._set_rates()
+            self._after(min(flow.left / flow.rate for flow in self.running), _nothing)
+
+    def _advance(self, now: float) -> None:
+        elapsed = now - self.settled_at
+        self.settled_at = now
+        kept = []
+        for flow in self.running:
+            flow.left -= flow.rate * elapsed
+            if flow.left <= flow.rate * INSTANT_S:
+                self.ended.append((flow.op, flow.group))
+            else:
+                kept.append(flow)
+        self.running = kept
+
+    def _set_rates(self) -> None:
+        key = tuple(sorted(flow.flow for flow in self.running))
+        rates = self.memo.get(key)
+        if rates is None:
+            rates = self.memo[key] = self._solve(key)
+        for flow in self.running:
+            flow.rate = rates[flow.flow]
+
+    def _solve(self, key: tuple[int, ...]) -> dict[int, float]:
+        flows = [self.cluster.flows[number] for number in key]
+        rows = np.unique(np.concatenate([flow.rows for flow in flows]))
+        usage = np.zeros((len(rows), len(flows)))
+        for column, flow in enumerate(flows):
+            usage[np.searchsorted(rows, flow.rows), column] = flow.load
+        caps = np.array([flow.cap for flow in flows])
+        rates = solve(usage, self.cluster.folding.capacity[rows], np.ones(len(flows)), caps)
+        return dict(zip(key, rates.tolist(), strict=True))
+
+
+def _nothing(_: object) -> None:
+    """A timer that only makes the engine settle."""

@@ -1,0 +1,285 @@
+"""Pricing: what every op of a schedule asks of a machine, as work on the classes of a folded fabric.
+
+An op is a latency and then an amount that flows at a fair rate. A kernel's amount is its memory traffic, capped so that alone
+it takes its roofline time; a collective's amount is the payload on its busiest wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Algorithm, GroupShape, Library, messages_of, sent_share
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Folding, Pattern, Perturbation, direct, fold, local, ring, solve, tree
+from simfrontier.schedule.cost import matmul_shape, traffic_bytes
+from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
+from simfrontier.schedule.mesh import Mesh
+
+LOCAL = "local"
+Placement = Literal["block", "cyclic"]
+# Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a reduction
+# also reads what it adds to. Per byte of the vector, a tree reduces up (3) and copies down (2).
+_HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
+    ("all_gather", "ring"): 2.0,
+    ("reduce_scatter", "ring"): 3.0,
+    ("all_reduce", "ring"): 2.5,
+    ("all_reduce", "tree"): 5.0,
+}
+_HBM_PER_BYTE_COPIED = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself."""
+
+    rows: NDArray[np.int64]
+    load: NDArray[np.float64]
+    cap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is interned."""
+
+    latency_s: float
+    amount: float
+    alone: float
+    flow: int
+
+    @property
+    def alone_s(self) -> float:
+        """Its time without contention."""
+        return self.latency_s + (self.amount / self.alone if self.amount else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """An op on every activity class of its pattern."""
+
+    pattern: str
+    works: tuple[Work, ...]
+
+
+@dataclass
+class Cluster:
+    """A schedule's ops priced on a machine: the fabric, the patterns that the schedule uses, their folding, and the works."""
+
+    schedule: Schedule
+    machine: Machine
+    library: Library
+    fabric: Fabric
+    algorithms: dict[int, Algorithm]
+    patterns: dict[str, Pattern]
+    folding: Folding
+    flows: list[Flow] = field(default_factory=list)
+    priced: dict[int, Priced] = field(default_factory=dict)
+    _interned: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _alone: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict)
+
+    def of(self, op: Op) -> Priced:
+        """The priced op (each distinct op is priced once)."""
+        known = self.priced.get(id(op))
+        if known is None:
+            known = self._compute(op) if isinstance(op, Compute) else self._collective(op)
+            self.priced[id(op)] = known
+        return known
+
+    def volume_bytes(self, op: Collective) -> float:
+        """Bytes that one rank sends in one call."""
+        messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
+        share = sent_share(op, self.algorithms[id(op)], self.schedule.mesh)
+        return float(share * sum(message.num_bytes for message in messages))
+
+    def pattern_of(self, op: Collective) -> str:
+        """Key of the pattern that a collective uses."""
+        return pattern_key(op.axes, self.algorithms[id(op)])
+
+    def _intern(self, key: tuple[object, ...], rows: NDArray[np.int64], load: NDArray[np.float64], cap: float) -> int:
+        if key not in self._interned:
+            self._interned[key] = len(self.flows)
+            self.flows.append(Flow(rows, load, cap))
+        return self._interned[key]
+
+    def _compute(self, op: Compute) -> Priced:
+        device, mesh = self.machine.device, self.schedule.mesh
+        traffic = float(traffic_bytes(op, self.schedule.tensors, mesh))
+        speeds = self.fabric.speed[self.folding.representative]
+        if op.kind == "hook" or traffic == 0.0:
+            wait = self.machine.host.hook_s if op.kind == "hook" else device.kernel_gap_s
+            return Priced(LOCAL, tuple(Work(wait, 0.0, 1.0, -1) for _ in speeds))
+        math_s = 0.0
+        if op.matmul is not None:
+            batch, m, n, k = matmul_shape(op, mesh)
+            math_s = op.local_flops(mesh) / device.matmul_rate(m, n, k, batch)
+        memory_s = traffic / (device.hbm_bytes_per_s * device.hbm_share)
+        works = []
+        for cls, speed in enumerate(speeds.tolist()):
+            alone = traffic / (device.kernel_gap_s + max(math_s, memory_s) / speed)
+            units = math_s / speed * device.num_compute_units / traffic
+            column = self.folding.column(LOCAL, cls)
+            load = column.hbm + column.units * units
+            works.append(Work(0.0, traffic, alone, self._intern((cls, alone, units), column.rows, load, alone)))
+        return Priced(LOCAL, tuple(works))
+
+    def _collective(self, op: Collective) -> Priced:
+        algorithm = self.algorithms[id(op)]
+        key = pattern_key(op.axes, algorithm)
+        mesh, tensors = self.schedule.mesh, self.schedule.tensors
+        share = float(sent_share(op, algorithm, mesh))
+        messages = messages_of(op, tensors, mesh)
+        shape = self._shape(op.axes)
+        hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
+        peaks, alone = self._peak(key), self.alone(key)
+        works = []
+        for cls, (peak, speed) in enumerate(zip(peaks.tolist(), alone.tolist(), strict=True)):
+            sent_per_s = speed / peak
+            latency = sum(
+                self.library.latency_s(algorithm, op.kind, m.num_bytes, shape, sent_per_s / share * (1 - 1 / shape.size))
+                for m in messages
+            )
+            units = self.library.num_channels * self.library.units_per_channel / sent_per_s
+            column = self.folding.column(key, cls)
+            load = column.wire + column.hbm * hbm + column.units * units
+            flow = self._intern((key, cls, hbm), column.rows, load, self._cap(key) * peak)
+            volume = share * sum(message.num_bytes for message in messages)
+            works.append(Work(latency, volume * peak, speed, flow))
+        return Priced(key, tuple(works))
+
+    def alone(self, key: str) -> NDArray[np.float64]:
+        """Speed of each activity class when only this pattern's activities run, all of them, on wires."""
+        if key not in self._alone:
+            self._alone[key] = speeds_alone(self.folding, key, self._cap(key) * self._peak(key))
+        return self._alone[key]
+
+    def _cap(self, key: str) -> float:
+        """What the library lets a rank send at most on a pattern."""
+        axes, algorithm = key.rsplit("/", 1)
+        return self.library.cap_bytes_per_s(algorithm, self._shape(tuple(axes.split("+"))))  # type: ignore[arg-type]
+
+    def _peak(self, key: str) -> NDArray[np.float64]:
+        if key not in self._peaks:
+            _, first = np.unique(self.folding.activity_class[key], return_index=True)
+            self._peaks[key] = self.patterns[key].peak[first]
+        return self._peaks[key]
+
+    def _shape(self, axes: tuple[str, ...]) -> GroupShape:
+        if axes not in self._shapes:
+            self._shapes[axes] = group_shape(self.fabric, self.schedule.mesh, axes)
+        return self._shapes[axes]
+
+
+def pattern_key(axes: tuple[str, ...], algorithm: Algorithm) -> str:
+    return "+".join(axes) + "/" + algorithm
+
+
+def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
+    """Ranks and nodes of the groups over `axes`."""
+    first = mesh.groups(axes)[0]
+    nodes = np.unique(fabric.device_of[first] // fabric.machine.devices_per_node)
+    return GroupShape(size=len(first), num_nodes=len(nodes))
+
+
+def speeds_alone(folding: Folding, key: str, cap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Max-min speeds of a pattern's activity classes on wires, with nothing else running; `cap` per class."""
+    columns = [folding.column(key, cls) for cls in range(len(folding.count(key)))]
+    rows = np.unique(np.concatenate([column.rows for column in columns]))
+    usage = np.zeros((len(rows), len(columns)))
+    for cls, column in enumerate(columns):
+        usage[np.searchsorted(rows, column.rows), cls] = column.wire
+    return solve(usage, folding.capacity[rows], np.ones(len(columns)), cap)
+
+
+def price(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    perturbation: Perturbation | None = None,
+    exact: bool = False,
+    placement: Placement = "block",
+) -> Cluster:
+    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them.
+
+    Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
+    """
+    mesh = schedule.mesh
+    if mesh.num_ranks > machine.num_devices:
+        raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
+    num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
+    device_of = None
+    if placement == "cyclic" and num_nodes > 1:
+        device_of = np.arange(mesh.num_ranks) % num_nodes * machine.devices_per_node + np.arange(mesh.num_ranks) // num_nodes
+    fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
+    maker = _Patterns(fabric, mesh, library)
+    collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
+    algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
+    wanted = {pattern_key(op.axes, algorithms[number]): op.axes for number, op in collectives.items()}
+    patterns = {key: maker.get(axes, key.rsplit("/", 1)[1]) for key, axes in sorted(wanted.items())}
+    patterns[LOCAL] = local(fabric)
+    return Cluster(
+        schedule=schedule,
+        machine=machine,
+        library=library,
+        fabric=fabric,
+        algorithms=algorithms,
+        patterns=patterns,
+        folding=fold(fabric, patterns, exact=exact),
+    )
+
+
+def distinct_ops(schedule: Schedule) -> Iterable[Op]:
+    """Each op object of a schedule once, in order of appearance."""
+    seen: dict[int, Op] = {}
+    for role in schedule.roles:
+        for block in {id(call.ops): call.ops for call in role.calls}.values():
+            for op in block:
+                seen.setdefault(id(op), op)
+    return seen.values()
+
+
+@dataclass
+class _Patterns:
+    """Patterns by axes and algorithm, built on first use."""
+
+    fabric: Fabric
+    mesh: Mesh
+    library: Library
+    known: dict[tuple[tuple[str, ...], str], Pattern] = field(default_factory=dict)
+
+    def get(self, axes: tuple[str, ...], algorithm: str) -> Pattern:
+        if (axes, algorithm) not in self.known:
+            make = {"ring": ring, "tree": tree, "direct": direct}[algorithm]
+            shares = self.library.shares(algorithm)  # type: ignore[arg-type]
+            classes = self.fabric.machine.link_classes
+            mine = {name: share for name, share in shares.items() if name in classes}
+            self.known[axes, algorithm] = make(self.fabric, self.mesh.groups(axes), mine)
+        return self.known[axes, algorithm]
+
+    def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
+        """The algorithm the library takes: the one that is fastest alone, of those it has."""
+        options = self.library.algorithms(op.kind, op.codec.is_quantised, op.via)
+        if len(options) == 1:
+            return options[0]
+        shape = group_shape(self.fabric, self.mesh, op.axes)
+        return min(options, key=lambda algorithm: self._seconds(op, algorithm, schedule, shape))
+
+    def _seconds(self, op: Collective, algorithm: Algorithm, schedule: Schedule, shape: GroupShape) -> float:
+        pattern = self.get(op.axes, algorithm)
+        folding = fold(self.fabric, {algorithm: pattern})
+        cap = self.library.cap_bytes_per_s(algorithm, shape)
+        peaks = pattern.peak[np.unique(folding.activity_class[algorithm], return_index=True)[1]]
+        sent_per_s = float((speeds_alone(folding, algorithm, cap * peaks) / peaks).min())
+        share = float(sent_share(op, algorithm, self.mesh))
+        total = 0.0
+        for message in messages_of(op, schedule.tensors, self.mesh):
+            rate = sent_per_s / share * (1 - 1 / shape.size)
+            total += self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, rate)
+            total += message.num_bytes * share / sent_per_s
+        return total

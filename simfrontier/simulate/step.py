@@ -1,0 +1,103 @@
+"""One simulated step of a schedule on a machine: the timeline, and what is read off it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Library
+from simfrontier.machine import Machine
+from simfrontier.network import Perturbation
+from simfrontier.schedule.cost import traffic_bytes
+from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.ir import Collective, Schedule
+from simfrontier.simulate.engine import Timeline, simulate
+from simfrontier.simulate.pricing import Cluster, Placement, price
+from simfrontier.trace import Span, Trace
+
+Fidelity = Literal["analytic", "flow"]
+Level = Literal["inter_node", "intra_node", "package"]
+LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedStep:
+    """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of equals)."""
+
+    schedule: Schedule
+    program: Expanded
+    cluster: Cluster
+    timeline: Timeline
+
+    @property
+    def step_s(self) -> float:
+        return self.timeline.step_s
+
+    @cached_property
+    def critical(self) -> int:
+        return int(np.argmax(self.timeline.end.max(axis=1, initial=0.0)))
+
+    @cached_property
+    def is_kernel(self) -> NDArray[np.bool_]:
+        """Per op: local work on the compute lane."""
+        return np.array([op.lane == "compute" and not isinstance(op, Collective) for op in self.program.ops], bool)
+
+    @cached_property
+    def compute_s(self) -> float:
+        """Time that the critical rank's compute lane is busy with kernels."""
+        spent = self.timeline.end[self.critical] - self.timeline.start[self.critical]
+        return float(spent[self.is_kernel].sum())
+
+    def level(self, op: Collective) -> Level:
+        """The coarsest boundary that the op's messages cross."""
+        edges = self.cluster.patterns[self.cluster.pattern_of(op)].edges.sum(axis=0)
+        return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
+
+    def trace(self, digest: str, title: str, classes: tuple[int, ...] | None = None) -> Trace:
+        """The timeline as a trace, one rank for each of the given classes (by default all)."""
+        folding = self.cluster.folding
+        chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
+        who = tuple(
+            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {self.schedule.mesh.num_ranks:,})"
+            for c in chosen
+        )
+        return Trace(digest=digest, title=title, ranks=who, spans=tuple(self._spans(c) for c in chosen))
+
+    def _spans(self, cls: int) -> tuple[Span, ...]:
+        known: dict[int, tuple[str, str, float]] = {}
+        out = []
+        times = (self.timeline.ready[cls].tolist(), self.timeline.start[cls].tolist(), self.timeline.end[cls].tolist())
+        for index, (op, call, ready, start, end) in enumerate(
+            zip(self.program.ops, self.program.calls, *times, strict=True)
+        ):
+            if id(op) not in known:
+                if isinstance(op, Collective):
+                    known[id(op)] = ("+".join(op.axes), self.level(op), self.cluster.volume_bytes(op))
+                else:
+                    traffic = traffic_bytes(op, self.schedule.tensors, self.schedule.mesh)
+                    known[id(op)] = ("", "", float(traffic))
+            axes, level, size = known[id(op)]
+            out.append(
+                Span(index, op.lane, op.kind, op.name, axes, level, call.label, call.layer, call.micro, size, ready, start, end)
+            )
+        return tuple(out)
+
+
+def simulate_step(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    fidelity: Fidelity = "flow",
+    perturbation: Perturbation | None = None,
+    exact: bool = False,
+    placement: Placement = "block",
+) -> SimulatedStep:
+    """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike."""
+    program = expand(schedule, schedule.roles[0])
+    cluster = price(schedule, machine, library, perturbation, exact, placement)
+    timeline = simulate(program, cluster, contention=fidelity == "flow")
+    return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline)

@@ -1,0 +1,245 @@
+"""A study: every plan of a scenario at every size, simulated; rows for the table and what the page draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from simfrontier.analysis.bounds import bounds
+from simfrontier.analysis.exposure import Exposure, exposure
+from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
+from simfrontier.analysis.links import NodeLinks, node_links
+from simfrontier.errors import InputError
+from simfrontier.plan.build import build
+from simfrontier.scenario import Scenario
+from simfrontier.schedule.check import check
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.store import digest
+from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulate.memory import MemoryTimeline, memory_timeline
+from simfrontier.trace import Trace
+from simfrontier.workload import neox_flops
+
+Cell = str | int | float | bool
+Row = dict[str, Cell]
+
+COLUMNS = (
+    "scenario",
+    "plan",
+    "devices",
+    "nodes",
+    "micro_batch",
+    "grad_accum",
+    "step_time_s",
+    "compute_time_s",
+    "exposed_comm_s",
+    "tflops_per_device",
+    "mfu",
+    "tokens_per_s",
+    "bytes_package",
+    "bytes_intra_node",
+    "bytes_inter_node",
+    "peak_memory_bytes",
+    "fits",
+    "scaling_efficiency",
+    "speedup",
+)
+MORE_COLUMNS = (
+    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    *(f"bytes_{part}" for part in PARTS[1:]),
+    "bound_s",
+    "rank_classes",
+    "fidelity",
+    "schedule_digest",
+    "note",
+)
+TIMES = (
+    "step_time_s",
+    "compute_time_s",
+    "exposed_comm_s",
+    "tflops_per_device",
+    "mfu",
+    "tokens_per_s",
+    "bound_s",
+    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One plan at one size. `trace`, `links` and the full memory timeline are kept only where the page draws them."""
+
+    plan: str
+    devices: int
+    row: Row
+    exposure: Exposure
+    memory: MemoryTimeline | None
+    at_peak: Mapping[str, int]
+    trace: Trace | None
+    links: NodeLinks | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """All outcomes of a scenario, in the scenario's order of plans, then sizes; rows are complete."""
+
+    scenario: Scenario
+    fidelity: Fidelity
+    outcomes: tuple[Outcome, ...]
+
+    def of(self, plan: str) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.plan == plan]
+
+
+def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
+    """The schedule that a plan of a scenario means at a size."""
+    mesh = scenario.mesh(devices)
+    return build(
+        scenario.workload(mesh), scenario.plan(plan, mesh), mesh, scenario.engine, scenario.file.training.grad_accum
+    )
+
+
+def checked(schedule: Schedule, what: str) -> Schedule:
+    """The schedule, if its check finds nothing; a finding is a defect of the plan and ends the run."""
+    report = check(schedule)
+    if report.findings:
+        raise InputError(f"{what}: the schedule is not sound: {report.findings[0]}")
+    return schedule
+
+
+def simulated(scenario: Scenario, schedule: Schedule, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
+    """One step of a schedule on the scenario's machine, as it is today."""
+    return simulate_step(
+        schedule, scenario.machine, scenario.library, fidelity, scenario.perturbation, exact, scenario.file.run.placement
+    )
+
+
+def run_case(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool) -> Outcome:
+    """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
+    schedule = checked(schedule_of(scenario, plan, devices), f"plan {plan} at {devices} devices")
+    step = simulated(scenario, schedule, fidelity, exact)
+    memory = memory_timeline(step)
+    digested = digest(schedule)
+    trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
+    return Outcome(
+        plan=plan,
+        devices=devices,
+        row=_row(scenario, plan, step, memory, fidelity, digested),
+        exposure=exposure(step),
+        memory=memory if drawn else None,
+        at_peak=memory.at_peak,
+        trace=trace,
+        links=node_links(step) if drawn else None,
+    )
+
+
+def _row(
+    scenario: Scenario, plan: str, step: SimulatedStep, memory: MemoryTimeline, fidelity: Fidelity, digested: str
+) -> Row:
+    devices = step.schedule.mesh.num_ranks
+    training, machine = scenario.file.training, scenario.machine
+    samples = training.micro_batch * training.grad_accum * devices
+    moved, spent = traffic(step), exposure(step)
+    flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
+    useful = neox_flops(scenario.shape, samples, scenario.sequence, 3)
+    row: Row = {
+        "scenario": scenario.name,
+        "plan": plan,
+        "devices": devices,
+        "nodes": step.cluster.fabric.num_nodes,
+        "micro_batch": training.micro_batch,
+        "grad_accum": training.grad_accum,
+        "step_time_s": step.step_s,
+        "compute_time_s": step.compute_s,
+        "exposed_comm_s": step.step_s - step.compute_s,
+        "tflops_per_device": flops / step.step_s / devices / 1e12,
+        "mfu": useful / step.step_s / devices / machine.device.peak_flops_per_s,
+        "tokens_per_s": samples * scenario.sequence / step.step_s,
+        **{f"bytes_{boundary}": moved.total(boundary) for boundary in BOUNDARIES},
+        "peak_memory_bytes": memory.peak_bytes,
+        "fits": memory.peak_bytes <= machine.device.hbm_bytes,
+        "bound_s": bounds(step).step_s,
+        "exposed_inter_node_s": spent.inter_node,
+        "exposed_intra_node_s": spent.intra_node,
+        "exposed_package_s": spent.package,
+        "exposed_codec_s": spent.codec,
+        "exposed_idle_s": spent.idle,
+        **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
+        "rank_classes": step.cluster.folding.num_rank_classes,
+        "fidelity": fidelity,
+        "schedule_digest": digested,
+        "note": "",
+    }
+    return row
+
+
+def run_study(
+    scenario: Scenario,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Study:
+    """Simulate every plan at every size. `progress` is called with a short text as each case ends."""
+    chosen = fidelity or scenario.file.run.fidelity
+    sizes = scenario.file.run.devices
+    cases = [(plan, devices) for plan in scenario.plans for devices in sizes]
+    arguments = [(scenario, plan, n, chosen, exact, n == max(sizes)) for plan, n in cases]
+    outcomes: list[Outcome] = []
+    for outcome in _mapped(arguments, jobs):
+        outcomes.append(outcome)
+        progress(f"{outcome.plan} on {outcome.devices}")
+    return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
+
+
+def _mapped(arguments: list[tuple[Scenario, str, int, Fidelity, bool, bool]], jobs: int):  # type: ignore[no-untyped-def]
+    if jobs <= 1:
+        yield from (run_case(*case) for case in arguments)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        yield from pool.map(run_case, *zip(*arguments, strict=True))
+
+
+def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:
+    """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first plan."""
+    first = next(iter(scenario.plans))
+    rate: dict[tuple[str, int], float] = {
+        (o.plan, o.devices): float(o.row["tflops_per_device"]) for o in outcomes if o.row["fits"]
+    }
+    for outcome in outcomes:
+        row, own = outcome.row, rate.get((outcome.plan, outcome.devices), math.nan)
+        sizes = sorted(n for plan, n in rate if plan == outcome.plan)
+        base = rate.get((outcome.plan, sizes[0]), math.nan) if sizes else math.nan
+        against = rate.get((first, outcome.devices), math.nan)
+        row["scaling_efficiency"] = own / base
+        row["speedup"] = own / against
+        if not row["fits"]:
+            row["note"] = _too_big(scenario, outcome, outcomes)
+            row.update(dict.fromkeys(TIMES, ""))
+        for key in ("scaling_efficiency", "speedup"):
+            if isinstance(row[key], float) and math.isnan(row[key]):  # type: ignore[arg-type]
+                row[key] = ""
+        ordered = {key: row[key] for key in (*COLUMNS, *MORE_COLUMNS)}
+        row.clear()
+        row.update(ordered)
+    return outcomes
+
+
+def _too_big(scenario: Scenario, outcome: Outcome, outcomes: list[Outcome]) -> str:
+    """What is too big, and what would fit at this size or where this plan would fit."""
+    need, have = int(outcome.row["peak_memory_bytes"]), scenario.machine.device.hbm_bytes
+    largest = sorted(outcome.at_peak.items(), key=lambda item: -item[1])[:2]
+    parts = ", ".join(f"{name} {size / 1e9:.1f} GB" for name, size in largest)
+    others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
+    sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
+    advice = []
+    if sizes:
+        advice.append(f"this plan fits from {min(sizes)} devices on")
+    if others:
+        advice.append(f"at {outcome.devices} devices these fit: {', '.join(others)}")
+    if not advice:
+        advice.append("no plan of this scenario fits at this size")
+    return f"needs {need / 1e9:.1f} GB of {have / 1e9:.0f} GB ({parts}); {'; '.join(advice)}"
