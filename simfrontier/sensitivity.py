@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.store import digest
 from simfrontier.simulate import Fidelity
-from simfrontier.simulate.memory import memory_timeline
-from simfrontier.study import checked, schedule_of, simulated
+from simfrontier.study import Shop, simulated
 from simfrontier.workload import neox_flops
 
 STEPS = 12  # bisection steps: the answer is known to (1/2)^12 of its range in log scale
@@ -88,42 +85,32 @@ def run_sensitivity(
 
 @dataclass
 class _Rates:
-    """TFLOPS per device of the compared plans; a schedule is built once for all machines and libraries it is run on."""
+    """TFLOPS per device of the compared plans; whatever was simulated before is looked up."""
 
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        self.schedules: dict[str, Schedule] = {}
-        self.known: dict[tuple[str, str, str], tuple[float, bool]] = {}
+        self.shop = Shop()
+        self.known: dict[str, tuple[float, bool]] = {}
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
-        rates, fits = {}, {}
-        for plan in self.plans:
-            rates[plan], fits[plan] = self.one(scenario, plan)
-        return {p: rate if fits[p] else math.nan for p, rate in rates.items()}, fits
+        found = {plan: self.one(scenario, plan) for plan in self.plans}
+        rates = {plan: rate if fits else math.nan for plan, (rate, fits) in found.items()}
+        return rates, {plan: fits for plan, (_, fits) in found.items()}
 
     def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
-        schedule = self._schedule(scenario, plan)
-        hardware = repr((scenario.machine, scenario.library))
-        key = (plan, str(id(schedule)), hardware)
+        file = scenario.file
+        key = repr((plan, scenario.plans[plan], file.model, file.training, file.engine, file.machine, file.library))
         if key not in self.known:
-            step = simulated(scenario, schedule, self.fidelity)
-            training = scenario.file.training
-            samples = training.micro_batch * training.grad_accum * self.devices
+            built = self.shop.get(scenario, plan, self.devices)
+            step = simulated(scenario, built, self.fidelity)
+            samples = file.training.micro_batch * file.training.grad_accum * self.devices
             flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
-            fits = memory_timeline(step).peak_bytes <= scenario.machine.device.hbm_bytes
+            fits = built.peak_bytes <= scenario.machine.device.hbm_bytes
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits
         return self.known[key]
-
-    def _schedule(self, scenario: Scenario, plan: str) -> Schedule:
-        file = scenario.file
-        key = repr((plan, scenario.plans[plan], file.model, file.training, file.engine))
-        if key not in self.schedules:
-            schedule = schedule_of(scenario, plan, self.devices)
-            self.schedules[key] = checked(schedule, f"plan {plan} under a variation ({digest(schedule)[:8]})")
-        return self.schedules[key]
 
 
 def _with(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.analysis.links import NodeLinks, node_links
-from simfrontier.errors import InputError
+from simfrontier.errors import SimfrontierError
 from simfrontier.plan.build import build
+from simfrontier.plan.rebind import rebound, rebound_program, structure_of
 from simfrontier.scenario import Scenario
-from simfrontier.schedule.check import check
+from simfrontier.schedule.check import check, check_sizes
+from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
@@ -100,27 +102,66 @@ def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
     )
 
 
-def checked(schedule: Schedule, what: str) -> Schedule:
-    """The schedule, if its check finds nothing; a finding is a defect of the plan and ends the run."""
-    report = check(schedule)
-    if report.findings:
-        raise InputError(f"{what}: the schedule is not sound: {report.findings[0]}")
-    return schedule
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A checked schedule with its expansion and the most memory that a rank holds in program order."""
+
+    schedule: Schedule
+    program: Expanded
+    peak_bytes: int
 
 
-def simulated(scenario: Scenario, schedule: Schedule, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
+@dataclass
+class Shop:
+    """Builds and checks schedules; what differs only in mesh sizes and batch is built once and rebound."""
+
+    known: dict[Hashable, Built] = field(default_factory=dict)
+
+    def get(self, scenario: Scenario, plan: str, devices: int) -> Built:
+        """The schedule of a plan at a size. Raises SimfrontierError if its check finds anything."""
+        mesh = scenario.mesh(devices)
+        work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
+        grad_accum = scenario.file.training.grad_accum
+        structure = structure_of(work, chosen, mesh, scenario.engine, grad_accum)
+        like = self.known.get(structure)
+        if like is None:
+            schedule = build(work, chosen, mesh, scenario.engine, grad_accum)
+            program = expand(schedule, schedule.roles[0])
+            report = check(schedule, programs=(program,))
+        else:
+            schedule, ops = rebound(like.schedule, mesh, work.batch)
+            program = rebound_program(like.program, schedule, ops)
+            report = check_sizes(schedule, programs=(program,))
+        if report.findings:
+            raise SimfrontierError(f"plan {plan} at {devices} devices: the schedule is not sound: {report.findings[0]}")
+        assert report.peak is not None
+        built = Built(schedule=schedule, program=program, peak_bytes=report.peak.num_bytes)
+        self.known.setdefault(structure, built)
+        return built
+
+
+def simulated(scenario: Scenario, built: Built, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
     """One step of a schedule on the scenario's machine, as it is today."""
     return simulate_step(
-        schedule, scenario.machine, scenario.library, fidelity, scenario.perturbation, exact, scenario.file.run.placement
+        built.schedule,
+        scenario.machine,
+        scenario.library,
+        fidelity,
+        scenario.perturbation,
+        exact,
+        scenario.file.run.placement,
+        built.program,
     )
 
 
-def run_case(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool) -> Outcome:
+def run_case(
+    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool, shop: Shop
+) -> Outcome:
     """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
-    schedule = checked(schedule_of(scenario, plan, devices), f"plan {plan} at {devices} devices")
-    step = simulated(scenario, schedule, fidelity, exact)
+    built = shop.get(scenario, plan, devices)
+    step = simulated(scenario, built, fidelity, exact)
     memory = memory_timeline(step)
-    digested = digest(schedule)
+    digested = digest(built.schedule)
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return Outcome(
         plan=plan,
@@ -183,24 +224,37 @@ def run_study(
 ) -> Study:
     """Simulate every plan at every size. `progress` is called with a short text as each case ends."""
     chosen = fidelity or scenario.file.run.fidelity
-    sizes = scenario.file.run.devices
-    cases = [(plan, devices) for plan in scenario.plans for devices in sizes]
-    arguments = [(scenario, plan, n, chosen, exact, n == max(sizes)) for plan, n in cases]
     outcomes: list[Outcome] = []
-    for outcome in _mapped(arguments, jobs):
-        outcomes.append(outcome)
-        progress(f"{outcome.plan} on {outcome.devices}")
+    for several in _mapped([(scenario, plan, chosen, exact) for plan in scenario.plans], jobs, progress):
+        outcomes += several
     return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
 
 
-def _mapped(arguments: list[tuple[Scenario, str, int, Fidelity, bool, bool]], jobs: int):  # type: ignore[no-untyped-def]
+def _run_plan(
+    scenario: Scenario, plan: str, fidelity: Fidelity, exact: bool, progress: Callable[[str], None] = lambda _: None
+) -> list[Outcome]:
+    """One plan at every size; the largest is drawn."""
+    sizes, shop, outcomes = scenario.file.run.devices, Shop(), []
+    for devices in sizes:
+        outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), shop))
+        progress(f"{plan} on {devices}")
+    return outcomes
+
+
+def _mapped(
+    plans: list[tuple[Scenario, str, Fidelity, bool]], jobs: int, progress: Callable[[str], None]
+) -> Iterator[list[Outcome]]:
+    """The plans' outcomes in order, one process per plan where there are several jobs."""
     if jobs <= 1:
-        yield from (run_case(*case) for case in arguments)
+        yield from (_run_plan(*plan, progress) for plan in plans)
         return
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(max_workers=jobs) as pool:
-        yield from pool.map(run_case, *zip(*arguments, strict=True))
+        for outcomes in pool.map(_run_plan, *zip(*plans, strict=True)):
+            for outcome in outcomes:
+                progress(f"{outcome.plan} on {outcome.devices}")
+            yield outcomes
 
 
 def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:

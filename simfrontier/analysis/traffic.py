@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simfrontier.collectives import messages_of, overheads_of, sent_share
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective, Op
-from simfrontier.simulate import LOCAL, Cluster, SimulatedStep
+from simfrontier.simulate import Cluster, SimulatedStep
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -45,14 +45,14 @@ def traffic(step: SimulatedStep) -> Traffic:
     for op, count in instances(step):
         if isinstance(op, Collective):
             _count(op, count, cluster, totals)
-            key = cluster.pattern_of(op)
+            key = cluster.key_of(op)
             volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
     return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))
 
 
 def _count(op: Collective, count: int, cluster: Cluster, totals: dict[str, dict[str, Fraction]]) -> None:
     mesh, tensors = cluster.schedule.mesh, cluster.schedule.tensors
-    pattern = cluster.patterns[cluster.pattern_of(op)]
+    pattern = cluster.pattern_of(op)
     share = sent_share(op, cluster.algorithms[id(op)], mesh)
     parts = overheads_of(op, tensors, mesh)
     for boundary, edges in zip(BOUNDARIES, pattern.edges.sum(axis=0).tolist(), strict=True):
@@ -77,9 +77,7 @@ def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float
     loads = np.zeros(cluster.fabric.num_links)
     shares = np.ones(cluster.fabric.num_links)
     for key, size in volume.items():
-        if key == LOCAL:
-            continue
-        pattern = cluster.patterns[key]
+        pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
         used = cluster.library.shares(key.rsplit("/", 1)[1])  # type: ignore[arg-type]
         classes = cluster.machine.link_classes

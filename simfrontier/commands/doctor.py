@@ -55,7 +55,7 @@ def _tried(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
 
 def _simulate() -> str:
     from simfrontier.scenario import scenario_of
-    from simfrontier.study import run_case
+    from simfrontier.study import Shop, run_case
 
     tiny = {
         "name": "doctor",
@@ -66,7 +66,7 @@ def _simulate() -> str:
         "engine": {"persistence_elements": 0},
         "plans": {"zero3": {}},
     }
-    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False)
+    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, shop=Shop())
     return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"
 
 

@@ -3,7 +3,7 @@
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
-from simfrontier.network.pattern import Pattern, direct, local, ring, tree
+from simfrontier.network.pattern import Pattern, direct, local, meeting, ring, tree
 from simfrontier.network.perturbation import Perturbation
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "direct",
     "fold",
     "local",
+    "meeting",
     "ring",
     "solve",
     "tree",

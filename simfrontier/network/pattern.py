@@ -118,6 +118,11 @@ def local(fabric: Fabric) -> Pattern:
     return _assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
 
 
+def meeting(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
+    """Who waits for whom, and no load: for messages too small to take bandwidth from anyone."""
+    return _assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
+
+
 def _masks(at: Layout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 

@@ -57,10 +57,7 @@ class _Maker:
         for steps, pairs in groups.items():
             out += self._run(move, steps, pairs)
         if move.token is not None:
-            last = next(i for i in reversed(range(len(out))) if isinstance(out[i], Collective))
-            first = out[last]
-            assert isinstance(first, Collective)
-            out[last] = replace(first, token=move.token)
+            _write_token(out, move.token)
         return out
 
     def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[Step, ...]:
@@ -86,8 +83,8 @@ class _Maker:
         if not steps:
             stored = self.tensors[src[0].name].codec
             out.append(_local("decode" if stored else "slice", move.purpose, src, dst, lane))
-        elif move.accumulate and out[-1].kind == "decode_sum":
-            out[-1] = replace(out[-1], writes=(), accumulates=tuple(dst))
+        elif move.accumulate and isinstance(last := out[-1], Compute) and last.kind == "decode_sum":
+            out[-1] = replace(last, writes=(), accumulates=tuple(dst))
         elif move.accumulate:
             out.append(_local("accumulate", move.purpose, now, [], lane, added=dst))
         return out
@@ -180,6 +177,18 @@ class _Maker:
                 per_micro=source.per_micro or end.per_micro,
             )
         return Ref(name, way.layer, way.micro)
+
+
+def _write_token(ops: list[Op], token: Ref) -> None:
+    """Let the last collective say that the move is done, or, where nothing is sent, the last local op."""
+    for index in reversed(range(len(ops))):
+        op = ops[index]
+        if isinstance(op, Collective):
+            ops[index] = replace(op, token=token)
+            return
+    last = ops[-1]
+    assert isinstance(last, Compute)
+    ops[-1] = replace(last, writes=(*last.writes, token))
 
 
 def _local(kind: str, name: str, src: list[Ref], dst: list[Ref], lane: str, added: list[Ref] | None = None) -> Compute:

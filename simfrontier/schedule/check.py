@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_values import check_values
-from simfrontier.schedule.expand import expand
+from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.finding import Finding, Findings
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetimes import Peak, peak_bytes
@@ -34,11 +34,13 @@ class Report:
         return "\n".join(map(str, self.findings)) or "no findings"
 
 
-def check(schedule: Schedule, capacity_bytes: int | None = None) -> Report:
+def check(
+    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[Expanded, ...] | None = None
+) -> Report:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
     Tensors and ops that do not exist or do not fit the mesh are said first; only without such faults is there a
-    program to walk.
+    program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
     found = Findings()
     check_tensors(schedule, found)
@@ -47,12 +49,31 @@ def check(schedule: Schedule, capacity_bytes: int | None = None) -> Report:
         check_ops(schedule, role, found)
     if broken or any(finding.rule == "references" for finding in found.all()):
         return Report(findings=found.all(), peak=None)
-    programs = [(role, expand(schedule, role)) for role in schedule.roles]
-    for role, program in programs:
+    if programs is None:
+        programs = tuple(expand(schedule, role) for role in schedule.roles)
+    walked = list(zip(schedule.roles, programs, strict=True))
+    for role, program in walked:
         check_values(schedule, role, program, found)
-    check_comms(schedule, programs, found)
-    check_progress(programs, found)
-    peaks = [peak_bytes(schedule, role, program) for role, program in programs]
+    check_comms(schedule, walked, found)
+    check_progress(walked, found)
+    return _with_peak(schedule, programs, capacity_bytes, found)
+
+
+def check_sizes(
+    schedule: Schedule, capacity_bytes: int | None = None, *, programs: tuple[Expanded, ...]
+) -> Report:
+    """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
+    found = Findings()
+    check_tensors(schedule, found)
+    for role in schedule.roles:
+        check_ops(schedule, role, found)
+    return _with_peak(schedule, programs, capacity_bytes, found)
+
+
+def _with_peak(
+    schedule: Schedule, programs: tuple[Expanded, ...], capacity_bytes: int | None, found: Findings
+) -> Report:
+    peaks = [peak_bytes(schedule, role, program) for role, program in zip(schedule.roles, programs, strict=True)]
     peak = max(peaks, key=lambda each: each.num_bytes, default=None)
     if peak is not None and capacity_bytes is not None and peak.num_bytes > capacity_bytes:
         _too_much(peak, capacity_bytes, found)

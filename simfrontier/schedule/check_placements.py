@@ -108,6 +108,7 @@ class _Rules:
     def pairs(self, op: Op, dst: tuple[Ref, ...], say: Say) -> list[tuple[Ref, Ref]]:
         """The operands in pairs of one logical tensor each; what does not pair up is said."""
         src = op.src if isinstance(op, Collective) else op.reads
+        dst = tuple(ref for ref in dst if self.of[ref.name].tensor.role != "token")  # a token may come with them
         if len(src) != len(dst) or not src:
             say("references", "as many sources as targets, at least one", f"{len(src)} sources and {len(dst)} targets")
         for a, b in zip(src, dst, strict=False):

@@ -1,6 +1,6 @@
 """The value rules: a walk through a role's program with symbols for weights (versions) and gradients (contributions).
 
-A weight is version 0 when the step begins and 1 after its adam. A gradient is the ops that contributed to it, each once.
+A weight is version 0 when the step begins and 1 after its adam. A gradient is the ops that contributed, each once.
 Copies, codes and collectives pass symbols on; what they do to placements is checked apart.
 """
 

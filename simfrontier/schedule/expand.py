@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.ir import Call, Collective, Op, Ref, Role, Schedule, Tensor
@@ -36,6 +36,10 @@ class Expanded:
     @property
     def num_ops(self) -> int:
         return len(self.ops)
+
+    def with_ops(self, ops: list[Op], calls: list[Call]) -> Expanded:
+        """The same order and waits for other ops in the same places (another mesh size, say)."""
+        return replace(self, ops=ops, calls=calls)
 
 
 def expand(schedule: Schedule, role: Role) -> Expanded:

@@ -12,33 +12,35 @@ class Issuer:
     on timing.
     """
 
-    __slots__ = ("_by_lane", "_program", "done", "started")
+    __slots__ = ("_by_lane", "_heads", "_program", "done")
 
     def __init__(self, program: Expanded, by_lane: list[list[int]] | None = None) -> None:
         self._program = program
         self._by_lane = ops_by_lane(program) if by_lane is None else by_lane
+        self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
         self.done = [0] * len(program.lanes)
-        self.started = [0] * len(program.lanes)
 
     def startable(self) -> list[int]:
         """Ops that may start now, in lane order; each is handed out once."""
         out = []
-        done, started = self.done, self.started
-        waits = self._program.waits
-        for lane, ops in enumerate(self._by_lane):
-            head = started[lane]
-            if head == done[lane] and head < len(ops):
-                for other, count in waits[ops[head]]:
+        done, heads, waits = self.done, self._heads, self._program.waits
+        for lane, head in enumerate(heads):
+            if head >= 0:
+                for other, count in waits[head]:
                     if done[other] < count:
                         break
                 else:
-                    started[lane] = head + 1
-                    out.append(ops[head])
+                    heads[lane] = -1
+                    out.append(head)
         return out
 
     def finish(self, op: int) -> None:
         """Say that an op that was handed out is done."""
-        self.done[self._program.lane[op]] += 1
+        lane = self._program.lane[op]
+        done = self.done[lane] = self.done[lane] + 1
+        ops = self._by_lane[lane]
+        if done < len(ops):
+            self._heads[lane] = ops[done]
 
     @property
     def is_finished(self) -> bool:
@@ -48,12 +50,11 @@ class Issuer:
         """The heads that cannot start, each with what it waits for: (lane, done so far, needed)."""
         program = self._program
         out = []
-        for lane, ops in enumerate(self._by_lane):
-            head = self.started[lane]
-            if head == self.done[lane] and head < len(ops):
-                lacking = [(program.lanes[o], self.done[o], n) for o, n in program.waits[ops[head]] if self.done[o] < n]
+        for head in self._heads:
+            if head >= 0:
+                lacking = [(program.lanes[o], self.done[o], n) for o, n in program.waits[head] if self.done[o] < n]
                 if lacking:
-                    out.append((ops[head], lacking))
+                    out.append((head, lacking))
         return out
 
 

@@ -6,7 +6,9 @@ class stand for those of all its ranks; with an exact folding every rank is a cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import simpy
@@ -74,9 +76,9 @@ class _Engine:
         num = folding.num_rank_classes
         by_lane = ops_by_lane(self.program)
         self.issuers = [Issuer(self.program, by_lane) for _ in range(num)]
-        self.ready = np.zeros((num, self.program.num_ops))
-        self.start = np.zeros_like(self.ready)
-        self.end = np.zeros_like(self.ready)
+        self.ready = [[0.0] * self.program.num_ops for _ in range(num)]
+        self.start = [[0.0] * self.program.num_ops for _ in range(num)]
+        self.end = [[0.0] * self.program.num_ops for _ in range(num)]
         groups = {
             key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
             for key in self.cluster.patterns
@@ -90,6 +92,8 @@ class _Engine:
                 info = known[id(op)] = _Info(priced.works, *groups[priced.pattern])
             self.infos.append(info)
         self.arrived: dict[tuple[int, int], int] = {}
+        self.timers: dict[tuple[float, int], list[Any]] = {}
+        self.timers_at = -1.0
         self.ended: list[tuple[int, int]] = []
         self.woken: list[_Running] = []
         self.settled_at = 0.0
@@ -101,7 +105,9 @@ class _Engine:
         self.env.run()
         if not all(issuer.is_finished for issuer in self.issuers):
             raise SimfrontierError(self._stuck())
-        return Timeline(ready=self.ready, start=self.start, end=self.end, num_solves=len(self.memo))
+        times = (np.array(table, float) for table in (self.ready, self.start, self.end))
+        ready, start, end = times
+        return Timeline(ready=ready, start=start, end=end, num_solves=len(self.memo))
 
     def _stuck(self) -> str:
         lines = []
@@ -114,43 +120,50 @@ class _Engine:
     # ── starting ──
 
     def _start_all(self, classes: range | list[int]) -> None:
-        for number in classes:
-            for op in self.issuers[number].startable():
-                self._arrive(number, op)
-
-    def _arrive(self, number: int, op: int) -> None:
-        info = self.infos[op]
-        self.ready[number, op] = self.env.now
-        group = info.group_of[number]
-        members = info.members[group]
-        if len(members) > 1:
-            count = self.arrived.get((op, group), 0) + 1
-            if count < len(members):
-                self.arrived[op, group] = count
-                return
-            self.arrived.pop((op, group), None)
         now = self.env.now
-        for member in members:
-            self.start[member, op] = now
-        self._begin(info.works[group], op, group)
+        for number in classes:
+            ready = self.ready[number]
+            for op in self.issuers[number].startable():
+                info = self.infos[op]
+                ready[op] = now
+                group = info.group_of[number]
+                members = info.members[group]
+                if len(members) > 1:
+                    count = self.arrived.get((op, group), 0) + 1
+                    if count < len(members):
+                        self.arrived[op, group] = count
+                        continue
+                    self.arrived.pop((op, group), None)
+                for member in members:
+                    self.start[member][op] = now
+                self._begin(info.works[group], op, group)
 
     def _begin(self, work: Work, op: int, group: int) -> None:
         if not self.contention or work.amount <= 0.0:
-            wait = work.alone_s
-            if wait > 0.0:
-                self._after(wait, lambda _: self.ended.append((op, group)))
-            else:
-                self.ended.append((op, group))
-        elif work.latency_s > 0.0:
-            flow = _Running(work.amount, work.flow, op, group)
-            self._after(work.latency_s, lambda _: self.woken.append(flow))
+            self._after(work.alone_s, (op, group), self.ended)
         else:
-            self.woken.append(_Running(work.amount, work.flow, op, group))
+            flow = _Running(work.amount, work.flow, op, group)
+            if work.latency_s > 0.0:
+                self._after(work.latency_s, flow, self.woken)
+            else:
+                self.woken.append(flow)
 
-    def _after(self, delay: float, then: object) -> None:
+    def _after(self, delay: float, what: Any, where: list[Any]) -> None:
+        """Put `what` into the list `where` after a delay; equal delays from the same instant share one timer."""
+        now = self.env.now
+        if now != self.timers_at:
+            self.timers_at = now
+            self.timers.clear()
+        key = (delay, id(where))
+        if key not in self.timers or delay == 0.0:
+            timed = self.timers[key] = []
+            self._wake(delay, lambda _: where.extend(timed))
+        self.timers[key].append(what)
+
+    def _wake(self, delay: float, then: Callable[[object], None]) -> None:
         timer = self.env.timeout(delay)
         assert timer.callbacks is not None
-        timer.callbacks.append(then)  # type: ignore[arg-type]
+        timer.callbacks.append(then)
         timer.callbacks.append(self._settle_soon)
 
     # ── one instant ──
@@ -170,11 +183,12 @@ class _Engine:
         self.settling_at = -1.0
         self._advance(now)
         while self.ended:
-            ended, self.ended = self.ended, []
+            ended = list(self.ended)
+            self.ended.clear()
             touched: dict[int, None] = {}
             for op, group in ended:
                 for member in self.infos[op].members[group]:
-                    self.end[member, op] = now
+                    self.end[member][op] = now
                     self.issuers[member].finish(op)
                     touched[member] = None
             self._start_all(sorted(touched))
@@ -182,7 +196,7 @@ class _Engine:
         self.woken.clear()
         if self.running:
             self._set_rates()
-            self._after(min(flow.left / flow.rate for flow in self.running), _nothing)
+            self._wake(min([flow.left / flow.rate for flow in self.running]), _nothing)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self.settled_at

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Algorithm, GroupShape, Library, messages_of, sent_share
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Folding, Pattern, Perturbation, direct, fold, local, ring, solve, tree
+from simfrontier.network import Fabric, Folding, Pattern, Perturbation, direct, fold, local, meeting, ring, solve, tree
 from simfrontier.schedule.cost import matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
 
 LOCAL = "local"
+MEETING = "meeting"
+SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
 Placement = Literal["block", "cyclic"]
 # Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a reduction
 # also reads what it adds to. Per byte of the vector, a tree reduces up (3) and copies down (2).
@@ -68,7 +70,11 @@ class Priced:
 
 @dataclass
 class Cluster:
-    """A schedule's ops priced on a machine: the fabric, the patterns that the schedule uses, their folding, and the works."""
+    """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
+
+    `algorithms` and `small` go by id of the op. `counted` has the pattern of every collective, small ones too, for counts of
+    bytes; `patterns` those that load links, and meetings for the small ones.
+    """
 
     schedule: Schedule
     machine: Machine
@@ -76,6 +82,8 @@ class Cluster:
     fabric: Fabric
     algorithms: dict[int, Algorithm]
     patterns: dict[str, Pattern]
+    counted: dict[str, Pattern]
+    small: frozenset[int]
     folding: Folding
     flows: list[Flow] = field(default_factory=list)
     priced: dict[int, Priced] = field(default_factory=dict)
@@ -98,8 +106,12 @@ class Cluster:
         share = sent_share(op, self.algorithms[id(op)], self.schedule.mesh)
         return float(share * sum(message.num_bytes for message in messages))
 
-    def pattern_of(self, op: Collective) -> str:
-        """Key of the pattern that a collective uses."""
+    def pattern_of(self, op: Collective) -> Pattern:
+        """The pattern of a collective's messages, for counting."""
+        return self.counted[self.key_of(op)]
+
+    def key_of(self, op: Collective) -> str:
+        """Key of that pattern."""
         return pattern_key(op.axes, self.algorithms[id(op)])
 
     def _intern(self, key: tuple[object, ...], rows: NDArray[np.int64], load: NDArray[np.float64], cap: float) -> int:
@@ -130,6 +142,8 @@ class Cluster:
         return Priced(LOCAL, tuple(works))
 
     def _collective(self, op: Collective) -> Priced:
+        if id(op) in self.small:
+            return self._small(op)
         algorithm = self.algorithms[id(op)]
         key = pattern_key(op.axes, algorithm)
         mesh, tensors = self.schedule.mesh, self.schedule.tensors
@@ -152,6 +166,13 @@ class Cluster:
             volume = share * sum(message.num_bytes for message in messages)
             works.append(Work(latency, volume * peak, speed, flow))
         return Priced(key, tuple(works))
+
+    def _small(self, op: Collective) -> Priced:
+        key = pattern_key(op.axes, MEETING)
+        algorithm = self.algorithms[id(op)]
+        seconds = _seconds_alone(op, algorithm, self.schedule, self.library, self.fabric, self.pattern_of(op))
+        work = Work(seconds, 0.0, 1.0, -1)
+        return Priced(key, (work,) * len(self.folding.count(key)))
 
     def alone(self, key: str) -> NDArray[np.float64]:
         """Speed of each activity class when only this pattern's activities run, all of them, on wires."""
@@ -176,7 +197,7 @@ class Cluster:
         return self._shapes[axes]
 
 
-def pattern_key(axes: tuple[str, ...], algorithm: Algorithm) -> str:
+def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
     return "+".join(axes) + "/" + algorithm
 
 
@@ -220,9 +241,18 @@ def price(
     maker = _Patterns(fabric, mesh, library)
     collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
     algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
-    wanted = {pattern_key(op.axes, algorithms[number]): op.axes for number, op in collectives.items()}
-    patterns = {key: maker.get(axes, key.rsplit("/", 1)[1]) for key, axes in sorted(wanted.items())}
-    patterns[LOCAL] = local(fabric)
+    small = frozenset(
+        number
+        for number, op in collectives.items()
+        if sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh)) <= SMALL_BYTES
+    )
+    counted, patterns = {}, {}
+    for number, op in collectives.items():
+        algorithm = algorithms[number]
+        counted[pattern_key(op.axes, algorithm)] = maker.get(op.axes, algorithm)
+        loading = MEETING if number in small else algorithm
+        patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
+    patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
     return Cluster(
         schedule=schedule,
         machine=machine,
@@ -230,6 +260,8 @@ def price(
         fabric=fabric,
         algorithms=algorithms,
         patterns=patterns,
+        counted=counted,
+        small=small,
         folding=fold(fabric, patterns, exact=exact),
     )
 
@@ -255,11 +287,15 @@ class _Patterns:
 
     def get(self, axes: tuple[str, ...], algorithm: str) -> Pattern:
         if (axes, algorithm) not in self.known:
-            make = {"ring": ring, "tree": tree, "direct": direct}[algorithm]
-            shares = self.library.shares(algorithm)  # type: ignore[arg-type]
-            classes = self.fabric.machine.link_classes
-            mine = {name: share for name, share in shares.items() if name in classes}
-            self.known[axes, algorithm] = make(self.fabric, self.mesh.groups(axes), mine)
+            groups = self.mesh.groups(axes)
+            if algorithm == MEETING:
+                made = meeting(self.fabric, groups)
+            else:
+                make = {"ring": ring, "tree": tree, "direct": direct}[algorithm]
+                shares = self.library.shares(algorithm)  # type: ignore[arg-type]
+                classes = self.fabric.machine.link_classes
+                made = make(self.fabric, groups, {name: share for name, share in shares.items() if name in classes})
+            self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
 
     def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
@@ -267,19 +303,26 @@ class _Patterns:
         options = self.library.algorithms(op.kind, op.codec.is_quantised, op.via)
         if len(options) == 1:
             return options[0]
-        shape = group_shape(self.fabric, self.mesh, op.axes)
-        return min(options, key=lambda algorithm: self._seconds(op, algorithm, schedule, shape))
+        patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}
+        return min(
+            options, key=lambda a: _seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a])
+        )
 
-    def _seconds(self, op: Collective, algorithm: Algorithm, schedule: Schedule, shape: GroupShape) -> float:
-        pattern = self.get(op.axes, algorithm)
-        folding = fold(self.fabric, {algorithm: pattern})
-        cap = self.library.cap_bytes_per_s(algorithm, shape)
-        peaks = pattern.peak[np.unique(folding.activity_class[algorithm], return_index=True)[1]]
-        sent_per_s = float((speeds_alone(folding, algorithm, cap * peaks) / peaks).min())
-        share = float(sent_share(op, algorithm, self.mesh))
-        total = 0.0
-        for message in messages_of(op, schedule.tensors, self.mesh):
-            rate = sent_per_s / share * (1 - 1 / shape.size)
-            total += self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, rate)
-            total += message.num_bytes * share / sent_per_s
-        return total
+
+def _seconds_alone(
+    op: Collective, algorithm: Algorithm, schedule: Schedule, library: Library, fabric: Fabric, pattern: Pattern
+) -> float:
+    """Time of a call by an algorithm when nothing but its pattern runs."""
+    mesh = schedule.mesh
+    shape = group_shape(fabric, mesh, op.axes)
+    folding = fold(fabric, {algorithm: pattern})
+    cap = library.cap_bytes_per_s(algorithm, shape)
+    peaks = pattern.peak[np.unique(folding.activity_class[algorithm], return_index=True)[1]]
+    sent_per_s = float((speeds_alone(folding, algorithm, cap * peaks) / peaks).min())
+    share = float(sent_share(op, algorithm, mesh))
+    total = 0.0
+    for message in messages_of(op, schedule.tensors, mesh):
+        rate = sent_per_s / share * (1 - 1 / shape.size)
+        total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, rate)
+        total += message.num_bytes * share / sent_per_s
+    return total

@@ -54,7 +54,7 @@ class SimulatedStep:
 
     def level(self, op: Collective) -> Level:
         """The coarsest boundary that the op's messages cross."""
-        edges = self.cluster.patterns[self.cluster.pattern_of(op)].edges.sum(axis=0)
+        edges = self.cluster.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
 
     def trace(self, digest: str, title: str, classes: tuple[int, ...] | None = None) -> Trace:
@@ -95,9 +95,10 @@ def simulate_step(
     perturbation: Perturbation | None = None,
     exact: bool = False,
     placement: Placement = "block",
+    program: Expanded | None = None,
 ) -> SimulatedStep:
-    """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike."""
-    program = expand(schedule, schedule.roles[0])
+    """Simulate one step; `program` is the schedule's expansion if it is at hand. `exact` gives every rank, link and activity its own class instead of folding what is alike."""
+    program = expand(schedule, schedule.roles[0]) if program is None else program
     cluster = price(schedule, machine, library, perturbation, exact, placement)
     timeline = simulate(program, cluster, contention=fidelity == "flow")
     return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline)

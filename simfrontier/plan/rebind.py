@@ -1,0 +1,70 @@
+"""Rebinding: the schedule of another mesh size or batch out of one of the same structure, without building it anew.
+
+Which ops there are depends on which axes are longer than 1, not on how long they are; only the batch dimension of
+activations, and with it the work of the ops on them, follows the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from simfrontier.plan.plan import Engine, Plan
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.ir import Call, Compute, Op, Role, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.workload import Workload
+
+BATCH = "b"
+
+
+def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
+    """Two builds with equal structure differ in their mesh's sizes and their batch only."""
+    routes = tuple(plan.gradient_hops(weight) for weight in workload.weights.values())
+    choices = replace(plan, fallback_multiple=1, hops={})
+    hops = tuple(sorted(plan.hops.items()))
+    model = (workload.name, workload.num_layers, workload.sequence, workload.checkpointing)
+    return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), engine, grad_accum, model))
+
+
+def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[int, Op]]:
+    """The schedule on another mesh with another global batch, and the new op of each old one (by id)."""
+    old = int(schedule.meta["batch"])
+    ops: dict[int, Op] = {}
+    blocks: dict[int, tuple[Op, ...]] = {}
+
+    def block_of(call: Call) -> tuple[Op, ...]:
+        if id(call.ops) not in blocks:
+            for op in call.ops:
+                if id(op) not in ops:
+                    ops[id(op)] = _op(op, batch, old)
+            blocks[id(call.ops)] = tuple([ops[id(op)] for op in call.ops])
+        return blocks[id(call.ops)]
+
+    roles = tuple(
+        Role(role.name, tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls])) for role in schedule.roles
+    )
+    tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
+    meta = {**schedule.meta, "batch": batch}
+    return replace(schedule, mesh=mesh, tensors=tensors, roles=roles, meta=meta), ops
+
+
+def rebound_program(program: Expanded, schedule: Schedule, ops: dict[int, Op]) -> Expanded:
+    """The expansion of a rebound schedule: other ops, the same order and waits."""
+    return program.with_ops([ops[id(op)] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops])
+
+
+def _op(op: Op, batch: int, old: int) -> Op:
+    if not isinstance(op, Compute) or not any(label == BATCH for label, _ in op.iteration):
+        return op
+    iteration = tuple((label, size * batch // old if label == BATCH else size) for label, size in op.iteration)
+    return replace(op, iteration=iteration, flops=op.flops * batch // old)
+
+
+def _tensor(tensor: Tensor, batch: int, old: int) -> Tensor:
+    if BATCH not in tensor.dims:
+        return tensor
+    shape = tuple(
+        size * batch // old if label == BATCH else size for label, size in zip(tensor.dims, tensor.shape, strict=True)
+    )
+    return replace(tensor, shape=shape)

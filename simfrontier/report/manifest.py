@@ -1,0 +1,67 @@
+"""manifest.json: what went into a study, as digests and versions; no times and no absolute paths."""
+
+from __future__ import annotations
+
+import json
+import platform
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from simfrontier import __version__
+from simfrontier.report.files import write_whole
+from simfrontier.study import Study
+
+LIBRARIES = ("numpy", "simpy", "plotly")
+
+
+def manifest(study: Study) -> dict[str, Any]:
+    """The inputs (the scenario's document with all settings, and the numbers of machine and library), the versions that
+    computed with them, and the digest of every schedule by plan and size."""
+    scenario = study.scenario
+    schedules: dict[str, dict[str, str]] = {}
+    for outcome in study.outcomes:
+        schedules.setdefault(outcome.plan, {})[str(outcome.devices)] = str(outcome.row["schedule_digest"])
+    return {
+        "scenario": scenario.name,
+        "file": Path(scenario.where).name,
+        "fidelity": study.fidelity,
+        "inputs": {
+            "scenario_sha256": scenario_digest(study),
+            "machine": scenario.machine.name,
+            "machine_sha256": _digest([[p.key, p.value] for p in scenario.machine.provenance()]),
+            "library": scenario.library.name,
+            "library_sha256": _digest([[p.key, p.value] for p in scenario.library.provenance()]),
+        },
+        "settings": scenario.document,
+        "versions": versions(),
+        "schedules": schedules,
+    }
+
+
+def scenario_digest(study: Study) -> str:
+    """Digest of the scenario's document, with what was set on the command line, whatever its layout and order."""
+    return _digest(study.scenario.document)
+
+
+def versions() -> dict[str, str]:
+    """Versions of simfrontier, Python and the libraries that results depend on."""
+    return {"simfrontier": __version__, "python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
+
+
+def write_manifest(study: Study, directory: Path) -> None:
+    """Write manifest.json into a folder. Raises InputError where it cannot be written."""
+    text = json.dumps(manifest(study), indent=1, default=str, ensure_ascii=False)
+    write_whole(directory / "manifest.json", (text + "\n").encode())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _digest(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()

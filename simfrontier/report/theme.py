@@ -1,0 +1,69 @@
+"""Colours and the common layout of the charts. Plans keep one colour throughout; so do levels and kinds of memory.
+
+Plans: Okabe and Ito's palette for all kinds of colour vision, with a marker symbol each. Levels of communication: one warm
+ramp, the darker the farther. The page's script puts in text and grid colours, which follow the reader's light or dark mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simfrontier.report.markup import Figure
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")
+
+COMPUTE, CODEC, IDLE = "#54708C", "#8E6BBF", "#C9C9C4"
+LEVEL_COLOURS = {"inter_node": "#A4243B", "intra_node": "#E07A3F", "package": "#F2C14E"}
+LEVEL_NAMES = {"inter_node": "between nodes", "intra_node": "inside a node", "package": "inside a package"}
+MEMORY_COLOURS = {
+    "weights": "#44779E",
+    "second copy": "#88B7D5",
+    "optimizer": "#3F7D58",
+    "gradients": "#A6C36F",
+    "gathered weights": "#B58DB6",
+    "gradient buffers": "#E0A458",
+    "encoded messages": "#7C5C8A",
+    "activations": "#C8553D",
+    "other": "#9A9A9A",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How a plan is drawn everywhere."""
+
+    colour: str
+    symbol: str
+
+
+def marks(plans: Sequence[str]) -> dict[str, Mark]:
+    """A mark for each plan, by its place in the scenario."""
+    return {
+        plan: Mark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[i % len(_SYMBOLS)]) for i, plan in enumerate(plans)
+    }
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with a title; it makes room for its labels by itself."""
+    return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
+
+
+def figure(traces: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:
+    """A chart of the page: transparent, its legend above, clickable."""
+    layout = {
+        "height": height,
+        "margin": {"l": 10, "r": 14, "t": 10, "b": 10},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 13},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.03, "yanchor": "bottom", "title": {"text": ""}},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 13}},
+        "xaxis": x,
+        "yaxis": y,
+        **more,
+    }
+    return {"data": traces, "layout": layout}

@@ -1,0 +1,58 @@
+"""Numbers and lists as a page writes them: few digits, thousands separated, plain words for distances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from simfrontier.machine import Machine
+from simfrontier.units import written
+
+TOO_BIG = "does not fit"
+
+
+def device_word(machine: Machine) -> str:
+    """What this machine's devices are called: half of a package is a GCD."""
+    return "GCD" if machine.devices_per_package > 1 else "device"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """At least `digits` significant digits, whole above that, thousands separated: 80.8, 4,096, 0.0137."""
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)) + 1e-12))
+    return f"{value:,.{min(decimals, 8)}f}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit: 4.743 s, 25.4 GB, 16.87 µs."""
+    return written(value, unit).replace(" us", " µs") if math.isfinite(value) else "–"
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share as per cent: 13.2 %."""
+    if not math.isfinite(share):
+        return "–"
+    value = 100 * share
+    return f"{value:,.1f} %" if abs(value) < 100 or digits > 3 else f"{value:,.0f} %"
+
+
+def distance(predicted: float, published: float) -> str:
+    """How far a prediction lies from a published number, said plainly: 60 % below."""
+    apart = predicted / published - 1
+    if abs(apart) < 0.005:
+        return "equal within 0.5 %"
+    size = f"{abs(apart) * 100:.1f}" if abs(apart) < 0.1 else f"{abs(apart) * 100:.0f}"
+    return f"{size} % {'above' if apart > 0 else 'below'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """A list in words: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def sizes_in_words(sizes: Sequence[int]) -> str:
+    """Sizes as a list: 8, 16 and 32."""
+    return listed([f"{size:,}" for size in sizes])

@@ -1,0 +1,29 @@
+"""What all tests share: golden texts, which `--golden` rewrites, so that a review sees what changed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="rewrite the golden texts instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with the golden file of that name, or write it under `--golden`."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        assert path.exists(), f"{path} is missing; make golden writes it"
+        assert text == path.read_text(encoding="utf-8"), f"differs from {path}; if it should, make golden rewrites it"
+
+    return compare

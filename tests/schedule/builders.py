@@ -1,0 +1,57 @@
+"""Schedules for the tests: any family on any mesh (node, package, gcd), small or the published 20B model."""
+
+from dataclasses import replace
+from functools import cache
+
+from simfrontier.plan import FAMILIES, Engine, Options, build, make_plan
+from simfrontier.schedule import Mesh, Schedule
+from simfrontier.workload import MODELS, gpt
+
+SMALL = Engine(persistence_elements=1000)
+ENGINES = {
+    "default": SMALL,
+    "no overlap": replace(SMALL, overlap=False),
+    "tight": replace(
+        SMALL,
+        reuse_elements=0,
+        prefetch_elements=20_000,
+        live_elements=60_000,
+        reduce_bucket_elements=30_000,
+        gather_bucket_elements=20_000,
+        step_reduction="end",
+    ),
+    "by layer": replace(SMALL, persistence_elements=0, granularity="layer", reuse_elements=0),
+}
+
+
+def mesh_of(node: int, package: int, gcd: int) -> Mesh:
+    return Mesh((("node", node), ("package", package), ("gcd", gcd)))
+
+
+def options_of(family: str, **options: object) -> Options:
+    return FAMILIES[family][0](family=family, **options)
+
+
+def schedule_of(
+    options: Options,
+    mesh: Mesh,
+    engine: Engine = SMALL,
+    grad_accum: int = 1,
+    checkpointing: bool = True,
+    model: str = "tiny",
+    num_layers: int | None = None,
+) -> Schedule:
+    shape = MODELS[model]
+    if num_layers is not None:
+        shape = replace(shape, num_layers=num_layers)
+    workload = gpt(shape, mesh.num_ranks, checkpointing)
+    return build(workload, make_plan(options.family, options, mesh), mesh, engine, grad_accum)
+
+
+@cache
+def frontier_20b(family: str, num_layers: int = 44, grad_accum: int = 1) -> Schedule:
+    """The 20B model on 48 nodes of Frontier, with the engine's published sizes."""
+    mesh = mesh_of(48, 4, 2)
+    return schedule_of(
+        options_of(family), mesh, Engine(), grad_accum, model="gpt-neox-20b", num_layers=num_layers
+    )
