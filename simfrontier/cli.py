@@ -35,12 +35,13 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
+    page: Annotated[bool, typer.Option(help="write index.html")] = True,
     json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
 ) -> None:
     """Simulate every plan of a scenario at every size; write results.csv, index.html, traces and a manifest."""
     from simfrontier.commands.run import run_scenario
 
-    run_scenario(_load(scenario, set_, plans, devices), out, _fidelity(fidelity), exact, jobs, sensitivity, json)
+    run_scenario(_load(scenario, set_, plans, devices), out, _fidelity(fidelity), exact, jobs, sensitivity, page, json)
 
 
 @app.command()

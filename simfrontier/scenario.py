@@ -125,13 +125,21 @@ class PublishedTable(Strict):
     efficiency_base_devices: Positive | None = None
 
 
+class RequiredTable(Strict):
+    """A number in (0, 1] to solve for the published ratios, with other settings as `given`."""
+
+    key: Text
+    label: Text
+    given: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+
 class SensitivityTable(Strict):
     """How much a ratio of two plans depends on what is unknown."""
 
     devices: Positive
     plans: Annotated[list[Text], Field(min_length=2)]
     vary: list[Variation]
-    required: list[Text] = Field(default_factory=list)  # keys of numbers in (0, 1] to solve for the published ratios
+    required: list[RequiredTable] = Field(default_factory=list)
 
 
 class ScenarioFile(Strict):

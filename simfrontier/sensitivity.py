@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.scenario import RequiredTable, Scenario, scenario_of
 from simfrontier.simulate import Fidelity
 from simfrontier.study import Shop, simulated
 from simfrontier.workload import neox_flops
 
-STEPS = 12  # bisection steps: the answer is known to (1/2)^12 of its range in log scale
-SMALLEST = 1e-3
+SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
+CLOSE = 1e-2  # relative distance to a published ratio at which a solution is good enough
+MAX_STEPS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Varied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
-    """The value of a number at which a plan's published ratio to the first plan would hold, or None if no value gives it."""
+    """The value of a number at which a plan's published ratio to the first plan would hold (other settings as `label` says),
+    or None if no value gives it."""
 
     key: str
     label: str
@@ -69,9 +71,9 @@ def run_sensitivity(
             )
             progress(f"{variation.label} = {_text(value)}")
     required = []
-    for key in table.required:
-        required.append(_required(scenario, key, rates))
-        progress(f"what {key} would have to be")
+    for wanted in table.required:
+        required.append(_required(_with(scenario, wanted.given), wanted, rates))
+        progress(f"what {wanted.label} would have to be")
     return Sensitivity(
         devices=table.devices,
         plans=tuple(table.plans),
@@ -121,24 +123,25 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _required(scenario: Scenario, key: str, rates: _Rates) -> Required:
-    """Solve for the number in (0, 1] by bisection in its logarithm; the ratio is taken to fall as the number grows."""
+def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> Required:
+    """Solve for the number in (0, 1] at which each published ratio would hold; the ratio falls as the number grows."""
     published = scenario.file.published
     first, *others = rates.plans
     found: dict[str, float | None] = {}
-    for plan in others:
-        wanted = published.ratios.get(plan) if published else None
-        if wanted is not None:
-            found[plan] = _solve(lambda x, plan=plan: _ratio(scenario, key, x, plan, first, rates), wanted)  # type: ignore[misc]
     said = []
-    for plan, value in found.items():
-        wanted = published.ratios[plan] if published else math.nan
-        name = key.removeprefix("library.overrides.").removeprefix("machine.overrides.")
+    for plan in others:
+        ratio = published.ratios.get(plan) if published else None
+        if ratio is None:
+            continue
+        value = found[plan] = _solve(lambda x, plan=plan: _ratio(scenario, wanted.key, x, plan, first, rates), ratio)  # type: ignore[misc]
         if value is None:
-            said.append(f"no value of {name} gives the published ratio {wanted:g} of {plan} to {first}")
+            said.append(f"no value gives the published {plan} : {first} = {ratio:g}")
         else:
-            said.append(f"{plan} : {first} = {wanted:g} would need {name} = {value:.3g}")
-    return Required(key=key, label=key.rsplit(".", 2)[-2] + " " + key.rsplit(".", 1)[-1], found=found, sentence="; ".join(said))
+            said.append(f"{plan} : {first} = {ratio:g} would need {value:.3g}")
+    now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
+    return Required(
+        key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(said)}"
+    )
 
 
 def _ratio(scenario: Scenario, key: str, value: float, plan: str, first: str, rates: _Rates) -> float:
@@ -147,16 +150,21 @@ def _ratio(scenario: Scenario, key: str, value: float, plan: str, first: str, ra
 
 
 def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
+    """False position (Illinois) in the logarithms of number and ratio."""
     low, high = math.log(SMALLEST), 0.0
-    if not ratio(math.exp(high)) <= wanted <= ratio(math.exp(low)):
+    above, below = (math.log(ratio(math.exp(x)) / wanted) for x in (low, high))
+    if above < 0.0 or below > 0.0:
         return None
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        if ratio(math.exp(middle)) >= wanted:
-            low = middle
+    for _ in range(MAX_STEPS):
+        middle = (low * below - high * above) / (below - above)
+        miss = math.log(ratio(math.exp(middle)) / wanted)
+        if abs(miss) < CLOSE:
+            break
+        if miss > 0.0:
+            low, above, below = middle, miss, below / 2
         else:
-            high = middle
-    return math.exp((low + high) / 2)
+            high, below, above = middle, miss, above / 2
+    return math.exp(middle)
 
 
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[Varied]) -> str:

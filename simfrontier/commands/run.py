@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from simfrontier.errors import InputError
-from simfrontier.report import write_manifest, write_page, write_results
+from simfrontier.report import write_manifest, write_results
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.simulate import Fidelity
@@ -27,9 +28,11 @@ def run_scenario(
     exact: bool,
     jobs: int,
     vary: bool,
+    page: bool,
     as_json: bool,
 ) -> None:
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
+    gc.disable()  # a run ends soon and makes few cycles; collecting would take a quarter of its time
     folder = out or Path("reports") / scenario.name
     _ensure_writable(folder)
     table = scenario.file.sensitivity if vary else None
@@ -50,7 +53,7 @@ def run_scenario(
 
         study = run_study(scenario, fidelity, exact, jobs, said)
         sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
-    _write(study, sensitivity, folder)
+    _write(study, sensitivity, folder, page)
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
     else:
@@ -69,7 +72,7 @@ def _ensure_writable(folder: Path) -> None:
         raise InputError(f"--out {folder}: cannot be written")
 
 
-def _write(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
+def _write(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
     for old in folder.glob("trace-*.json"):
         old.unlink()
     for outcome in study.outcomes:
@@ -77,7 +80,10 @@ def _write(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
     write_results(study, folder / "results.csv")
     write_manifest(study, folder)
-    write_page(study, sensitivity, folder / "index.html")
+    if page:
+        from simfrontier.report.page import write_page
+
+        write_page(study, sensitivity, folder / "index.html")
 
 
 def _print(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:

@@ -38,10 +38,11 @@ class _Builder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
+    states: dict[str, States] = field(default_factory=dict)
+    sharded: set[str] = field(default_factory=set)
 
     def build(self) -> Program:
         self.split = tuple((axis, "b") for axis in self.plan.axes)
-        self.states: dict[str, States] = {}
         self.made_in_layer = frozenset(name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0)
         for value in self.workload.values.values():
             self._declare_value(value.name)
@@ -81,11 +82,13 @@ class _Builder:
     def _declare_states(self, weight: Weight) -> None:
         states = self.plan.states(weight, self._is_whole(weight))
         self.states[weight.name] = states
+        if states.weight.on(self.mesh).flat:
+            self.sharded.add(weight.name)
         self._state(weight, "", "fp16", "weight", states.weight)
         self._state(weight, ".grad", "fp16", "accumulator", states.accumulator)
         self._state(weight, ".moments", "moments", "optimizer", states.optimizer)
         self._state(weight, ".master", "fp32", "master", states.optimizer)
-        if states.copy is not None:
+        if states.copy is not None and states.weight.on(self.mesh).flat:  # what is whole is never gathered
             self._state(weight, ".copy", "fp16", "copy", states.copy)
         if states.accumulator.on(self.mesh) != partial(self.plan.axes).on(self.mesh):
             self._transient(weight, ".grad.raw", "gradient", partial(self.plan.axes), per_micro=True)
@@ -168,7 +171,7 @@ class _Builder:
         """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that this
         stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
         mine = [w for w in self.workload.weights.values() if w.module == module]
-        sharded = [w for w in mine if self.states[w.name].weight.on(self.mesh).flat]
+        sharded = [w for w in mine if w.name in self.sharded]
         if not sharded:
             return ()
         refs = tuple(Ref(gathered_name(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
@@ -219,8 +222,7 @@ class _Builder:
         for name in op.weights:
             weight = self.workload.weights[name]
             home = layer if weight.per_layer else 0
-            sharded = bool(self.states[name].weight.on(self.mesh).flat)
-            reads.append(Ref(gathered_name(name, stage), home, micro) if sharded else Ref(name, home))
+            reads.append(Ref(gathered_name(name, stage), home, micro) if name in self.sharded else Ref(name, home))
         reads += [ref for ref in fetched if ref not in reads]
         late = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
         made, added = self._gradient_targets(op, layer, micro)

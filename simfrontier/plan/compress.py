@@ -29,11 +29,18 @@ def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
         return Ref(ref.name, ref.layer - layer if tensor.per_layer else 0, ref.micro - micro if tensor.per_micro else 0)
 
     if isinstance(item, Compute):
-        return replace(
-            item,
-            reads=tuple(map(rel, item.reads)),
-            writes=tuple(map(rel, item.writes)),
-            accumulates=tuple(map(rel, item.accumulates)),
+        return Compute(  # written out: `replace` takes three times as long, and this runs for every op of the step
+            kind=item.kind,
+            name=item.name,
+            reads=tuple([rel(ref) for ref in item.reads]),
+            writes=tuple([rel(ref) for ref in item.writes]),
+            accumulates=tuple([rel(ref) for ref in item.accumulates]),
+            iteration=item.iteration,
+            split=item.split,
+            matmul=item.matmul,
+            flops=item.flops,
+            max_age=item.max_age,
+            lane=item.lane,
         )
     assert isinstance(item, Collective)
     token = None if item.token is None else rel(item.token)

@@ -183,7 +183,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
     in_node = Hop(mesh.live(("gcd", "package")), options.node_gradient_codec)
     cross = Hop(mesh.live(("node",)), options.cross_gradient_codec)
     gradient = (in_node, cross) if per_micro_batch else (in_node,)
-    publish = (Hop(("node",), options.publish_codec), Hop(NODE_AXES, options.publish_codec))
+    publish: tuple[Hop, ...] = (Hop(("node",), options.publish_codec), Hop(NODE_AXES, options.publish_codec))
     if options.publish == "flat":
         publish = (Hop(axes, options.publish_codec),)
     return Plan(

@@ -16,7 +16,9 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(part, path)
     except OSError as error:
         _remove(part)
-        raise InputError(f"{path}: cannot be written: {error.strerror}; allowed: a file in a folder you may write") from None
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror}; allowed: a file in a folder you may write"
+        ) from None
 
 
 def _remove(part: Path) -> None:

@@ -47,7 +47,11 @@ def scenario_digest(study: Study) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of simfrontier, Python and the libraries that results depend on."""
-    return {"simfrontier": __version__, "python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
+    return {
+        "simfrontier": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in LIBRARIES},
+    }
 
 
 def write_manifest(study: Study, directory: Path) -> None:

@@ -17,7 +17,11 @@ def text(value: object) -> str:
 
 def section(anchor: str, title: str, *parts: str) -> str:
     """A section with a heading that the contents link to."""
-    return f'<section id="{anchor}">\n<h2>{text(title)}</h2>\n' + "\n".join(part for part in parts if part) + "\n</section>"
+    return (
+        f'<section id="{anchor}">\n<h2>{text(title)}</h2>\n'
+        + "\n".join(part for part in parts if part)
+        + "\n</section>"
+    )
 
 
 def paragraph(words: str, kind: str = "") -> str:
@@ -37,6 +41,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") ->
 def swatch(colour: str) -> str:
     """A small square of a colour before a name."""
     return f'<span class="swatch" style="background:{colour}"></span>'
+
+
+def keyed(colour: str, name: str) -> str:
+    """A name behind the square of its colour, never torn from it."""
+    first, blank, rest = name.partition(" ")
+    return f'<span class="keyed">{swatch(colour)}{text(first)}</span>{blank}{text(rest)}'
 
 
 def cards(entries: Iterable[tuple[str, str, str]]) -> str:

@@ -9,6 +9,7 @@ from simfrontier.machine import Machine
 from simfrontier.units import written
 
 TOO_BIG = "does not fit"
+NOTHING = "–"
 
 
 def device_word(machine: Machine) -> str:
@@ -19,7 +20,7 @@ def device_word(machine: Machine) -> str:
 def number(value: float, digits: int = 3) -> str:
     """At least `digits` significant digits, whole above that, thousands separated: 80.8, 4,096, 0.0137."""
     if not math.isfinite(value):
-        return "–"
+        return NOTHING
     if value == 0:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)) + 1e-12))
@@ -27,16 +28,24 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit: 4.743 s, 25.4 GB, 16.87 µs."""
-    return written(value, unit).replace(" us", " µs") if math.isfinite(value) else "–"
+    """A number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
+    if not math.isfinite(value):
+        return NOTHING
+    size, _, name = exactly(value, unit).partition(" ")
+    return f"{number(float(size.replace(',', ''))) if '.' in size else size} {name}".strip()
 
 
-def percent(share: float, digits: int = 3) -> str:
+def exactly(value: float, unit: str) -> str:
+    """A number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
+    return written(value, unit).replace(" us", " µs")
+
+
+def percent(share: float) -> str:
     """A share as per cent: 13.2 %."""
     if not math.isfinite(share):
-        return "–"
+        return NOTHING
     value = 100 * share
-    return f"{value:,.1f} %" if abs(value) < 100 or digits > 3 else f"{value:,.0f} %"
+    return f"{value:,.1f} %" if abs(value) < 99.95 else f"{value:,.0f} %"
 
 
 def distance(predicted: float, published: float) -> str:

@@ -39,15 +39,16 @@ def check(
 ) -> Report:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
-    Tensors and ops that do not exist or do not fit the mesh are said first; only without such faults is there a
-    program to walk (`programs`: the expansions of the roles, if they are at hand).
+    Tensors that do not fit the mesh, then ops that name what does not exist, are said first; only without such faults
+    is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
     found = Findings()
     check_tensors(schedule, found)
-    broken = bool(found)
+    if found:
+        return Report(findings=found.all(), peak=None)
     for role in schedule.roles:
         check_ops(schedule, role, found)
-    if broken or any(finding.rule == "references" for finding in found.all()):
+    if any(finding.rule == "references" for finding in found.all()):
         return Report(findings=found.all(), peak=None)
     if programs is None:
         programs = tuple(expand(schedule, role) for role in schedule.roles)
@@ -59,12 +60,12 @@ def check(
     return _with_peak(schedule, programs, capacity_bytes, found)
 
 
-def check_sizes(
-    schedule: Schedule, capacity_bytes: int | None = None, *, programs: tuple[Expanded, ...]
-) -> Report:
+def check_sizes(schedule: Schedule, capacity_bytes: int | None = None, *, programs: tuple[Expanded, ...]) -> Report:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
     found = Findings()
     check_tensors(schedule, found)
+    if found:
+        return Report(findings=found.all(), peak=None)
     for role in schedule.roles:
         check_ops(schedule, role, found)
     return _with_peak(schedule, programs, capacity_bytes, found)

@@ -28,7 +28,7 @@ def explain_unwritten(
         if not later:
             say("references", index, f"{what} written by an op before", "no op writes it", key)
             continue
-        cycle = _cycle(index, later[0], program, writers) if number < MAX_TOLD else None
+        cycle = _cycle(index, later[0], program, writers, tensors) if number < MAX_TOLD else None
         if cycle is None:
             by = title_of(program.ops[later[0]], program.calls[later[0]])
             say("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)
@@ -45,7 +45,9 @@ def _writers(program: Expanded) -> dict[Ref, list[int]]:
     return out
 
 
-def _cycle(reader: int, writer: int, program: Expanded, writers: dict[Ref, list[int]]) -> list[int] | None:
+def _cycle(
+    reader: int, writer: int, program: Expanded, writers: dict[Ref, list[int]], tensors: Mapping[str, Tensor]
+) -> list[int] | None:
     """The ops from `reader` to `writer` and back to it, each needed by the next, or None where there is no such way."""
     came: dict[int, int] = {writer: -1}  # op → the op that needs it
     waiting = deque([writer])
@@ -58,7 +60,9 @@ def _cycle(reader: int, writer: int, program: Expanded, writers: dict[Ref, list[
             return [*way, reader]
         for ref in (*program.reads[index], *program.accumulates[index]):
             by = writers.get(ref, [])
-            needed = [i for i in by if i < index][-1:] or [i for i in by if i > index][:1]
+            needed = [i for i in by if i < index][-1:]
+            if not needed and not tensors[ref.name].persistent:
+                needed = [i for i in by if i > index][:1]
             for source in needed:
                 if source not in came:
                     came[source] = index

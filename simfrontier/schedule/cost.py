@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from simfrontier.schedule.ir import Compute, Tensor
+from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
     """Bytes read and written: each operand once, what is added to twice; a lookup reads only the rows it takes."""
 
-    def total(refs: tuple[object, ...]) -> int:
-        return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)  # type: ignore[attr-defined]
+    def total(refs: tuple[Ref, ...]) -> int:
+        return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
 
     if op.kind == "lookup":
         return 2 * total(op.writes)

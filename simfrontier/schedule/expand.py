@@ -133,9 +133,14 @@ def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
                 held_lane, count = in_comm[op.comm]
                 need[held_lane] = max(need[held_lane], count)
             in_comm[op.comm] = done
-        for lane, count in (*held_by_host, *pools.room(index)):
-            need[lane] = max(need[lane], count)
-        out.append(tuple((lane, count) for lane, count in enumerate(need) if count and lane != mine))
+        for lane, count in held_by_host:
+            if count > need[lane]:
+                need[lane] = count
+        for lane, count in pools.room(index):
+            if count > need[lane]:
+                need[lane] = count
+        need[mine] = 0
+        out.append(tuple([(lane, count) for lane, count in enumerate(need) if count]))
         for ref in reads:
             readers.setdefault(ref, []).append(done)
         for ref in (*writes, *adds):
@@ -166,7 +171,7 @@ class _Pools:
     def room(self, index: int) -> list[Wait]:
         """Waits of op `index` for room; afterwards its buffers are in the pool."""
         waits: list[Wait] = []
-        for ref in self.program.writes[index]:
+        for ref in self.program.writes[index] if self.pooled else ():
             if ref.name in self.pooled:
                 pool, elements = self.pooled[ref.name]
                 assert pool is not None

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.mesh import Mesh
@@ -68,7 +68,9 @@ def parse_placement(text: str) -> Placement:
     """The inverse of `str(placement)`; raises InputError for anything else."""
     if text == "replicate":
         return REPLICATE
-    shards, flats, partials = [], set(), []
+    shards: list[tuple[str, int]] = []
+    flats: set[str] = set()
+    partials: list[tuple[str, PartialOp]] = []
     for part in text.split():
         match = re.fullmatch(r"(\w+):(?:shard\((\d+)\)|(flat)|partial\((sum|max|merge)\))", part)
         if match is None:
@@ -79,7 +81,7 @@ def parse_placement(text: str) -> Placement:
         elif dim is not None:
             shards.append((axis, int(dim)))
         else:
-            partials.append((axis, op))
+            partials.append((axis, cast(PartialOp, op)))
     return Placement(tuple(shards), frozenset(flats), tuple(partials))
 
 

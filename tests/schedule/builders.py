@@ -52,6 +52,4 @@ def schedule_of(
 def frontier_20b(family: str, num_layers: int = 44, grad_accum: int = 1) -> Schedule:
     """The 20B model on 48 nodes of Frontier, with the engine's published sizes."""
     mesh = mesh_of(48, 4, 2)
-    return schedule_of(
-        options_of(family), mesh, Engine(), grad_accum, model="gpt-neox-20b", num_layers=num_layers
-    )
+    return schedule_of(options_of(family), mesh, Engine(), grad_accum, model="gpt-neox-20b", num_layers=num_layers)

@@ -54,7 +54,7 @@ def test_size_grows_neither_with_layers_nor_with_micro_batches(family: str) -> N
         return len(to_json(frontier_20b(family, num_layers, grad_accum)))
 
     assert size(88, 1) == pytest.approx(size(44, 1), rel=0.02)
-    assert size(44, 16) == pytest.approx(size(44, 2), rel=0.02)
+    assert size(10, 16) == pytest.approx(size(10, 2), rel=0.02)
 
 
 def test_digest_depends_on_neither_construction_order_nor_sharing() -> None:
@@ -180,16 +180,25 @@ def change(*path: object) -> Callable[[Any], str]:
         (change("tensors", "x", "shape", 0, -16), "tensors.x.shape[0]: -16 is out of range; allowed: 1 or more"),
         (change("tensors", "x", "shape", 0, True), "tensors.x.shape[0]: true is not a whole number"),
         (change("tensors", "x", "dims", ["b"]), "tensors.x.dims: 1 labels; the shape has 3 dimensions"),
-        (change("tensors", "x", "dtype", "fp17"), 'tensors.x.dtype: unknown \'fp17\'; did you mean "fp16"?'),
-        (change("tensors", "x", "role", "activity"), 'tensors.x.role: unknown \'activity\'; did you mean "activation"?'),
-        (change("tensors", "x", "placement", "node:flat gcd:slab"), "tensors.x.placement: placement 'node:flat gcd:slab'"),
+        (change("tensors", "x", "dtype", "fp17"), "tensors.x.dtype: unknown 'fp17'; did you mean \"fp16\"?"),
+        (
+            change("tensors", "x", "role", "activity"),
+            "tensors.x.role: unknown 'activity'; did you mean \"activation\"?",
+        ),
+        (
+            change("tensors", "x", "placement", "node:flat gcd:slab"),
+            "tensors.x.placement: placement 'node:flat gcd:slab'",
+        ),
         (change("tensors", "x", "placement", "node:flat node:flat node:shard(0)"), "tensors.x.placement: placement"),
         (change("tensors", "x", "codec", "int3:8"), "tensors.x.codec: codec 'int3:8'"),
         (change("tensors", "x", "pool", "dead"), "tensors.x.pool: unknown pool 'dead'; allowed: live"),
         (change("tensors", "x", "persistent", 1), "tensors.x.persistent: 1 is not true or false"),
         (change("tensors", "x", "colour", "red"), "tensors.x: unknown key 'colour'"),
         (change("ops", "all_gather", "codec", "int8:0"), "ops[{}].codec: codec 'int8:0'"),
-        (change("ops", "all_gather", "kind", "all_gatter"), 'ops[{}].kind: unknown \'all_gatter\'; did you mean "all_gather"?'),
+        (
+            change("ops", "all_gather", "kind", "all_gatter"),
+            "ops[{}].kind: unknown 'all_gatter'; did you mean \"all_gather\"?",
+        ),
         (change("ops", "all_gather", "src", []), "ops[{}]: 0 src, but 1 dst; they pair up"),
         (change("ops", "all_gather", "via", "pigeon"), "ops[{}].via: unknown 'pigeon'; allowed: direct"),
         (change("ops", "all_gather", "axes", [1]), "ops[{}].axes[0]: 1 is not a text"),

@@ -1,0 +1,107 @@
+"""Everything that a prediction rests on: each number with its source, the assumed ones first, and the settings used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simfrontier.machine import Provenance
+from simfrontier.report.markup import paragraph, section, table, text
+from simfrontier.report.view import View
+from simfrontier.report.words import exactly
+from simfrontier.schedule.codec import Codec
+
+KINDS = {
+    "assumed": "no source, a plain value",
+    "fitted": "fitted to published measurements",
+    "inferred": "worked out from other numbers",
+    "measured": "measured by the source",
+    "quoted": "stated by the source",
+}
+
+
+def assumptions(view: View) -> str:
+    """The section: settings of model, training, engine and plans, then every number of machine and library."""
+    machine, library = view.scenario.machine, view.scenario.library
+    numbers = [("machine", p) for p in machine.provenance()] + [("library", p) for p in library.provenance()]
+    ranked = list(KINDS)
+    numbers.sort(key=lambda entry: ranked.index(entry[1].kind) if entry[1].kind in ranked else len(ranked))
+    counts = {kind: sum(p.kind == kind for _, p in numbers) for kind in KINDS}
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return section(
+        "assumptions",
+        "What this rests on",
+        paragraph(
+            f"{len(numbers)} numbers of {machine.title} ({machine.name}) and of the collective library model "
+            f"{library.title} ({library.name}): {said}. What is least certain stands first."
+        ),
+        table(["number", "value", "kind", "source"], (_row(part, number) for part, number in numbers), "words numbers"),
+        "<h3>Model, training and engine</h3>",
+        paragraph("The same for all plans.", "note"),
+        table(["setting", "value"], _settings(view), "words"),
+        "<h3>Plans</h3>",
+        table(["plan", "options", "rank classes"], _plans(view), "words"),
+        paragraph(
+            f"Ranks that are alike are simulated once: rank classes are what is left of {view.largest:,} ranks. "
+            "Folding them is exact, not an approximation.",
+            "note",
+        ),
+    )
+
+
+def _row(part: str, number: Provenance) -> list[str]:
+    value = f"{number.value:,} entries" if number.unit == "entries" else exactly(number.value, number.unit)
+    tag = f'<span class="tag {text(number.kind)}" title="{text(KINDS.get(number.kind, ""))}">{text(number.kind)}</span>'
+    return [f"<code>{text(part)}.{text(number.key)}</code>", text(value), tag, text(number.source)]
+
+
+def _settings(view: View) -> Iterable[list[str]]:
+    scenario = view.scenario
+    shape, file = scenario.shape, scenario.file
+    yield ["model", text(f"{shape.name}: {shape.num_parameters / 1e9:.3g} billion parameters; source: {shape.source}")]
+    sizes = ("num_layers", "hidden", "heads", "vocabulary", "sequence")
+    yield ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes))]
+    yield ["activation checkpointing", text(file.model.checkpointing)]
+    training = file.training
+    yield [
+        "training",
+        text(f"micro-batch {training.micro_batch} per {view.device}, {training.grad_accum} micro-batches per step"),
+    ]
+    yield ["fidelity", text(_FIDELITIES[view.study.fidelity])]
+    yield ["placement of ranks", text(file.run.placement)]
+    for name, value in file.engine.model_dump().items():
+        yield [f"<code>engine.{text(name)}</code>", text(_written(value))]
+    wrong = file.perturbation
+    for slow in wrong.slow:
+        yield ["slow device", text(f"device {slow.device} computes at {slow.factor:g} of its speed")]
+    for link in wrong.links:
+        yield ["degraded link", text(f"node {link.node}, {link.link}: {link.factor:g} of its capacity")]
+    if not wrong.slow and not wrong.links:
+        yield ["perturbation", "none: every device and link is as good as new"]
+
+
+_FIDELITIES: Mapping[str, str] = {
+    "flow": "flow: operations share links, memory and compute units at max-min fair rates",
+    "analytic": "analytic: every operation takes its time alone, nothing is shared",
+}
+
+
+def _plans(view: View) -> Iterable[list[str]]:
+    classes = {outcome.plan: outcome.row["rank_classes"] for outcome in view.drawn}
+    for name, options in view.scenario.plans.items():
+        said = ", ".join(f"{key} {_written(value)}" for key, value in options if value is not None)
+        yield [text(name), text(said), text(classes.get(name, "–"))]
+
+
+def _written(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case Codec():
+            return str(value)
+        case tuple():
+            return "(" + ", ".join(map(_written, value)) + ")"
+        case _:
+            return str(value)

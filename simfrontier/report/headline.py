@@ -1,0 +1,93 @@
+"""The headline in words, computed from the rows: which plan is fastest, by how much, and what holds the others back."""
+
+from __future__ import annotations
+
+from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
+from simfrontier.report.view import View, rate, step_s
+from simfrontier.report.words import listed, number, percent, quantity
+from simfrontier.study import Outcome
+
+_PARTS = {
+    "inter_node": "communication between nodes that kernels do not hide",
+    "intra_node": "communication inside nodes that kernels do not hide",
+    "package": "communication inside packages that kernels do not hide",
+    "codec": "encoding, decoding and reordering",
+    "idle": "waiting with nothing to do",
+}
+_SAME = 0.0005
+
+
+def headline(view: View) -> str:
+    """The first section: sentences, key numbers, and one line for every other plan."""
+    if not view.ranked:
+        lead = f"None of the {len(view.plans)} plans fits in memory at {view.largest:,} {view.devices}."
+        return section("headline", "In short", paragraph(lead, "lead"), _others(view, None))
+    return section(
+        "headline",
+        "In short",
+        paragraph(lead_sentence(view), "lead"),
+        _cards(view, view.ranked[0]),
+        "" if len(view.plans) == 1 else "<h3>What holds the others back</h3>" + _others(view, view.ranked[0]),
+    )
+
+
+def lead_sentence(view: View) -> str:
+    """Which plan is fastest at the largest size, and by how much."""
+    best, *rest = view.ranked
+    said = (
+        f"At {view.largest:,} {view.devices}, {best.plan} is predicted to be the fastest: "
+        f"{number(rate(best))} TFLOPS per {view.device}"
+    )
+    ahead = [outcome for outcome in rest if rate(best) / rate(outcome) - 1 >= _SAME]
+    equal = [outcome.plan for outcome in rest if outcome not in ahead]
+    if equal:
+        said += f", the same as {listed(equal)}"
+    if ahead:
+        said += f", {percent(rate(best) / rate(ahead[0]) - 1)} more than {ahead[0].plan} ({number(rate(ahead[0]))})"
+    if len(ahead) > 1:
+        said += f" and {percent(rate(best) / rate(ahead[-1]) - 1)} more than the slowest, {ahead[-1].plan}"
+    return said + "."
+
+
+def _cards(view: View, best: Outcome) -> str:
+    row, hbm = best.row, view.scenario.machine.device.hbm_bytes
+    first = min(o.devices for o in view.study.of(best.plan) if o.row["fits"])
+    exposed, step = float(row["exposed_comm_s"]), step_s(best)
+    return cards(
+        [
+            (number(rate(best)), f"TFLOPS per {view.device}", f"{best.plan} on {view.largest:,}"),
+            (quantity(step, "s"), "per step", f"{number(float(row['tokens_per_s']))} tokens/s in all"),
+            (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}"),
+            (percent(exposed / step), "of the step is not compute", quantity(exposed, "s")),
+            (percent(float(row["mfu"])), "MFU", "of the nominal matrix peak"),
+            (
+                quantity(float(row["peak_memory_bytes"]), "bytes"),
+                "peak memory",
+                f"of {quantity(hbm, 'bytes')} per {view.device}",
+            ),
+        ]
+    )
+
+
+def _others(view: View, best: Outcome | None) -> str:
+    others = [outcome for outcome in [*view.ranked, *view.drawn] if outcome is not best]
+    ordered = list({id(outcome): outcome for outcome in others}.values())
+    return items(
+        (f"{swatch(view.marks[o.plan].colour)}<b>{text(o.plan)}</b>: {text(limit(o))}" for o in ordered), "plain"
+    )
+
+
+def limit(outcome: Outcome) -> str:
+    """What costs a plan the most beside its kernels, or that it does not fit."""
+    if not outcome.row["fits"]:
+        return f"does not fit: {outcome.row['note']}."
+    step = step_s(outcome)
+    name = max(_PARTS, key=lambda part: float(getattr(outcome.exposure, part)))
+    largest = float(getattr(outcome.exposure, name))
+    said = f"{number(rate(outcome))} TFLOPS; "
+    if largest < 0.005 * step:
+        return (
+            said
+            + f"its kernels fill {percent(outcome.exposure.compute / step)} of the step; no communication to speak of shows."
+        )
+    return said + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {_PARTS[name]}."

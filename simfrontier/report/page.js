@@ -1,0 +1,81 @@
+// Draws the charts when they come near the window, in the reader's colours, and switches between variants.
+(function () {
+  "use strict";
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+  };
+  const known = {};
+
+  function figures(name) {
+    if (!known[name]) known[name] = JSON.parse(document.getElementById(name).textContent);
+    return known[name];
+  }
+
+  function themed(figure, box) {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const { data, layout } = structuredClone(figure);
+    const narrow = box.clientWidth < 520;
+    layout.font.color = colour("--ink");
+    layout.hoverlabel.bgcolor = colour("--panel");
+    layout.hoverlabel.bordercolor = colour("--line");
+    layout.hoverlabel.font.color = colour("--ink");
+    for (const key of Object.keys(layout)) {
+      if (/^[xy]axis/.test(key)) {
+        layout[key].gridcolor = colour("--grid");
+        layout[key].linecolor = colour("--line");
+      }
+    }
+    if (narrow) {
+      layout.font.size = 11;
+      layout.legend.font = { size: 11 };
+      layout.height += 70; // the legend takes more lines
+    }
+    for (const trace of data) {
+      if (trace.marker && trace.marker.color === "#111111") {
+        trace.marker.color = trace.marker.line.color = colour("--ink");
+      }
+    }
+    return { data, layout };
+  }
+
+  function draw(box) {
+    const { data, layout } = themed(figures(box.dataset.figures)[box.dataset.shown], box);
+    box.style.minHeight = layout.height + "px";
+    Plotly.react(box, data, layout, { ...config, displayModeBar: box.clientWidth < 520 ? false : "hover" });
+    box.dataset.drawn = "yes";
+  }
+
+  const plots = [...document.querySelectorAll(".plot")];
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (entry.isIntersecting) {
+          watcher.unobserve(entry.target);
+          draw(entry.target);
+        }
+      }
+    },
+    { rootMargin: "400px" },
+  );
+  plots.forEach((box) => watcher.observe(box));
+  const redraw = (all) => plots.filter((box) => all || box.dataset.drawn).forEach(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw(false));
+  addEventListener("beforeprint", () => redraw(true));
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-show]");
+    if (!button) return;
+    const chooser = button.closest(".chooser");
+    for (const other of chooser.querySelectorAll("button[data-show]")) {
+      other.setAttribute("aria-pressed", String(other === button));
+    }
+    for (const panel of chooser.querySelectorAll(".panel")) panel.hidden = panel.dataset.variant !== button.dataset.show;
+    for (const box of chooser.querySelectorAll(".plot")) {
+      box.dataset.shown = button.dataset.show;
+      draw(box);
+    }
+  });
+})();

@@ -1,0 +1,63 @@
+"""How to read the page: what the columns mean, and which versions and inputs made it."""
+
+from __future__ import annotations
+
+from simfrontier.report.manifest import scenario_digest, versions
+from simfrontier.report.markup import paragraph, section, table, text
+from simfrontier.report.view import View
+from simfrontier.simulate import Fidelity
+
+_LIMITS: dict[Fidelity, str] = {
+    "flow": "Operations that run at the same time share links, memory and compute units fairly; single messages are not simulated.",
+    "analytic": "Operations do not disturb each other, so times are too short wherever links are shared.",
+}
+
+
+def reading(view: View) -> str:
+    """The last section: definitions, and what made this page."""
+    rows = [[f"<code>{text(name)}</code>", text(meaning)] for name, meaning in definitions(view).items()]
+    return section(
+        "reading",
+        "How to read this",
+        paragraph(
+            "Nothing here was measured: every time is predicted by simulating the schedule that a plan implies, "
+            f"operation by operation, on a model of the machine. {_LIMITS[view.study.fidelity]} Prefixes are "
+            "decimal: 1 GB is 10⁹ bytes."
+        ),
+        table(["column", "meaning"], rows, "words"),
+        "<h3>What made this page</h3>",
+        table(["what", "value"], _made(view), "words"),
+    )
+
+
+def definitions(view: View) -> dict[str, str]:
+    """Meaning of the columns of results.csv that the page uses."""
+    factor = 4 if view.scenario.checkpointing else 3
+    recomputed = "with" if view.scenario.checkpointing else "without"
+    return {
+        "step_time_s": "One optimizer step, from its first operation to the last on the rank that ends last (the critical rank).",
+        "compute_time_s": "Time that the critical rank’s compute lane is busy with kernels, slowed down as they are by communication beside them.",
+        "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting included.",
+        "tflops_per_device": (
+            f"GPT-NeoX’s formula, 24 f B s L h² (1 + s/6h + V/16Lh) over step time and {view.devices}, with f = "
+            f"{factor} ({recomputed} the recomputation of activation checkpointing), B sequences of s tokens, L "
+            "layers of width h, vocabulary V."
+        ),
+        "mfu": "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work) over the nominal 16-bit matrix peak.",
+        "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
+        "speedup": "TFLOPS per device over those of the scenario’s first plan at the same size.",
+        "bytes_package, bytes_intra_node, bytes_inter_node": (
+            "Payload per step, summed over the machine, between end points, at the coarsest boundary between the two."
+        ),
+        "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether it is within the device’s memory.",
+        "bound_s": "Lower bound on the step: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
+    }
+
+
+def _made(view: View) -> list[list[str]]:
+    rows = [[text(name), text(version)] for name, version in versions().items()]
+    rows.append(["scenario (SHA-256 of its settings)", f"<code>{scenario_digest(view.study)}</code>"])
+    for outcome in view.drawn:
+        digest = text(outcome.row["schedule_digest"])
+        rows.append([f"schedule of {text(outcome.plan)} on {outcome.devices:,}", f"<code>{digest}</code>"])
+    return rows

@@ -1,0 +1,112 @@
+"""How plans scale: TFLOPS per device and scaling efficiency against the number of devices, and what does not fit."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.theme import axis, figure
+from simfrontier.report.view import View
+from simfrontier.report.words import TOO_BIG, number, percent, sizes_in_words
+
+_HEIGHT = 400
+_ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
+
+
+def scaling(view: View) -> str:
+    """The section with both charts, the table of rates, and the points that are missing with their reason."""
+    if not any(outcome.row["fits"] for outcome in view.study.outcomes):
+        return section("scaling", "How the plans scale", paragraph("No plan fits at any size."), _missing(view))
+    return section(
+        "scaling",
+        "How the plans scale",
+        paragraph(
+            f"The same work per {view.device} at every size. Click a name in the legend to hide a plan, twice to see "
+            "it alone."
+        ),
+        plot("fig-rate", {"rate": rates(view)}, f"TFLOPS per {view.device} against {view.devices}"),
+        _zoom_note(view),
+        plot("fig-efficiency", {"efficiency": efficiencies(view)}, f"Scaling efficiency against {view.devices}"),
+        paragraph(
+            f"Efficiency: a plan's rate per {view.device} over its own rate at the smallest size at which it fits.",
+            "note",
+        ),
+        _table(view),
+        _missing(view),
+    )
+
+
+def rates(view: View) -> Figure:
+    """TFLOPS per device against devices, one line per plan."""
+    return _lines(view, "tflops_per_device", f"TFLOPS per {view.device}", 1.0, "%{y:.4~g} TFLOPS")
+
+
+def efficiencies(view: View) -> Figure:
+    """Scaling efficiency in per cent against devices, one line per plan."""
+    return _lines(view, "scaling_efficiency", "scaling efficiency (%)", 100.0, "%{y:.1f} %")
+
+
+def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Figure:
+    traces, seen = [], []
+    for plan in view.plans:
+        points = [(o.devices, scale * float(o.row[column])) for o in view.study.of(plan) if o.row["fits"]]
+        if not points:
+            continue
+        points.sort()
+        seen += [y for _, y in points]
+        mark = view.marks[plan]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": plan,
+                "x": [x for x, _ in points],
+                "y": [y for _, y in points],
+                "line": {"color": mark.colour, "width": 2.5},
+                "marker": {"symbol": mark.symbol, "size": 9, "color": mark.colour},
+                "hovertemplate": f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}<br>{hover}<extra></extra>",
+            }
+        )
+    ticks = {"type": "log", "tickvals": list(view.sizes), "ticktext": [f"{size:,}" for size in view.sizes]}
+    x = axis(f"{view.devices} (log scale)", **ticks)
+    return figure(traces, x, axis(title, rangemode="normal" if _zoomed(seen) else "tozero"), _HEIGHT)
+
+
+def _zoomed(values: list[float]) -> bool:
+    return bool(values) and min(values) > _ZOOM_FROM * max(values)
+
+
+def _zoom_note(view: View) -> str:
+    values = [float(o.row["tflops_per_device"]) for o in view.study.outcomes if o.row["fits"]]
+    return paragraph("The vertical axis does not start at zero.", "note") if _zoomed(values) else ""
+
+
+def _table(view: View) -> str:
+    rows = []
+    for plan in view.plans:
+        cells = []
+        for size in view.sizes:
+            for outcome in view.at(size):
+                if outcome.plan == plan:
+                    row = outcome.row
+                    cells.append(
+                        f"{number(float(row['tflops_per_device']))}<small>{percent(float(row['scaling_efficiency']))}</small>"
+                        if row["fits"]
+                        else f'<span class="no" title="{text(row["note"])}">{TOO_BIG}</span>'
+                    )
+        rows.append([keyed(view.marks[plan].colour, plan), *cells])
+    head = [f"TFLOPS per {view.device}<small>efficiency</small>", *(f"{size:,}" for size in view.sizes)]
+    return table(head, rows, "rates")
+
+
+def _missing(view: View) -> str:
+    """Every point that does not fit, by plan."""
+    made = []
+    for plan, group in groupby(view.misfits, key=lambda outcome: outcome.plan):
+        outcomes = sorted(group, key=lambda outcome: outcome.devices)
+        lines = items(f"{outcome.devices:,}: {text(outcome.row['note'])}" for outcome in outcomes)
+        where = sizes_in_words([outcome.devices for outcome in outcomes])
+        made.append(
+            f"<details><summary><b>{text(plan)}</b> does not fit on {where} {view.devices}</summary>{lines}</details>"
+        )
+    return "<h3>Points that are missing because they do not fit</h3>" + "".join(made) if made else ""

@@ -1,0 +1,113 @@
+"""The timeline of one step on the critical rank: lanes as rows, every operation a bar, coloured by what it is."""
+
+from __future__ import annotations
+
+from simfrontier.report.markup import Figure, paragraph, plot, section
+from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
+from simfrontier.report.view import View
+from simfrontier.report.words import listed, quantity
+from simfrontier.trace import Span, Trace
+
+_WAIT = "waiting for other ranks"
+COLOURS = {
+    "matrix products": COMPUTE,
+    "other kernels": "#A9BACB",
+    "codec and reordering": CODEC,
+    **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
+    "host": "#4B4B4B",
+    _WAIT: "#D9D9D9",
+}
+_LANES = ("host", "compute", "gather", "reduce")
+
+
+def timeline(view: View) -> str:
+    """The section: one chart per plan that fits at the largest size."""
+    figures = {o.plan: bars(o.trace) for o in view.drawn if o.trace is not None and o.row["fits"]}
+    if not figures:
+        return section("timeline", "One step, operation by operation", paragraph("No plan fits at the largest size."))
+    left_out = [o.plan for o in view.drawn if o.plan not in figures]
+    who = {o.plan: o.trace.ranks[0] for o in view.drawn if o.trace is not None and o.plan in figures}
+    shown = view.ranked[0].plan
+    return section(
+        "timeline",
+        "One step, operation by operation",
+        paragraph(
+            f"The critical rank at {view.largest:,} {view.devices}. Every operation is drawn, none left out; drag to "
+            "zoom in, double-click for the whole step, point at a bar for its name, layer, micro-batch, time and "
+            "bytes. The trace-….json files beside this page hold the same for Perfetto."
+        ),
+        plot("fig-timeline", figures, "Timeline of one step by lane", shown),
+        paragraph("Drawn: " + "; ".join(f"{plan}: {rank}" for plan, rank in who.items()) + ".", "note"),
+        paragraph(f"Not drawn, because it does not fit: {listed(left_out)}.", "note") if left_out else "",
+    )
+
+
+def kind_of(span: Span) -> str:
+    """Which colour an operation has."""
+    if span.level:
+        return f"communication {LEVEL_NAMES[span.level]}"
+    if span.lane == "host":
+        return "host"
+    if span.lane != "compute":
+        return "codec and reordering"
+    return "matrix products" if span.kind == "matmul" else "other kernels"
+
+
+def bars(trace: Trace) -> Figure:
+    """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait."""
+    spans = trace.spans[0]
+    longest = max((span.end_s for span in spans), default=0.0)
+    scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
+    parts: dict[str, tuple[list[float], list[float], list[int], list[str]]] = {
+        name: ([], [], [], []) for name in COLOURS
+    }
+    lanes = [lane for lane in _LANES if any(span.lane == lane for span in spans)]
+    lanes += sorted({span.lane for span in spans} - set(lanes))
+    row = {lane: number for number, lane in enumerate(lanes)}
+
+    def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
+        bases, lengths, rows, words = parts[kind]
+        bases.append(round(scale * start_s, 9))
+        lengths.append(round(scale * (end_s - start_s), 9))
+        rows.append(row[span.lane])
+        words.append(describe(span, start_s, end_s))
+
+    for span in spans:
+        if span.level and span.start_s - span.ready_s > 1e-12:
+            add(_WAIT, span, span.ready_s, span.start_s)
+        add(kind_of(span), span, span.start_s, span.end_s)
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": kind,
+            "base": bases,
+            "x": lengths,
+            "y": rows,
+            "width": 0.78,
+            "offset": -0.39,
+            "marker": {"color": COLOURS[kind], "line": {"width": 0}},
+            "hovertext": words,
+            "hovertemplate": f"%{{hovertext}}<extra>{kind}</extra>",
+        }
+        for kind, (bases, lengths, rows, words) in parts.items()
+        if bases
+    ]
+    names = {
+        "tickvals": list(range(len(lanes))),
+        "ticktext": lanes,
+        "range": [len(lanes) - 0.5, -0.5],
+        "fixedrange": True,
+    }
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
+    return figure(traces, x, axis("", **names), 150 + 72 * len(lanes), barmode="overlay", dragmode="zoom")
+
+
+def describe(span: Span, start_s: float, end_s: float) -> str:
+    """What a reader sees of an operation: name, call, layer, micro-batch, time and bytes."""
+    name = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
+    axes = f" over {span.axes}" if span.axes else ""
+    return (
+        f"<b>{name}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
+        f"<br>{quantity(end_s - start_s, 's')} from {quantity(start_s, 's')}<br>{quantity(span.num_bytes, 'bytes')}"
+    )

@@ -1,0 +1,78 @@
+"""What the page's sections ask of a study: the largest size, what fits there, marks and words for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from simfrontier.report.theme import Mark, marks
+from simfrontier.report.words import device_word
+from simfrontier.scenario import Scenario
+from simfrontier.study import Outcome, Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A study as the page sees it."""
+
+    study: Study
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.study.scenario
+
+    @cached_property
+    def plans(self) -> tuple[str, ...]:
+        return tuple(self.scenario.plans)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({outcome.devices for outcome in self.study.outcomes}))
+
+    @property
+    def largest(self) -> int:
+        return self.sizes[-1]
+
+    @cached_property
+    def marks(self) -> Mapping[str, Mark]:
+        return marks(self.plans)
+
+    @cached_property
+    def device(self) -> str:
+        """ "GCD" or "device"."""
+        return device_word(self.scenario.machine)
+
+    @property
+    def devices(self) -> str:
+        return f"{self.device}s"
+
+    def at(self, size: int) -> list[Outcome]:
+        """Outcomes of all plans at a size, in the scenario's order."""
+        return [outcome for outcome in self.study.outcomes if outcome.devices == size]
+
+    @cached_property
+    def drawn(self) -> list[Outcome]:
+        """Outcomes at the largest size."""
+        return self.at(self.largest)
+
+    @cached_property
+    def ranked(self) -> list[Outcome]:
+        """Outcomes at the largest size that fit, the fastest first."""
+        fitting = [outcome for outcome in self.drawn if outcome.row["fits"]]
+        return sorted(fitting, key=lambda outcome: -rate(outcome))
+
+    @cached_property
+    def misfits(self) -> list[Outcome]:
+        """Outcomes that do not fit, at any size."""
+        return [outcome for outcome in self.study.outcomes if not outcome.row["fits"]]
+
+
+def rate(outcome: Outcome) -> float:
+    """TFLOPS per device of an outcome that fits."""
+    return float(outcome.row["tflops_per_device"])
+
+
+def step_s(outcome: Outcome) -> float:
+    """Seconds of the step of an outcome that fits."""
+    return float(outcome.row["step_time_s"])

@@ -1,0 +1,59 @@
+"""`make bench`: how fast simfrontier itself is: CPU seconds and memory of whole processes, median of several runs.
+
+Printed, never asserted: machines differ. The figure after "aim" is the bound that the project sets itself on two cores.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
+SIZES = (8, 64, 384, 3072, 75264)
+
+
+def measure(arguments: list[str]) -> tuple[float, float]:
+    """(user + system CPU seconds, peak MB) of one `simfrontier` process, its output thrown away."""
+    pid = os.fork()
+    if pid == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.execv(sys.executable, [sys.executable, "-m", "simfrontier", *arguments])
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise SystemExit(f"bench: simfrontier {' '.join(arguments)} failed")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def median(arguments: list[str], runs: int = 5) -> tuple[float, float]:
+    measure(arguments)  # files warm
+    seconds, memory = zip(*(measure(arguments) for _ in range(runs)), strict=True)
+    return statistics.median(seconds), max(memory)
+
+
+def line(what: str, found: tuple[float, float], aim: str) -> None:
+    sys.stdout.write(f"{what:<58} {found[0]:7.2f} CPU s {found[1]:7.0f} MB   aim {aim}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    os.chdir(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
+        line("simfrontier --help", median(["--help"]), "0.4 s")
+        line("one ZeRO-3 step, 20B, 384 GCDs, flow", median([*one, "--plans", "zero3", "--devices", "384"]), "1.0 s, 250 MB")
+        line("the main job with sensitivity and report", median(["run", SCENARIO, "--out", folder]), "20 s")
+        sys.stdout.write("\none step, flow, by size (cost grows with classes, not ranks):\n")
+        for plan in ("zero3", "zeropp", "zero-topo"):
+            for size in SIZES:
+                found = median([*one, "--plans", plan, "--devices", str(size)], runs=3)
+                line(f"  {plan}, {size:,} GCDs", found, "30 s, 4000 MB" if size == SIZES[-1] else "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A rebound schedule is the one that a build would give, to the last byte of its stored form."""
+
+import pytest
+
+from simfrontier.plan.build import build
+from simfrontier.plan.families import FAMILIES, make_plan
+from simfrontier.plan.plan import Engine
+from simfrontier.plan.rebind import rebound, rebound_program, structure_of
+from simfrontier.schedule.expand import expand
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.store import digest
+from simfrontier.workload import find_model, gpt
+
+SHAPE = find_model("gpt-neox-20b")
+NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
+
+
+def mesh_of(nodes: int) -> Mesh:
+    return Mesh((("node", nodes), ("package", 4), ("gcd", 2)))
+
+
+@pytest.mark.parametrize("micro_batch", [1, 3])
+@pytest.mark.parametrize("family", NAMED)
+def test_rebound_equals_built(family: str, micro_batch: int) -> None:
+    options = FAMILIES[family][0](family=family)
+    small, large = mesh_of(2), mesh_of(48)
+    built = {}
+    for mesh, batch in ((small, small.num_ranks), (large, micro_batch * large.num_ranks)):
+        work = gpt(SHAPE, batch, checkpointing=True)
+        built[mesh] = build(work, make_plan(family, options, mesh), mesh, Engine())
+    other, ops = rebound(built[small], large, micro_batch * large.num_ranks)
+    assert digest(other) == digest(built[large])
+    program = rebound_program(expand(built[small], built[small].roles[0]), other, ops)
+    fresh = expand(built[large], built[large].roles[0])
+    assert program.waits == fresh.waits
+    assert program.ops == fresh.ops
+    assert program.calls == fresh.calls
+
+
+@pytest.mark.parametrize("family", NAMED)
+def test_structures_differ_where_programs_do(family: str) -> None:
+    """One node has no node axis; 5 nodes leave weights that do not divide by 2N, which then fall back (ZeRO++)."""
+    options = FAMILIES[family][0](family=family)
+
+    def structure(nodes: int, **engine: int) -> object:
+        mesh = mesh_of(nodes)
+        work = gpt(SHAPE, mesh.num_ranks, checkpointing=True)
+        return structure_of(work, make_plan(family, options, mesh), mesh, Engine(**engine), 1)
+
+    assert structure(2) == structure(48)
+    assert structure(1) != structure(2)
+    assert structure(2) != structure(2, prefetch_elements=7)
+    if family == "zeropp":
+        assert structure(5) != structure(2)
