@@ -27,6 +27,7 @@ AXES = ("node", "package", "gcd")
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
 Factor = Annotated[float, Field(gt=0, le=1)]
+_ENGINE = Engine()
 
 
 class MachineTable(Strict):
@@ -37,7 +38,8 @@ class MachineTable(Strict):
 
 
 class LibraryTable(Strict):
-    """Which collective library (by default the machine's), and numbers of its file that this scenario sets otherwise."""
+    """Which collective library (by default the machine's), and numbers of its file that this scenario sets
+    otherwise."""
 
     name: Text | None = None
     overrides: dict[str, float] = Field(default_factory=dict)
@@ -73,17 +75,17 @@ class RunTable(Strict):
 class EngineTable(Strict):
     """How the training engine issues communication (sizes in elements); defaults are DeepSpeed's, see plan.Engine."""
 
-    persistence_elements: NotNegative = Engine.__dataclass_fields__["persistence_elements"].default
-    prefetch_elements: NotNegative = Engine.__dataclass_fields__["prefetch_elements"].default
-    live_elements: Positive = Engine.__dataclass_fields__["live_elements"].default
-    reuse_elements: NotNegative = Engine.__dataclass_fields__["reuse_elements"].default
-    reduce_bucket_elements: Positive = Engine.__dataclass_fields__["reduce_bucket_elements"].default
-    gather_bucket_elements: Positive = Engine.__dataclass_fields__["gather_bucket_elements"].default
-    outstanding_fetches: Positive = Engine.__dataclass_fields__["outstanding_fetches"].default
-    granularity: Literal["module", "layer"] = "module"
-    overlap: bool = True
-    blocking: Literal["host", "stream"] = "host"
-    step_reduction: Literal["overlap", "end"] = "overlap"
+    persistence_elements: NotNegative = _ENGINE.persistence_elements
+    prefetch_elements: NotNegative = _ENGINE.prefetch_elements
+    live_elements: Positive = _ENGINE.live_elements
+    reuse_elements: NotNegative = _ENGINE.reuse_elements
+    reduce_bucket_elements: Positive = _ENGINE.reduce_bucket_elements
+    gather_bucket_elements: Positive = _ENGINE.gather_bucket_elements
+    outstanding_fetches: Positive = _ENGINE.outstanding_fetches
+    granularity: Literal["module", "layer"] = _ENGINE.granularity
+    overlap: bool = _ENGINE.overlap
+    blocking: Literal["host", "stream"] = _ENGINE.blocking
+    step_reduction: Literal["overlap", "end"] = _ENGINE.step_reduction
 
 
 class DegradedLink(Strict):
@@ -214,7 +216,10 @@ class Scenario:
 
 
 def load_scenario(
-    path: str | Path, settings: Mapping[str, Any] | None = None, plans: tuple[str, ...] = (), devices: tuple[int, ...] = ()
+    path: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    plans: tuple[str, ...] = (),
+    devices: tuple[int, ...] = (),
 ) -> Scenario:
     """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace what it says.
 
@@ -276,7 +281,9 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile) -> Sce
         scenario.mesh(file.sensitivity.devices)
         for name in file.sensitivity.plans:
             if name not in scenario.plans:
-                raise InputError(f"sensitivity.plans: {name!r} is not a plan of this scenario; {nearest(name, scenario.plans)}")
+                raise InputError(
+                    f"sensitivity.plans: {name!r} is not a plan of this scenario; {nearest(name, scenario.plans)}"
+                )
     return scenario
 
 
@@ -319,7 +326,8 @@ def _tuples(value: Any) -> Any:
 
 
 def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
-    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such plan."""
+    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
+    plan."""
     known = document.get("plans")
     known = known if isinstance(known, dict) else {}
     chosen = {}
@@ -359,6 +367,3 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if isinstance(parsed, float) and not math.isfinite(parsed):
         raise InputError(f"--set {key}: got {value}; allowed: a finite number")
     return key.strip(), parsed
-
-
-

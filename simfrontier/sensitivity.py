@@ -1,5 +1,5 @@
-"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans, and which
-value of a number would make a published ratio true."""
+"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans,
+and which value of a number would make a published ratio true."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Varied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
-    """The value of a number at which a plan's published ratio to the first plan would hold (other settings as `label` says),
-    or None if no value gives it."""
+    """The value of a number at which a plan's published ratio to the first plan would hold (other settings as `label`
+    says), or None if no value gives it."""
 
     key: str
     label: str
@@ -66,9 +66,7 @@ def run_sensitivity(
     for variation in table.vary:
         for value in variation.values:
             found, fits = rates.of(_with(scenario, {variation.key: value}))
-            varied.append(
-                Varied(label=variation.label, key=variation.key, value=_text(value), rates=found, fits=fits)
-            )
+            varied.append(Varied(label=variation.label, key=variation.key, value=_text(value), rates=found, fits=fits))
             progress(f"{variation.label} = {_text(value)}")
     required = []
     for wanted in table.required:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
-from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.analysis.links import NodeLinks, node_links
+from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.errors import SimfrontierError
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
@@ -258,7 +258,8 @@ def _mapped(
 
 
 def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:
-    """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first plan."""
+    """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first
+    plan."""
     first = next(iter(scenario.plans))
     rate: dict[tuple[str, int], float] = {
         (o.plan, o.devices): float(o.row["tflops_per_device"]) for o in outcomes if o.row["fits"]

@@ -46,7 +46,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
         line("simfrontier --help", median(["--help"]), "0.4 s")
-        line("one ZeRO-3 step, 20B, 384 GCDs, flow", median([*one, "--plans", "zero3", "--devices", "384"]), "1.0 s, 250 MB")
+        line(
+            "one ZeRO-3 step, 20B, 384 GCDs, flow",
+            median([*one, "--plans", "zero3", "--devices", "384"]),
+            "1.0 s, 250 MB",
+        )
         line("the main job with sensitivity and report", median(["run", SCENARIO, "--out", folder]), "20 s")
         sys.stdout.write("\none step, flow, by size (cost grows with classes, not ranks):\n")
         for plan in ("zero3", "zeropp", "zero-topo"):

@@ -9,7 +9,7 @@ import numpy as np
 from simfrontier.analysis.traffic import instances
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective
-from simfrontier.simulate import LOCAL, SimulatedStep
+from simfrontier.simulate import Cluster, SimulatedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Bounds:
 
 
 def bounds(step: SimulatedStep) -> Bounds:
-    """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the only
-    activity of the machine; and each wire has to carry its bytes."""
+    """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the
+    only activity of the machine; and each wire has to carry its bytes."""
     cluster = step.cluster
     lanes: dict[tuple[str, int], float] = {}
     wire = np.zeros(cluster.folding.num_link_classes)
@@ -40,17 +40,16 @@ def bounds(step: SimulatedStep) -> Bounds:
             for group, work in enumerate(priced.works):
                 column = cluster.folding.column(priced.pattern, group)
                 wire[column.rows] += count * work.amount * column.wire
-    assert LOCAL in cluster.patterns
     used = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
     link_s = float((wire[used] / cluster.folding.capacity[used]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
 
 
-def _alone_s(latency_s: float, amount: float, flow: int, cluster: object) -> float:
+def _alone_s(latency_s: float, amount: float, flow: int, cluster: Cluster) -> float:
     if amount <= 0.0:
         return latency_s
-    one = cluster.flows[flow]  # type: ignore[attr-defined]
-    capacity = cluster.folding.capacity[one.rows]  # type: ignore[attr-defined]
+    one = cluster.flows[flow]
+    capacity = cluster.folding.capacity[one.rows]
     with np.errstate(divide="ignore"):
         fastest = min(float(np.min(capacity / one.load, initial=np.inf)), one.cap)
     return latency_s + amount / fastest

@@ -1,4 +1,5 @@
-"""Where a step's time goes on its critical rank: kernels, communication that they do not hide, by level, and the rest."""
+"""Where a step's time goes on its critical rank: kernels, communication that they do not hide, by level, and the
+rest."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from simfrontier.simulate import LEVELS, SimulatedStep
 class Exposure:
     """Seconds of the critical rank's step; they sum to the step.
 
-    `compute`: a kernel of the compute lane runs. Otherwise the time belongs to the coarsest collective that the rank is in or
-    waits in, else to local work of another lane (`codec`: encoding, decoding, reordering), else to nothing (`idle`).
+    `compute`: a kernel of the compute lane runs. Otherwise the time belongs to the coarsest collective that the rank
+    is in or waits in, else to local work of another lane (`codec`: encoding, decoding, reordering), else to nothing
+    (`idle`).
     """
 
     compute: float
@@ -34,7 +36,7 @@ class Exposure:
 def exposure(step: SimulatedStep) -> Exposure:
     """Sweep the critical rank's spans and give every moment to the first of the kinds above that is active."""
     cls, program = step.critical, step.program
-    priority = {"compute": 0, **{level: 1 + i for i, level in enumerate(LEVELS)}, "codec": 4}
+    priority = {level: 1 + i for i, level in enumerate(LEVELS)}
     known: dict[int, int] = {}
     kinds = np.empty(program.num_ops, np.int64)
     for index, op in enumerate(program.ops):

@@ -33,7 +33,8 @@ class NodeLinks:
 
 
 def node_links(step: SimulatedStep) -> NodeLinks:
-    """Averages over the nodes of the job; pools between dragonfly groups are averaged over the pools that carry anything."""
+    """Averages over the nodes of the job; pools between dragonfly groups are averaged over the pools that carry
+    anything."""
     fabric = step.cluster.fabric
     loads = traffic(step).on_link
     per_node = loads[: fabric.hbm_base].reshape(fabric.num_nodes, fabric.wires_per_node).mean(axis=0)

@@ -1,4 +1,5 @@
-"""What the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact counts."""
+"""What the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
+counts."""
 
 from __future__ import annotations
 
@@ -63,12 +64,18 @@ def _count(op: Collective, count: int, cluster: Cluster, totals: dict[str, dict[
 
 
 def kind_of_payload(op: Collective, cluster: Cluster) -> str:
-    """Whether a collective carries ordinary data, a gradient that fell back to a plain codec, or weights that stay whole."""
+    """Whether a collective carries ordinary data, a gradient that fell back to a plain codec, or weights that stay
+    whole."""
     tensors = cluster.schedule.tensors
     if op.name == "gradient" and not op.codec.is_quantised and cluster.schedule.meta.get("quantised_gradients"):
         return "fallback"
     final = tensors[op.dst[0].name]
-    if op.name == "publish" and final.role == "weight" and not final.placement.flat and cluster.schedule.meta.get("sharded_weights"):
+    if (
+        op.name == "publish"
+        and final.role == "weight"
+        and not final.placement.flat
+        and cluster.schedule.meta.get("sharded_weights")
+    ):
         return "persisted"
     return "data"
 
@@ -81,7 +88,9 @@ def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float
         wires = slice(0, pattern.num_wire_loads)
         used = cluster.library.shares(key.rsplit("/", 1)[1])  # type: ignore[arg-type]
         classes = cluster.machine.link_classes
-        by_class = np.array([used.get(n, classes[n].share) if n in classes else 1.0 for n in cluster.fabric.class_names])
+        by_class = np.array(
+            [used.get(n, classes[n].share) if n in classes else 1.0 for n in cluster.fabric.class_names]
+        )
         shares = by_class[cluster.fabric.link_class[pattern.link[wires]]]
         loads += np.bincount(pattern.link[wires], pattern.weight[wires] * shares, minlength=len(loads)) * size
     loads[cluster.fabric.kind != Kind.WIRE] = 0.0

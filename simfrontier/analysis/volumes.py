@@ -1,8 +1,8 @@
 """What a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by part.
 
-A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a package
-from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks are placed
-in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
+A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
+package from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
+are placed in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def part_of(op: Collective, name: str, schedule: Schedule) -> Part:
 
 
 class _Kinds:
-    """What the parts of a schedule's messages are, by weight: a buffer on the way of a move carries the weight's name."""
+    """What the parts of a schedule's messages are, by weight: a buffer on the way of a move carries the weight's
+    name."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.tensors, self.mesh = schedule.tensors, schedule.mesh

@@ -22,7 +22,8 @@ class GroupShape:
 
     @property
     def ring_hops(self) -> tuple[int, int]:
-        """Hops of one block around the ring, (inside nodes, between nodes): n - 1 in all, k - 1 of them between nodes."""
+        """Hops of one block around the ring, (inside nodes, between nodes): n - 1 in all, k - 1 of them between
+        nodes."""
         between = self.num_nodes - 1
         return self.size - 1 - between, between
 
@@ -38,11 +39,12 @@ class HopTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A collective library: its algorithms' latencies, its channels, the share of each link class that its rings reach, and
-    the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
+    """A collective library: its algorithms' latencies, its channels, the share of each link class that its rings
+    reach, and the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
 
     A ring passes blocks of c = S/n bytes through n - 1 hops. With the Simple protocol a step costs
-    max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is taken.
+    max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is
+    taken.
     """
 
     name: str
@@ -84,7 +86,8 @@ class Library:
     def latency_s(
         self, algorithm: Algorithm, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Time of one call beyond volume / bytes_per_s, for a message of S bytes and the rate at which a rank sends alone."""
+        """Time of one call beyond volume / bytes_per_s, for a message of S bytes and the rate at which a rank sends
+        alone."""
         match algorithm:
             case "ring":
                 return self._ring_latency(message_bytes, group, bytes_per_s, rounds=2 if kind == "all_reduce" else 1)
@@ -97,7 +100,9 @@ class Library:
         block_s = message_bytes / group.size / bytes_per_s
         inside, between = group.ring_hops
         hidden = (1.0 - self.forwarded_share) * block_s
-        simple = inside * max(0.0, self.ring.in_node_s - hidden) + between * max(0.0, self.ring.between_nodes_s - hidden)
+        simple = inside * max(0.0, self.ring.in_node_s - hidden) + between * max(
+            0.0, self.ring.between_nodes_s - hidden
+        )
         low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
         low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
         return self.ring.base_s + rounds * min(simple, max(low, 0.0))

@@ -20,7 +20,8 @@ def libraries() -> tuple[str, ...]:
 
 
 def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None) -> Library:
-    """The library model of that name, or of the TOML file at that path; `overrides`: dotted key of a number → new value.
+    """The library model of that name, or of the TOML file at that path; `overrides`: dotted key of a number → new
+    value.
 
     Raises InputError.
     """

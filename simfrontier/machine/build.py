@@ -37,7 +37,6 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             peak_flops_per_s=file.device.peak_flops_per_s.value,
             matmul_flops_per_s=file.device.matmul_flops_per_s.value,
             matmul_half_edge=file.device.matmul_half_edge.value,
-            vector_flops_per_s=file.device.vector_flops_per_s.value,
             kernel_gap_s=file.device.kernel_gap_s.value,
         ),
         host=Host(hook_s=file.host.hook_s.value),

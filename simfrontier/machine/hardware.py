@@ -104,7 +104,6 @@ class Device:
     peak_flops_per_s: float  # 16-bit matrix peak, the denominator of MFU
     matmul_flops_per_s: float
     matmul_half_edge: float
-    vector_flops_per_s: float
     kernel_gap_s: float  # between two kernels of one stream
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:

@@ -74,7 +74,6 @@ class DeviceFile(Strict):
     peak_flops_per_s: Positive
     matmul_flops_per_s: Positive
     matmul_half_edge: AtLeastZero
-    vector_flops_per_s: Positive
     kernel_gap_s: AtLeastZero
 
 

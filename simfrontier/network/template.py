@@ -36,9 +36,9 @@ def positions(mask: int) -> list[int]:
 def orders(node: Node, mask: int, spans_nodes: bool) -> list[list[int]]:
     """The library's orders of this node's members, one per channel.
 
-    The whole node: its rings, or its chains where the group spans nodes. A part of a node: where the group spans nodes, the
-    chains with the others left out; else the best cycle through the members, both ways round, as a library that searches
-    the link graph would find it.
+    The whole node: its rings, or its chains where the group spans nodes. A part of a node: where the group spans
+    nodes, the chains with the others left out; else the best cycle through the members, both ways round, as a library
+    that searches the link graph would find it.
     """
     members = positions(mask)
     whole: Sequence[Sequence[int]] = node.chains if spans_nodes else node.rings
@@ -52,7 +52,8 @@ def orders(node: Node, mask: int, spans_nodes: bool) -> list[list[int]]:
 
 
 def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
-    """The cycle that, run both ways at once, moves most over its narrowest link; then the fewest links, then the lowest order."""
+    """The cycle that, run both ways at once, moves most over its narrowest link; then the fewest links, then the
+    lowest order."""
     first, *rest = members
 
     def badness(order: tuple[int, ...]) -> tuple[float, int, tuple[int, ...]]:

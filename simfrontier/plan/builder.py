@@ -14,7 +14,7 @@ from simfrontier.plan.program import Hook, Item, Move, Piece, Program
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, partial, placements_of
-from simfrontier.workload import Use, Weight, WorkOp, Workload
+from simfrontier.workload import Use, Weight, Workload, WorkOp
 
 SCALARS = ("overflow", "gradient_norm")
 
@@ -43,7 +43,9 @@ class _Builder:
 
     def build(self) -> Program:
         self.split = tuple((axis, "b") for axis in self.plan.axes)
-        self.made_in_layer = frozenset(name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0)
+        self.made_in_layer = frozenset(
+            name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0
+        )
         for value in self.workload.values.values():
             self._declare_value(value.name)
         for weight in self.workload.weights.values():
@@ -168,8 +170,8 @@ class _Builder:
             self._write_copies(op, layer, micro, stage)
 
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
-        """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that this
-        stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
+        """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
+        this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
         mine = [w for w in self.workload.weights.values() if w.module == module]
         sharded = [w for w in mine if w.name in self.sharded]
         if not sharded:
@@ -186,7 +188,8 @@ class _Builder:
         return refs
 
     def _is_redone(self, weight: Weight) -> bool:
-        """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and head."""
+        """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and
+        head."""
         return self.workload.checkpointing and weight.per_layer
 
     def _transient_gathered(self, weight: Weight, stage: Stage) -> None:
@@ -255,7 +258,8 @@ class _Builder:
         return made, added
 
     def _reduce(self, weight: Weight, layer: int, micro: int) -> None:
-        """The moves of a gradient that was just made: to its accumulator, and at the last micro-batch to the optimizer."""
+        """The moves of a gradient that was just made: to its accumulator, and at the last micro-batch to the
+        optimizer."""
         home = layer if weight.per_layer else 0
         if f"{weight.name}.grad.raw" in self.tensors:
             src, dst = Ref(f"{weight.name}.grad.raw", home, micro), Ref(f"{weight.name}.grad", home)
@@ -311,7 +315,10 @@ class _Builder:
     def _weights_by_place(self) -> list[tuple[str, int, list[Weight]]]:
         weights = list(self.workload.weights.values())
         layered = [w for w in weights if w.per_layer]
-        ends = {m: [w for w in weights if w.module == m] for m in dict.fromkeys(w.module for w in weights if not w.per_layer)}
+        ends = {
+            m: [w for w in weights if w.module == m]
+            for m in dict.fromkeys(w.module for w in weights if not w.per_layer)
+        }
         first, *rest = list(ends.items())
         return [
             (first[0], 0, first[1]),

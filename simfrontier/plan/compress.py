@@ -15,7 +15,9 @@ def calls_of(program: Program) -> tuple[Call, ...]:
     ops: dict[Op, Op] = {}
     calls = []
     for piece in program.pieces:
-        block = tuple(ops.setdefault(op, op) for op in (_relative(item, piece, program.tensors) for item in piece.items))
+        block = tuple(
+            ops.setdefault(op, op) for op in (_relative(item, piece, program.tensors) for item in piece.items)
+        )
         calls.append(Call(piece.label, piece.layer, piece.micro, blocks.setdefault(block, block)))
     return tuple(calls)
 

@@ -39,7 +39,8 @@ class PlainOptions(Options):
 
 
 class HsdpOptions(Options):
-    """hsdp: weights, gradients and optimizer sharded over `shard`, replicated over the other axes (MiCS is the same)."""
+    """hsdp: weights, gradients and optimizer sharded over `shard`, replicated over the other axes (MiCS is the
+    same)."""
 
     shard: tuple[str, ...] = NODE_AXES
 
@@ -57,7 +58,8 @@ class ZeroppOptions(Options):
 
 
 class TopoOptions(Options):
-    """zero-topo: weights over a package, gradients over a node, optimizer over all (arXiv 2501.04266, reconstructed)."""
+    """zero-topo: weights over a package, gradients over a node, optimizer over all (arXiv 2501.04266,
+    reconstructed)."""
 
     weight_codec: CodecText = INT8
     node_gradient_codec: CodecText = INT4
@@ -148,7 +150,11 @@ def _hsdp(name: str, options: HsdpOptions, mesh: Mesh) -> Plan:
     )
 
 
-_COPY_RULES: dict[str, CopyRule] = {"0.10.0": "every_forward", "0.10.2": "stale_forward", "0.13.2": "first_gather_of_step"}
+_COPY_RULES: dict[str, CopyRule] = {
+    "0.10.0": "every_forward",
+    "0.10.2": "stale_forward",
+    "0.13.2": "first_gather_of_step",
+}
 
 
 def _zeropp(name: str, options: ZeroppOptions, mesh: Mesh) -> Plan:

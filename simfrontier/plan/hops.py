@@ -1,4 +1,5 @@
-"""From moves to collectives: each move becomes encodes, collectives, permutes and decodes on a lane and a communicator."""
+"""From moves to collectives: each move becomes encodes, collectives, permutes and decodes on a lane and a
+communicator."""
 
 from __future__ import annotations
 
@@ -31,7 +32,14 @@ def with_collectives(program: Program, mesh: Mesh, engine: Engine, blocking: fro
         if isinstance(item, Move):
             out.extend((number, op) for op in maker.ops(item))
         elif isinstance(item, Hook):
-            out.append((number, Compute(kind="hook", name=item.module, reads=() if item.waits is None else (item.waits,), lane="host")))
+            out.append(
+                (
+                    number,
+                    Compute(
+                        kind="hook", name=item.module, reads=() if item.waits is None else (item.waits,), lane="host"
+                    ),
+                )
+            )
         else:
             out.append((number, item))
     return program.with_items(out, maker.tensors)
@@ -112,7 +120,9 @@ class _Maker:
         sent = src  # what is stored in the codec of the hop is sent as it is
         if not stored:
             sent = [self._buffer(w, s, step.src, f"sent{number}", step.codec) for w, s in zip(ways, src, strict=True)]
-        got = [self._buffer(w, s, step.dst, f"got{number}", step.codec, stacked) for w, s in zip(ways, src, strict=True)]
+        got = [
+            self._buffer(w, s, step.dst, f"got{number}", step.codec, stacked) for w, s in zip(ways, src, strict=True)
+        ]
         return [
             *([] if stored else [_local("encode", move.purpose, src, sent, lane)]),
             self._collective(move, step, sent, got, lane),
@@ -127,7 +137,10 @@ class _Maker:
             return [self._collective(move, step, src, dst, lane)]
         if step.kind == "reduce_scatter":
             ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(ways, src, strict=True)]
-            return [_local("permute", move.purpose, src, ordered, lane), self._collective(move, step, ordered, dst, lane)]
+            return [
+                _local("permute", move.purpose, src, ordered, lane),
+                self._collective(move, step, ordered, dst, lane),
+            ]
         mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(ways, src, strict=True)]
         return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
 

@@ -161,7 +161,8 @@ def coalesced(moves: list[Move]) -> list[Move]:
 
 def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
     """Hold moves of one purpose back until the next would overflow the bucket, then issue them as one call (or, where
-    they cannot go `together`, one after the other). What is left is issued where its micro-batch's backward, or the step, ends."""
+    they cannot go `together`, one after the other). What is left is issued where its micro-batch's backward, or the
+    step, ends."""
     items = list(program.items())
     last_of = _flush_points(items, purpose)
     out: Numbered = []
@@ -184,7 +185,8 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
 
 
 def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
-    """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the step."""
+    """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the
+    step."""
     last: dict[int, int] = {}
     for index, (_, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == purpose:
@@ -211,8 +213,8 @@ def after_their_gradients(program: Program) -> Program:
 
 
 def throttle(program: Program, outstanding: int) -> Program:
-    """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks and one
-    before it. A fetch says that it is done by a token."""
+    """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks
+    and one before it. A fetch says that it is done by a token."""
     items = list(program.items())
     tensors = dict(program.tensors)
     token_of: dict[Ref, Ref] = {}

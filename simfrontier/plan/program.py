@@ -28,8 +28,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights; the host
-    stays here until the fetch whose token is `waits` is done."""
+    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights; the
+    host stays here until the fetch whose token is `waits` is done."""
 
     module: str
     weights: tuple[Ref, ...]

@@ -42,7 +42,8 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[
         return blocks[id(call.ops)]
 
     roles = tuple(
-        Role(role.name, tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls])) for role in schedule.roles
+        Role(role.name, tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls]))
+        for role in schedule.roles
     )
     tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
     meta = {**schedule.meta, "batch": batch}

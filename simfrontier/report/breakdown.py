@@ -1,4 +1,4 @@
-"""Where a step's time goes: kernels, communication that they do not hide, by level, and the rest; stacked bars per plan."""
+"""Where a step's time goes: kernels, communication that they do not hide, by level, and the rest."""
 
 from __future__ import annotations
 

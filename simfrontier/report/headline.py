@@ -88,6 +88,6 @@ def limit(outcome: Outcome) -> str:
     if largest < 0.005 * step:
         return (
             said
-            + f"its kernels fill {percent(outcome.exposure.compute / step)} of the step; no communication to speak of shows."
+            + f"its kernels fill {percent(outcome.exposure.compute / step)} of the step, next to nothing else shows."
         )
     return said + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {_PARTS[name]}."

@@ -30,12 +30,13 @@ def paragraph(words: str, kind: str = "") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table of ready-made cells. The first column is the row's name; `kind` "words" leaves all columns left-aligned."""
+    """A table of ready-made cells. The first column names the row; `kind` "words" aligns all columns left."""
     top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     body = "\n".join(
         f'<tr><th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>" for row in rows
     )
-    return f'<div class="wide"><table{_class(kind)}>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+    whole = f"<table{_class(kind)}>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f'<div class="wide">{whole}</div>'
 
 
 def swatch(colour: str) -> str:
@@ -94,11 +95,12 @@ def panels(variants: Mapping[str, str], shown: str | None = None) -> str:
 def _buttons(names: Sequence[str], shown: str) -> str:
     if len(names) < 2:
         return ""
-    made = "".join(
-        f'<button type="button" data-show="{text(name)}" aria-pressed="{"true" if name == shown else "false"}">{text(name)}</button>'
-        for name in names
-    )
-    return f'<div class="choices">{made}</div>'
+    made = []
+    for name in names:
+        pressed = "true" if name == shown else "false"
+        label = text(name)
+        made.append(f'<button type="button" data-show="{label}" aria-pressed="{pressed}">{label}</button>')
+    return f'<div class="choices">{"".join(made)}</div>'
 
 
 def _class(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""A drawing of one node as SVG: devices in their packages, links with width by class and colour by utilisation, NICs."""
+"""A drawing of one node as SVG: devices in packages, NICs, links with width by class and colour by utilisation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import Machine
@@ -13,7 +14,9 @@ from simfrontier.report.markup import text
 from simfrontier.report.words import percent, quantity
 
 _WIDTH, _HEIGHT, _CENTRE_X, _CENTRE_Y = 720, 600, 360, 300
-_NET_Y = (26, 574)
+_NET_Y = (22, 578)
+_NIC_Y = (82.0, 518.0)
+_WIDER = 1.35
 _STOPS = ((0.0, (190, 198, 208)), (0.35, (242, 193, 78)), (0.7, (224, 90, 50)), (1.0, (140, 18, 48)))
 Point = tuple[float, float]
 
@@ -32,12 +35,12 @@ class Layout:
 
 
 def layout(machine: Machine) -> Layout:
-    """Packages around a circle, from the top left clockwise; a package's two devices lie on its radius (the first outside)
-    where there are three packages or more, otherwise along the circle. NICs stand above or below their device."""
+    """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius (the first
+    outside) where there are three packages or more, otherwise along the ellipse. NICs are above or below their device."""
     packages, per = machine.packages_per_node, machine.devices_per_package
-    ring = 150.0 if packages > 1 else 0.0
+    ring = 165.0 if packages > 1 else 0.0
     radius = 25.0 if machine.devices_per_node <= 8 else 15.0
-    spread = 62.0 if per == 2 else 2.3 * radius
+    spread = 100.0 if per == 2 else 2.3 * radius
     points: list[Point] = []
     for package in range(packages):
         angle = math.radians((-135.0 if packages > 2 else 180.0) + 360.0 * package / packages)
@@ -45,7 +48,7 @@ def layout(machine: Machine) -> Layout:
         for device in range(per):
             shift = spread * ((per - 1) / 2 - device)
             way = out if packages > 2 and per == 2 else (-along[0], -along[1])
-            x, y = ring * 1.15 * out[0] + shift * way[0] * 1.15, ring * out[1] + shift * way[1]
+            x, y = _WIDER * (ring * out[0] + shift * way[0]), ring * out[1] + shift * way[1]
             points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
     return Layout(devices=tuple(points), nics=_nics(machine, points), radius=radius)
 
@@ -55,7 +58,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
     placed = []
     for device in machine.node.nic_device:
         x, y = points[device]
-        placed.append((x + 46.0 * used[device], 92.0 if y <= _CENTRE_Y else 508.0))
+        placed.append((x + 46.0 * used[device], _NIC_Y[0] if y <= _CENTRE_Y else _NIC_Y[1]))
         used[device] += 1
     return tuple(placed)
 
@@ -100,7 +103,7 @@ def key(full: float) -> str:
 def colour(share: float) -> str:
     """Colour of a share (0..1) of the scale, between its stops."""
     share = min(max(share, 0.0), 1.0)
-    for (low, before), (high, after) in zip(_STOPS, _STOPS[1:], strict=False):
+    for (low, before), (high, after) in pairwise(_STOPS):
         if share <= high:
             part = (share - low) / (high - low)
             return _rgb(tuple(round(a + part * (b - a)) for a, b in zip(before, after, strict=True)))
@@ -130,7 +133,8 @@ def _lines(
         shift = (number - (len(both) - 1) / 2) * (width + 1.6)
         x, y = across[0] * shift, across[1] * shift
         shade = colour(load.utilisation / full if full else 0.0)
-        words = f"{load.name} ({load.link_class}): {quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
+        carried = f"{quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
+        words = f"{load.name} ({load.link_class}): {carried}"
         made.append(
             f'<line x1="{start[0] + x:.1f}" y1="{start[1] + y:.1f}" x2="{end[0] + x:.1f}" y2="{end[1] + y:.1f}" '
             f'stroke="{shade}" stroke-width="{width:.1f}"><title>{text(words)}</title></line>'
@@ -139,9 +143,9 @@ def _lines(
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> str:
-    """The busier direction's utilisation; on a diagonal off its middle, where diagonals cross."""
-    diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 120
-    share = 0.3 if diagonal else 0.5
+    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on the way to a NIC."""
+    diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
+    share = 0.3 if diagonal or both[0].link_class == "pcie" else 0.5
     x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
     busiest = max(load.utilisation for load in both)
     return f'<text class="load" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{percent(busiest)}</text>'

@@ -8,7 +8,7 @@ from simfrontier.report.view import View
 from simfrontier.simulate import Fidelity
 
 _LIMITS: dict[Fidelity, str] = {
-    "flow": "Operations that run at the same time share links, memory and compute units fairly; single messages are not simulated.",
+    "flow": "Operations at the same time share links, memory and compute units fairly; messages are not simulated singly.",
     "analytic": "Operations do not disturb each other, so times are too short wherever links are shared.",
 }
 
@@ -35,22 +35,27 @@ def definitions(view: View) -> dict[str, str]:
     factor = 4 if view.scenario.checkpointing else 3
     recomputed = "with" if view.scenario.checkpointing else "without"
     return {
-        "step_time_s": "One optimizer step, from its first operation to the last on the rank that ends last (the critical rank).",
-        "compute_time_s": "Time that the critical rank’s compute lane is busy with kernels, slowed down as they are by communication beside them.",
+        "step_time_s": "One optimizer step, from its first operation to its last on the critical rank (the one that ends last).",
+        "compute_time_s": (
+            "Time that the critical rank’s compute lane is busy with kernels, as long as they take beside communication."
+        ),
         "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting included.",
         "tflops_per_device": (
             f"GPT-NeoX’s formula, 24 f B s L h² (1 + s/6h + V/16Lh) over step time and {view.devices}, with f = "
             f"{factor} ({recomputed} the recomputation of activation checkpointing), B sequences of s tokens, L "
             "layers of width h, vocabulary V."
         ),
-        "mfu": "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work) over the nominal 16-bit matrix peak.",
+        "mfu": (
+            "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work), over the nominal "
+            "16-bit matrix peak."
+        ),
         "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
         "speedup": "TFLOPS per device over those of the scenario’s first plan at the same size.",
         "bytes_package, bytes_intra_node, bytes_inter_node": (
             "Payload per step, summed over the machine, between end points, at the coarsest boundary between the two."
         ),
-        "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether it is within the device’s memory.",
-        "bound_s": "Lower bound on the step: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
+        "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether memory holds it.",
+        "bound_s": "Lower bound: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
     }
 
 

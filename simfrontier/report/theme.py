@@ -1,7 +1,7 @@
 """Colours and the common layout of the charts. Plans keep one colour throughout; so do levels and kinds of memory.
 
-Plans: Okabe and Ito's palette for all kinds of colour vision, with a marker symbol each. Levels of communication: one warm
-ramp, the darker the farther. The page's script puts in text and grid colours, which follow the reader's light or dark mode.
+Plans: Okabe and Ito's palette for all kinds of colour vision, with a marker symbol each. Levels of communication: one
+warm ramp, the darker the farther. The page's script puts in text and grid colours, by the reader's light or dark mode.
 """
 
 from __future__ import annotations

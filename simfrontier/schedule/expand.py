@@ -1,7 +1,7 @@
 """Expansion: a role's calls as one list of ops with absolute references, and what each op has to wait for.
 
-Dependencies are derived from reads, writes and accumulates, never written by hand. Because every lane is a FIFO, all that an
-op waits for is a number of finished ops per lane.
+Dependencies are derived from reads, writes and accumulates, never written by hand. Because every lane is a FIFO, all
+that an op waits for is a number of finished ops per lane.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 class Expanded:
     """One role's program: parallel lists over its ops in issue order.
 
-    `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane apart).
+    `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane
+    apart).
     """
 
     lanes: tuple[str, ...]
@@ -43,7 +44,8 @@ class Expanded:
 
 
 def expand(schedule: Schedule, role: Role) -> Expanded:
-    """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not have."""
+    """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
+    have."""
     ops: list[Op] = []
     calls: list[Call] = []
     reads: list[tuple[Ref, ...]] = []
@@ -83,7 +85,8 @@ class _Resolver:
             forms = self.known[id(op)] = tuple(self._form(refs, op) for refs in (op.reads, op.writes, op.accumulates))
         layer, micro = call.layer, call.micro
         r, w, a = (
-            tuple([Ref(n, dl + layer if pl else 0, dm + micro if pm else 0) for n, dl, dm, pl, pm in form]) for form in forms
+            tuple([Ref(n, dl + layer if pl else 0, dm + micro if pm else 0) for n, dl, dm, pl, pm in form])
+            for form in forms
         )
         return r, w, a
 

@@ -1,4 +1,5 @@
-"""Which weight a tensor belongs to: `qkv.weight.grad.raw` and `qkv.weight.full.forward.sent0` belong to `qkv.weight`."""
+"""Which weight a tensor belongs to: `qkv.weight.grad.raw` and `qkv.weight.full.forward.sent0` belong to
+`qkv.weight`."""
 
 from __future__ import annotations
 

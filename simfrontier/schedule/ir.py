@@ -12,7 +12,17 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, local_elements
 
 TensorRole = Literal[
-    "weight", "copy", "accumulator", "optimizer", "master", "gathered", "gradient", "activation", "encoded", "scalar", "token"
+    "weight",
+    "copy",
+    "accumulator",
+    "optimizer",
+    "master",
+    "gathered",
+    "gradient",
+    "activation",
+    "encoded",
+    "scalar",
+    "token",
 ]
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 Via = Literal["library", "ring", "direct", "tree"]
@@ -34,8 +44,9 @@ class Tensor:
     """A logical tensor and where it lies; every local size follows from it and the mesh.
 
     `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
-    mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed. `persistent` tensors live before and after the step. `pool` names the budget that
-    its instances are taken from (`Schedule.pools`, in elements).
+    mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
+    `persistent` tensors live before and after the step. `pool` names the budget that its instances are taken from
+    (`Schedule.pools`, in elements).
     """
 
     name: str
@@ -142,7 +153,8 @@ Op = Compute | Collective
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count from."""
+    """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count
+    from."""
 
     label: str
     layer: int
@@ -180,4 +192,6 @@ class Schedule:
 
 def resolve(ref: Ref, call: Call, tensor: Tensor) -> Ref:
     """The absolute instance that a relative reference of a call means."""
-    return Ref(ref.name, ref.layer + call.layer if tensor.per_layer else 0, ref.micro + call.micro if tensor.per_micro else 0)
+    return Ref(
+        ref.name, ref.layer + call.layer if tensor.per_layer else 0, ref.micro + call.micro if tensor.per_micro else 0
+    )

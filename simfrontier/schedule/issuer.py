@@ -8,8 +8,8 @@ from simfrontier.schedule.expand import Expanded
 class Issuer:
     """One rank's way through its program: each lane is a FIFO whose head may start when all it waits for is done.
 
-    The rule is monotone (finishing an op never takes away the right to start another), so which ops complete does not depend
-    on timing.
+    The rule is monotone (finishing an op never takes away the right to start another), so which ops complete does not
+    depend on timing.
     """
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")

@@ -58,7 +58,8 @@ class Mesh:
         return tuple(name for name in self.names if name in wanted)
 
     def groups(self, axes: tuple[str, ...]) -> NDArray[np.int64]:
-        """All groups over `axes`: ranks of shape (num_groups, group size), members in the order of `axes`, the first slowest."""
+        """All groups over `axes`: ranks of shape (num_groups, group size), members in the order of `axes`, the first
+        slowest."""
         import numpy as np
 
         ranks = np.arange(self.num_ranks).reshape([size for _, size in self.axes])

@@ -74,7 +74,9 @@ def parse_placement(text: str) -> Placement:
     for part in text.split():
         match = re.fullmatch(r"(\w+):(?:shard\((\d+)\)|(flat)|partial\((sum|max|merge)\))", part)
         if match is None:
-            raise InputError(f"placement {text!r}: {part!r} is none of axis:flat, axis:shard(dimension), axis:partial(sum)")
+            raise InputError(
+                f"placement {text!r}: {part!r} is none of axis:flat, axis:shard(dimension), axis:partial(sum)"
+            )
         axis, dim, is_flat, op = match.groups()
         if is_flat:
             flats.add(axis)
@@ -103,8 +105,8 @@ def local_elements(
 ) -> tuple[int, int]:
     """Elements that one rank holds: (with padding, padding among all of its block spread over the flat pieces).
 
-    The block that shards leave is padded once to a multiple of the whole nesting. The second number is the padding of the
-    whole block, not of one rank: only the last pieces hold it.
+    The block that shards leave is padded once to a multiple of the whole nesting. The second number is the padding of
+    the whole block, not of one rank: only the last pieces hold it.
     """
     outside = placement.flat - set(nesting)
     if outside:

@@ -1,7 +1,7 @@
 """The engine: SimPy's clock, one issuer per rank class, and flows at max-min fair rates.
 
-At every instant all that ends is ended, all that may start is started, and only then are rates solved once. Ops of a rank
-class stand for those of all its ranks; with an exact folding every rank is a class.
+At every instant all that ends is ended, all that may start is started, and only then are rates solved once. Ops of a
+rank class stand for those of all its ranks; with an exact folding every rank is a class.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """When every op ran on every rank class, in seconds: when the rank was ready for it, when all of its group were and it
-    started, when it ended. Arrays [num_rank_classes, num_ops]."""
+    """When every op ran on every rank class, in seconds: when the rank was ready for it, when all of its group were
+    and it started, when it ended. Arrays [num_rank_classes, num_ops]."""
 
     ready: NDArray[np.float64]
     start: NDArray[np.float64]
@@ -40,7 +40,8 @@ class Timeline:
 
 
 def simulate(program: Expanded, cluster: Cluster, contention: bool = True) -> Timeline:
-    """Run one step. Without contention every op takes its time alone (fidelity `analytic`), otherwise flows share links."""
+    """Run one step. Without contention every op takes its time alone (fidelity `analytic`), otherwise flows share
+    links."""
     return _Engine(program, cluster, contention).run()
 
 
@@ -176,7 +177,7 @@ class _Engine:
             event._ok, event._value = True, None
             assert event.callbacks is not None
             event.callbacks.append(self._settle)
-            self.env.schedule(event, priority=_LAST)
+            self.env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
 
     def _settle(self, _: object) -> None:
         now = self.env.now

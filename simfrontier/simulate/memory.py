@@ -43,8 +43,8 @@ _KINDS = {
 
 
 def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeline:
-    """The timeline of a rank class (by default the critical one). A buffer lives from the start of the op that writes it
-    first to the end of the op that touches it last; persistent tensors live throughout."""
+    """The timeline of a rank class (by default the critical one). A buffer lives from the start of the op that writes
+    it first to the end of the op that touches it last; persistent tensors live throughout."""
     chosen = step.critical if cls is None else cls
     schedule, mesh = step.schedule, step.schedule.mesh
     layers = int(schedule.meta["num_layers"])

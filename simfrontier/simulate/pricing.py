@@ -1,7 +1,7 @@
 """Pricing: what every op of a schedule asks of a machine, as work on the classes of a folded fabric.
 
-An op is a latency and then an amount that flows at a fair rate. A kernel's amount is its memory traffic, capped so that alone
-it takes its roofline time; a collective's amount is the payload on its busiest wire.
+An op is a latency and then an amount that flows at a fair rate. A kernel's amount is its memory traffic, capped so
+that alone it takes its roofline time; a collective's amount is the payload on its busiest wire.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LOCAL = "local"
 MEETING = "meeting"
 SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
 Placement = Literal["block", "cyclic"]
-# Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a reduction
-# also reads what it adds to. Per byte of the vector, a tree reduces up (3) and copies down (2).
+# Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a
+# reduction also reads what it adds to. Per byte of the vector, a tree reduces up (3) and copies down (2).
 _HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
     ("all_gather", "ring"): 2.0,
     ("reduce_scatter", "ring"): 3.0,
@@ -47,7 +47,8 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is interned."""
+    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
+    interned."""
 
     latency_s: float
     amount: float
@@ -72,8 +73,8 @@ class Priced:
 class Cluster:
     """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
 
-    `algorithms` and `small` go by id of the op. `counted` has the pattern of every collective, small ones too, for counts of
-    bytes; `patterns` those that load links, and meetings for the small ones.
+    `algorithms` and `small` go by id of the op. `counted` has the pattern of every collective, small ones too, for
+    counts of bytes; `patterns` those that load links, and meetings for the small ones.
     """
 
     schedule: Schedule
@@ -156,7 +157,9 @@ class Cluster:
         for cls, (peak, speed) in enumerate(zip(peaks.tolist(), alone.tolist(), strict=True)):
             sent_per_s = speed / peak
             latency = sum(
-                self.library.latency_s(algorithm, op.kind, m.num_bytes, shape, sent_per_s / share * (1 - 1 / shape.size))
+                self.library.latency_s(
+                    algorithm, op.kind, m.num_bytes, shape, sent_per_s / share * (1 - 1 / shape.size)
+                )
                 for m in messages
             )
             units = self.library.num_channels * self.library.units_per_channel / sent_per_s
@@ -236,7 +239,9 @@ def price(
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
     device_of = None
     if placement == "cyclic" and num_nodes > 1:
-        device_of = np.arange(mesh.num_ranks) % num_nodes * machine.devices_per_node + np.arange(mesh.num_ranks) // num_nodes
+        device_of = (
+            np.arange(mesh.num_ranks) % num_nodes * machine.devices_per_node + np.arange(mesh.num_ranks) // num_nodes
+        )
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
     maker = _Patterns(fabric, mesh, library)
     collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
@@ -304,9 +309,7 @@ class _Patterns:
         if len(options) == 1:
             return options[0]
         patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}
-        return min(
-            options, key=lambda a: _seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a])
-        )
+        return min(options, key=lambda a: _seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a]))
 
 
 def _seconds_alone(

@@ -26,7 +26,8 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
-    """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of equals)."""
+    """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of
+    equals)."""
 
     schedule: Schedule
     program: Expanded
@@ -82,7 +83,21 @@ class SimulatedStep:
                     known[id(op)] = ("", "", float(traffic))
             axes, level, size = known[id(op)]
             out.append(
-                Span(index, op.lane, op.kind, op.name, axes, level, call.label, call.layer, call.micro, size, ready, start, end)
+                Span(
+                    index,
+                    op.lane,
+                    op.kind,
+                    op.name,
+                    axes,
+                    level,
+                    call.label,
+                    call.layer,
+                    call.micro,
+                    size,
+                    ready,
+                    start,
+                    end,
+                )
             )
         return tuple(out)
 
@@ -97,7 +112,8 @@ def simulate_step(
     placement: Placement = "block",
     program: Expanded | None = None,
 ) -> SimulatedStep:
-    """Simulate one step; `program` is the schedule's expansion if it is at hand. `exact` gives every rank, link and activity its own class instead of folding what is alike."""
+    """Simulate one step; `program` is the schedule's expansion if it is at hand. `exact` gives every rank, link and
+    activity its own class instead of folding what is alike."""
     program = expand(schedule, schedule.roles[0]) if program is None else program
     cluster = price(schedule, machine, library, perturbation, exact, placement)
     timeline = simulate(program, cluster, contention=fidelity == "flow")

@@ -73,7 +73,13 @@ MODELS: dict[str, GptShape] = {
         _axonn("gpt-160b", 84, 12288, 96),
         _axonn("gpt-175b", 96, 12288, 96),
         GptShape(
-            name="tiny", num_layers=2, hidden=64, heads=4, vocabulary=256, sequence=32, source="made for tests and examples"
+            name="tiny",
+            num_layers=2,
+            hidden=64,
+            heads=4,
+            vocabulary=256,
+            sequence=32,
+            source="made for tests and examples",
         ),
     )
 }

@@ -1,9 +1,9 @@
 """The decoder GPT as a graph of ops: attention and MLP side by side on the residual stream, as in GPT-NeoX-20B.
 
-Labels: b sample, s position, t position attended to, h hidden feature, a feature of a head (heads × something), d feature
-inside a head, f feed-forward feature, v vocabulary entry. A head dimension is labelled a wherever heads may be split.
-Dropout is off, as in the published 20B configuration; the rotary embedding of a quarter of the query and key features
-(under 0.5 % of a layer's traffic) is left out.
+Labels: b sample, s position, t position attended to, h hidden feature, a feature of a head (heads × something), d
+feature inside a head, f feed-forward feature, v vocabulary entry. A head dimension is labelled a wherever heads may be
+split. Dropout is off, as in the published 20B configuration; the rotary embedding of a quarter of the query and key
+features (under 0.5 % of a layer's traffic) is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 
 from simfrontier.workload.catalog import GptShape
-from simfrontier.workload.graph import MatmulLabels, Phase, Use, Value, Weight, WorkOp, Workload
+from simfrontier.workload.graph import MatmulLabels, Phase, Use, Value, Weight, Workload, WorkOp
 
 DTYPE = "fp16"
 
@@ -121,7 +121,9 @@ class _Gpt:
         flops = 2 * math.prod(size for _, size in every)
         return WorkOp(name=name, kind="matmul", iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
 
-    def _pointwise(self, name: str, kind: str, labels: str, sizes: dict[str, int], **operands: tuple[object, ...]) -> WorkOp:
+    def _pointwise(
+        self, name: str, kind: str, labels: str, sizes: dict[str, int], **operands: tuple[object, ...]
+    ) -> WorkOp:
         every = tuple((label, sizes.get(label, self.size.get(label, 0))) for label in labels)
         return WorkOp(name=name, kind=kind, iteration=every, **operands)  # type: ignore[arg-type]
 
@@ -139,9 +141,7 @@ class _Gpt:
             self._matmul(
                 "scores", (("b", "a"), ("s",), ("t",), ("d",)), heads, reads=_here("qkv.out"), writes=_here("scores")
             ),
-            self._pointwise(
-                "softmax", "softmax", "bast", heads, reads=_here("scores"), writes=_here("probabilities")
-            ),
+            self._pointwise("softmax", "softmax", "bast", heads, reads=_here("scores"), writes=_here("probabilities")),
             self._matmul(
                 "context",
                 (("b", "a"), ("s",), ("d",), ("t",)),
@@ -283,9 +283,7 @@ class _Gpt:
                 ),
             ),
             backward=(
-                self._pointwise(
-                    "embedding.wgrad", "scatter", "bsh", {}, reads=_here("tokens", "d.x"), gradients=table
-                ),
+                self._pointwise("embedding.wgrad", "scatter", "bsh", {}, reads=_here("tokens", "d.x"), gradients=table),
             ),
         )
 
@@ -315,7 +313,9 @@ class _Gpt:
             ),
             backward=(
                 self._pointwise("loss", "loss", "bsv", {}, reads=_here("logits.fp32"), writes=_here("d.logits")),
-                *self._linear_backward("head", (rows, ("v",), ("h",)), {}, _here("d.logits"), "final_norm.out", "d.final_norm"),
+                *self._linear_backward(
+                    "head", (rows, ("v",), ("h",)), {}, _here("d.logits"), "final_norm.out", "d.final_norm"
+                ),
                 self._norm_backward("final_norm", _here("d.final_norm", "x"), "d.x"),
             ),
         )

@@ -67,7 +67,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its backward."""
+    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
+    backward."""
 
     name: str
     batch: int
@@ -87,7 +88,9 @@ class Workload:
     @property
     def matmul_flops(self) -> int:
         """Floating-point operations of all matrix products of one micro-batch, recomputation included."""
-        layer = _matmul_flops(self.layer.forward) * (2 if self.checkpointing else 1) + _matmul_flops(self.layer.backward)
+        layer = _matmul_flops(self.layer.forward) * (2 if self.checkpointing else 1) + _matmul_flops(
+            self.layer.backward
+        )
         ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))
         return self.num_layers * layer + ends
 

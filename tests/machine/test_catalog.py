@@ -109,7 +109,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
             'frontier.toml, with overrides: "node.rings" is not a number of this machine, '
             "allowed: device.hbm_bytes, device.hbm_bytes_per_s, device.hbm_share, device.kernel_gap_s, "
             "device.matmul_flops_per_s, device.matmul_half_edge, device.num_compute_units, device.peak_flops_per_s, "
-            "device.vector_flops_per_s, devices_per_node, devices_per_package, dragonfly.nodes_per_group, and 16 more",
+            "devices_per_node, devices_per_package, dragonfly.nodes_per_group, dragonfly.nonminimal_share, and 15 more",
         ),
         (
             {"device.hbm_share": 2.0},

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from simfrontier.plan import FAMILIES, Engine, Options, build, make_plan
 from simfrontier.schedule import Mesh, Schedule
@@ -28,7 +29,7 @@ def mesh_of(node: int, package: int, gcd: int) -> Mesh:
     return Mesh((("node", node), ("package", package), ("gcd", gcd)))
 
 
-def options_of(family: str, **options: object) -> Options:
+def options_of(family: str, **options: Any) -> Options:
     return FAMILIES[family][0](family=family, **options)
 
 

@@ -317,7 +317,7 @@ def test_swapped_order_is_named() -> None:
 def test_cycle_is_named_with_its_ops() -> None:
     def tie(call: Call, op: Op) -> list[Op]:
         if call.label == "forward" and call.layer == 0 and op.name == "scores":
-            return [replace(op, reads=(*op.reads, Ref("context")))]  # type: ignore[call-arg]
+            return [replace(op, reads=(*op.reads, Ref("context")))]  # type: ignore[arg-type]
         return [op]
 
     says(
@@ -390,7 +390,7 @@ def test_partial_gradient_read_by_adam_is_named() -> None:
         if call.label != "step.head":
             return [op]
         raw = tuple(Ref("head.weight.grad.raw") if r.name == "head.weight.grad" else r for r in op.reads)
-        return [replace(op, reads=raw)] if op.kind == "adam" else [op]  # type: ignore[call-arg]
+        return [replace(op, reads=raw)] if op.kind == "adam" else [op]  # type: ignore[arg-type]
 
     says(
         mutated(zero3(1), partial),

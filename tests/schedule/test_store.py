@@ -63,8 +63,8 @@ def test_digest_depends_on_neither_construction_order_nor_sharing() -> None:
     unshared = tuple(Call(c.label, c.layer, c.micro, tuple(replace(op) for op in c.ops)) for c in role.calls)
     other = replace(
         schedule,
-        tensors=dict(reversed(schedule.tensors.items())),
-        meta=dict(reversed(schedule.meta.items())),
+        tensors=dict(sorted(schedule.tensors.items(), reverse=True)),
+        meta=dict(sorted(schedule.meta.items(), reverse=True)),
         roles=(Role(role.name, unshared),),
     )
     assert other == schedule

@@ -18,7 +18,13 @@ from simfrontier.workload import GptShape, gpt
 
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 FOUR_LAYERS = GptShape(
-    name="four", num_layers=4, hidden=6144, heads=64, vocabulary=50432, sequence=2048, source="20B's layers, four of them"
+    name="four",
+    num_layers=4,
+    hidden=6144,
+    heads=64,
+    vocabulary=50432,
+    sequence=2048,
+    source="20B's layers, four of them",
 )
 
 

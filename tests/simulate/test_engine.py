@@ -43,9 +43,10 @@ def test_ring_all_gather_by_hand() -> None:
     """World all-gather of ZeRO-3's qkv weight on 48 nodes of Frontier, every number written out.
 
     S = 18432 * 6144 * 2 B = 226,492,416 B; n = 384; c = S / n = 589,824 B. The ring sends (n-1) c per rank at
-    B = 4 NICs * 25 GB/s * 0.732 = 73.2 GB/s, so c / B = 8.058 us. Simple protocol: a step costs max(c/B, a + 0.56 c/B), so
-    336 hops in nodes expose 7 us - 0.44 * 8.058 us each, 47 hops between nodes 152 us - 0.44 * 8.058 us each. LL would
-    expose 336 * 2.3 us + 47 * 9.5 us + 383 * (c / 2.56 GB/s - c/B) = 86 ms: more, so Simple is taken. Base 100 us.
+    B = 4 NICs * 25 GB/s * 0.732 = 73.2 GB/s, so c / B = 8.058 us. Simple protocol: a step costs max(c/B, a + 0.56
+    c/B), so 336 hops in nodes expose 7 us - 0.44 * 8.058 us each, 47 hops between nodes 152 us - 0.44 * 8.058 us each.
+    LL would expose 336 * 2.3 us + 47 * 9.5 us + 383 * (c / 2.56 GB/s - c/B) = 86 ms: more, so Simple is taken. Base
+    100 us.
     """
     size, ranks = 18432 * 6144 * 2, 384
     block_s = size / ranks / 73.2e9

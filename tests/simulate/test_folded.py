@@ -56,7 +56,9 @@ def test_classes_that_are_too_coarse_are_wrong() -> None:
 
 def test_costs_grow_with_classes_not_ranks() -> None:
     """8, 64 and 384 GCDs, and 3,072 (which spans dragonfly groups), have as many rank classes."""
-    counts = [step(schedule("zero3", frontier_mesh(nodes))).cluster.folding.num_rank_classes for nodes in (1, 8, 48, 384)]
+    counts = [
+        step(schedule("zero3", frontier_mesh(nodes))).cluster.folding.num_rank_classes for nodes in (1, 8, 48, 384)
+    ]
     assert counts == [counts[0]] * 4
     counts = [step(schedule("zero-topo", frontier_mesh(n))).cluster.folding.num_rank_classes for n in (8, 48, 384)]
     assert max(counts) <= 16

@@ -1,0 +1,134 @@
+"""Each pass on a tiny model, shown as text before and after (tests/golden/passes; `make golden` rewrites them)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.plan import FAMILIES, Engine, make_plan
+from simfrontier.plan.builder import naive_program
+from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
+from simfrontier.plan.program import Hook, Item, Move, Program
+from simfrontier.schedule.ir import Ref
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.workload import MODELS, gpt
+from tests.conftest import Golden
+
+MESH = Mesh((("node", 2), ("package", 1), ("gcd", 2)))
+ENGINE = Engine(persistence_elements=1000)
+Shown = Callable[[Item], bool]
+
+
+def naive(family: str, grad_accum: int = 1, num_layers: int = 2) -> Program:
+    workload = gpt(replace(MODELS["tiny"], num_layers=num_layers), MESH.num_ranks, checkpointing=True)
+    plan = make_plan(family, FAMILIES[family][0](family=family), MESH)
+    return naive_program(workload, plan, MESH, ENGINE, grad_accum)
+
+
+def is_fetch(item: Item) -> bool:
+    return isinstance(item, Hook) or (isinstance(item, Move) and item.purpose in ("weight_gather", "copy_gather"))
+
+
+def is_fetch_or_matmul(item: Item) -> bool:
+    return is_fetch(item) or getattr(item, "kind", "") in ("matmul", "lookup")
+
+
+def is_gradient(item: Item) -> bool:
+    return isinstance(item, Move) and item.purpose in ("gradient", "step_reduction")
+
+
+def text_of(program: Program, shown: Shown) -> str:
+    """One line for each item that is shown, under the call that it is in."""
+    lines = []
+    for piece in program.pieces:
+        inside = [f"  {line_of(item)}" for item in piece.items if shown(item)]
+        if inside:
+            lines += [f"{piece.label} (layer {piece.layer}, micro-batch {piece.micro})", *inside]
+    return "\n".join(lines) + "\n"
+
+
+def line_of(item: Item) -> str:
+    match item:
+        case Move():
+            arrow = "+→" if item.accumulate else "→"
+            token = f", then {name_of(item.token)}" if item.token else ""
+            names = f"{', '.join(map(name_of, item.src))} {arrow} {', '.join(map(name_of, item.dst))}"
+            return f"{item.purpose} of {item.num_elements} elements: {names}{token}"
+        case Hook():
+            return f"hook {item.module}" + (f" waits for {name_of(item.waits)}" if item.waits else "")
+        case _:
+            return f"{item.kind} {item.name}"
+
+
+def name_of(ref: Ref) -> str:
+    return f"{ref.name}({ref.layer},{ref.micro})"
+
+
+def shown_before_and_after(before: Program, after: Program, shown: Shown) -> str:
+    return f"before\n\n{text_of(before, shown)}\nafter\n\n{text_of(after, shown)}"
+
+
+def gradients(program: Program) -> Program:
+    return bucket(program, "gradient", 40_000)
+
+
+CASES: dict[str, tuple[Callable[[], Program], Callable[[Program], Program], Shown]] = {
+    "reuse": (lambda: naive("zero3", num_layers=1), lambda p: reuse(p, 100_000), is_fetch_or_matmul),
+    "prefetch": (
+        lambda: reuse(naive("zero3"), 60_000),
+        lambda p: prefetch(p, replace(ENGINE, prefetch_elements=30_000, live_elements=60_000)),
+        is_fetch_or_matmul,
+    ),
+    "gather_by_layer": (lambda: reuse(naive("zero3"), 20_000), gather_by_layer, is_fetch_or_matmul),
+    "bucket": (lambda: naive("zero3", grad_accum=2, num_layers=1), gradients, is_gradient),
+    "bucket_one_at_a_time": (
+        lambda: naive("zero3", num_layers=1),
+        lambda p: bucket(p, "gradient", 40_000, together=False),
+        is_gradient,
+    ),
+    "after_their_gradients": (
+        lambda: gradients(naive("zero-topo", num_layers=1)),
+        after_their_gradients,
+        is_gradient,
+    ),
+    "throttle": (lambda: reuse(naive("zero3"), 20_000), lambda p: throttle(p, 2), is_fetch),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pass_as_text_before_and_after(name: str, golden: Golden) -> None:
+    before, run, shown = CASES[name]
+    program = before()
+    golden(f"passes/{name}.txt", shown_before_and_after(program, run(program), shown))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pass_is_pure_and_keeps_all_computes_in_order(name: str) -> None:
+    before, run, _ = CASES[name]
+    program = before()
+    old = text_of(program, lambda _: True)
+    after = run(program)
+    assert text_of(program, lambda _: True) == old
+
+    def computes(p: Program) -> list[str]:
+        return [line_of(item) for _, item in p.items() if not isinstance(item, Move | Hook)]
+
+    assert computes(after) == computes(program)
+
+
+def test_a_copy_is_not_fetched_before_it_is_written() -> None:
+    """With room for everything, the gather of a copy stands behind the op that writes the copy."""
+    program = prefetch(naive("zeropp"), replace(ENGINE, prefetch_elements=10**9))
+    written: set[Ref] = set()
+    read = [
+        ref
+        for _, item in program.items()
+        if isinstance(item, Move) and item.purpose == "copy_gather"
+        for ref in item.src
+    ]
+    for _, item in program.items():
+        if isinstance(item, Move) and item.purpose == "copy_gather":
+            assert set(item.src) <= written
+        elif not isinstance(item, Move | Hook):
+            written.update(item.writes)
+    assert read
