@@ -17,7 +17,10 @@ LAYERS = (
     ("network",),
     ("simulate", "analysis"),
     ("scenario",),
-    ("tune", "report"),
+    ("study",),
+    ("sensitivity", "tune"),
+    ("report",),
+    ("commands",),
     ("cli",),
 )
 STRANGERS = LAYERS[1]

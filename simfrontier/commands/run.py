@@ -110,7 +110,7 @@ def _rates(study: Study) -> Table:
         cells = []
         for outcome in study.of(plan):
             rate = outcome.row["tflops_per_device"]
-            cells.append(f"{rate:.1f}" if isinstance(rate, float) else "too big")
+            cells.append(f"{rate:.3g}" if isinstance(rate, float) else "too big")
         table.add_row(plan, *cells)
     return table
 

@@ -8,7 +8,7 @@ from typing import Any
 from simfrontier.machine import Provenance
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
-from simfrontier.report.words import exactly
+from simfrontier.report.words import exactly, in_words
 from simfrontier.schedule.codec import Codec
 
 KINDS = {
@@ -58,7 +58,7 @@ def _row(part: str, number: Provenance) -> list[str]:
 def _settings(view: View) -> Iterable[list[str]]:
     scenario = view.scenario
     shape, file = scenario.shape, scenario.file
-    yield ["model", text(f"{shape.name}: {shape.num_parameters / 1e9:.3g} billion parameters; source: {shape.source}")]
+    yield ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")]
     sizes = ("num_layers", "hidden", "heads", "vocabulary", "sequence")
     yield ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes))]
     yield ["activation checkpointing", text(file.model.checkpointing)]

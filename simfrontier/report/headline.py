@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import listed, number, percent, quantity
+from simfrontier.report.words import in_words, listed, number, percent, quantity
 from simfrontier.study import Outcome
 
 _PARTS = {
@@ -56,7 +56,7 @@ def _cards(view: View, best: Outcome) -> str:
     return cards(
         [
             (number(rate(best)), f"TFLOPS per {view.device}", f"{best.plan} on {view.largest:,}"),
-            (quantity(step, "s"), "per step", f"{number(float(row['tokens_per_s']))} tokens/s in all"),
+            (quantity(step, "s"), "per step", f"{in_words(float(row['tokens_per_s']))} tokens/s in all"),
             (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}"),
             (percent(exposed / step), "of the step is not compute", quantity(exposed, "s")),
             (percent(float(row["mfu"])), "MFU", "of the nominal matrix peak"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table
 from simfrontier.report.theme import MEMORY_COLOURS, axis, figure
 from simfrontier.report.view import View
-from simfrontier.report.words import TOO_BIG, percent, quantity
+from simfrontier.report.words import percent, quantity
 from simfrontier.simulate.memory import MemoryTimeline
 
 
@@ -97,21 +97,12 @@ def _table(view: View, capacity: float) -> str:
         cells = [
             quantity(outcome.at_peak.get(kind, 0), "bytes") if outcome.at_peak.get(kind) else "–" for kind in known
         ]
-        verdict = (
-            percent(peak / capacity)
-            if outcome.row["fits"]
-            else f'<span class="no">{TOO_BIG} ({percent(peak / capacity)})</span>'
-        )
-        rows.append(
-            [
-                keyed(view.marks[outcome.plan].colour, outcome.plan),
-                *cells,
-                f"<b>{quantity(peak, 'bytes')}</b>",
-                verdict,
-            ]
-        )
+        share = f"{percent(peak / capacity)} of capacity"
+        verdict = f"<small>{share}</small>" if outcome.row["fits"] else f'<small class="no">{share}</small>'
+        name = keyed(view.marks[outcome.plan].colour, outcome.plan)
+        rows.append([name, f"<b>{quantity(peak, 'bytes')}</b>{verdict}", *cells])
     heads = [keyed(MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"]), kind) for kind in known]
-    return table(["plan", *heads, "peak", "of the capacity"], rows)
+    return table(["plan", "peak", *heads], rows)
 
 
 def _packed(values: NDArray[np.float64]) -> dict[str, str]:

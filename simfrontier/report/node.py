@@ -35,8 +35,8 @@ class Layout:
 
 
 def layout(machine: Machine) -> Layout:
-    """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius (the first
-    outside) where there are three packages or more, otherwise along the ellipse. NICs are above or below their device."""
+    """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the first
+    outside, where there are three packages or more, otherwise along the ellipse. NICs are above or below."""
     packages, per = machine.packages_per_node, machine.devices_per_package
     ring = 165.0 if packages > 1 else 0.0
     radius = 25.0 if machine.devices_per_node <= 8 else 15.0
@@ -96,7 +96,7 @@ def key(full: float) -> str:
         f'<defs><linearGradient id="utilisation">{stops}</linearGradient></defs>'
         '<rect x="1" y="2" width="318" height="12" rx="3" fill="url(#utilisation)"/>'
         f'<text x="1" y="29">0 %</text><text x="160" y="29" text-anchor="middle">utilisation of a link</text>'
-        f'<text x="319" y="29" text-anchor="end">{percent(full)}</text></svg>'
+        f'<text x="319" y="29" text-anchor="end">{100 * full:.0f} %</text></svg>'
     )
 
 

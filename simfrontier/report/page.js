@@ -4,7 +4,8 @@
   const config = {
     responsive: true,
     displaylogo: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    showSendToCloud: false, // nothing leaves this page
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
   const known = {};
 
@@ -19,6 +20,7 @@
     const { data, layout } = structuredClone(figure);
     const narrow = box.clientWidth < 520;
     layout.font.color = colour("--ink");
+    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") };
     layout.hoverlabel.bgcolor = colour("--panel");
     layout.hoverlabel.bordercolor = colour("--line");
     layout.hoverlabel.font.color = colour("--ink");

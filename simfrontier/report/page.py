@@ -19,7 +19,7 @@ from simfrontier.report.sensitivity import sensitivity as sensitivity_section
 from simfrontier.report.timeline import timeline
 from simfrontier.report.traffic import traffic
 from simfrontier.report.view import View
-from simfrontier.report.words import sizes_in_words
+from simfrontier.report.words import in_words, sizes_in_words
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 
@@ -79,12 +79,13 @@ def write_page(study: Study, sensitivity: Sensitivity | None, path: Path) -> Non
 def _subtitle(view: View) -> str:
     scenario = view.scenario
     training = scenario.file.training
+    model = f"{scenario.shape.name} with {in_words(scenario.shape.num_parameters)} parameters"
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
-        f"{view.study.fidelity}): {scenario.shape.name} with {scenario.shape.num_parameters / 1e9:.3g} billion "
-        f"parameters, sequences of {scenario.sequence:,} tokens, micro-batch {training.micro_batch}, "
-        f"{training.grad_accum} per step, activation checkpointing {scenario.file.model.checkpointing}; "
-        f"{len(view.plans)} plans on {sizes_in_words(view.sizes)} {view.devices}."
+        f"{view.study.fidelity}): {model}, sequences of {scenario.sequence:,} tokens, micro-batch "
+        f"{training.micro_batch}, {training.grad_accum} per step, activation checkpointing "
+        f"{scenario.file.model.checkpointing}; {len(view.plans)} plans on {sizes_in_words(view.sizes)} "
+        f"{view.devices}."
     )
 
 

@@ -8,7 +8,7 @@ from simfrontier.report.view import View
 from simfrontier.simulate import Fidelity
 
 _LIMITS: dict[Fidelity, str] = {
-    "flow": "Operations at the same time share links, memory and compute units fairly; messages are not simulated singly.",
+    "flow": "Operations share links, memory and compute units fairly; single messages are not simulated.",
     "analytic": "Operations do not disturb each other, so times are too short wherever links are shared.",
 }
 
@@ -35,9 +35,9 @@ def definitions(view: View) -> dict[str, str]:
     factor = 4 if view.scenario.checkpointing else 3
     recomputed = "with" if view.scenario.checkpointing else "without"
     return {
-        "step_time_s": "One optimizer step, from its first operation to its last on the critical rank (the one that ends last).",
+        "step_time_s": "One optimizer step: from its first operation to the last one on the rank that ends last.",
         "compute_time_s": (
-            "Time that the critical rank’s compute lane is busy with kernels, as long as they take beside communication."
+            "Time that this (critical) rank’s compute lane is busy with kernels, slowed by communication beside them."
         ),
         "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting included.",
         "tflops_per_device": (
@@ -46,13 +46,13 @@ def definitions(view: View) -> dict[str, str]:
             "layers of width h, vocabulary V."
         ),
         "mfu": (
-            "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work), over the nominal "
-            "16-bit matrix peak."
+            "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work), over the "
+            "nominal 16-bit matrix peak."
         ),
         "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
         "speedup": "TFLOPS per device over those of the scenario’s first plan at the same size.",
         "bytes_package, bytes_intra_node, bytes_inter_node": (
-            "Payload per step, summed over the machine, between end points, at the coarsest boundary between the two."
+            "Payload per step, summed over the machine, at the coarsest boundary between its two end points."
         ),
         "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether memory holds it.",
         "bound_s": "Lower bound: the fullest lane if every operation ran alone, or the fullest link at full capacity.",

@@ -10,6 +10,7 @@ from simfrontier.report.view import View
 from simfrontier.report.words import TOO_BIG, number, percent, sizes_in_words
 
 _HEIGHT = 400
+_NOT_ZERO = " Vertical axes do not start at zero."
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
@@ -25,10 +26,10 @@ def scaling(view: View) -> str:
             "it alone."
         ),
         plot("fig-rate", {"rate": rates(view)}, f"TFLOPS per {view.device} against {view.devices}"),
-        _zoom_note(view),
         plot("fig-efficiency", {"efficiency": efficiencies(view)}, f"Scaling efficiency against {view.devices}"),
         paragraph(
-            f"Efficiency: a plan's rate per {view.device} over its own rate at the smallest size at which it fits.",
+            f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it "
+            f"fits.{_NOT_ZERO if _zoomed(view) else ''}",
             "note",
         ),
         _table(view),
@@ -47,13 +48,12 @@ def efficiencies(view: View) -> Figure:
 
 
 def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Figure:
-    traces, seen = [], []
+    traces = []
     for plan in view.plans:
         points = [(o.devices, scale * float(o.row[column])) for o in view.study.of(plan) if o.row["fits"]]
         if not points:
             continue
         points.sort()
-        seen += [y for _, y in points]
         mark = view.marks[plan]
         traces.append(
             {
@@ -69,16 +69,14 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
         )
     ticks = {"type": "log", "tickvals": list(view.sizes), "ticktext": [f"{size:,}" for size in view.sizes]}
     x = axis(f"{view.devices} (log scale)", **ticks)
-    return figure(traces, x, axis(title, rangemode="normal" if _zoomed(seen) else "tozero"), _HEIGHT)
+    return figure(traces, x, axis(title, rangemode="normal" if _zoomed(view) else "tozero"), _HEIGHT)
 
 
-def _zoomed(values: list[float]) -> bool:
-    return bool(values) and min(values) > _ZOOM_FROM * max(values)
-
-
-def _zoom_note(view: View) -> str:
-    values = [float(o.row["tflops_per_device"]) for o in view.study.outcomes if o.row["fits"]]
-    return paragraph("The vertical axis does not start at zero.", "note") if _zoomed(values) else ""
+def _zoomed(view: View) -> bool:
+    """Whether the axes start near the smallest value: only where that is not far below the largest, in both charts."""
+    rows = [outcome.row for outcome in view.study.outcomes if outcome.row["fits"]]
+    columns = [[float(row[name]) for row in rows] for name in ("tflops_per_device", "scaling_efficiency")]
+    return all(min(values) > _ZOOM_FROM * max(values) for values in columns)
 
 
 def _table(view: View) -> str:

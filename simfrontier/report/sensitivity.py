@@ -48,7 +48,7 @@ def dots(view: View, found: Sensitivity) -> Figure:
     first, *others = found.plans
     published = view.scenario.file.published
     varied = sorted(found.varied, key=lambda one: -_moved(found, one.rates))
-    rows = {_wrapped(f"{one.label} = {one.value}"): one.rates for one in varied}
+    rows = {_wrapped(one.label, one.value): one.rates for one in varied}
     names = [*([_PUBLISHED] if published else []), _DEFAULT, *rows]
     traces: list[dict[str, object]] = []
     shapes = []
@@ -101,10 +101,10 @@ def _moved(found: Sensitivity, rates: Mapping[str, float]) -> float:
     return max((move for move in moves if math.isfinite(move)), default=math.inf)
 
 
-def _wrapped(label: str) -> str:
-    """A label broken into lines at blanks, for the side of a chart."""
+def _wrapped(label: str, value: str) -> str:
+    """A label and its value broken into lines, for the side of a chart."""
     lines = [""]
-    for word in label.split(" "):
+    for word in (*label.split(" "), f"= {value}"):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > _WRAP:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()

@@ -66,7 +66,7 @@ def figure(traces: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any], h
             "xanchor": "left",
             "y": 1.03,
             "yanchor": "bottom",
-            "title": {"text": ""},
+            "traceorder": "normal",
         },
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 13}},
         "xaxis": x,

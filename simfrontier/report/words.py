@@ -10,6 +10,7 @@ from simfrontier.units import written
 
 TOO_BIG = "does not fit"
 NOTHING = "–"
+_BLANK = "\u00a0"  # a number and its unit stay on one line
 
 
 def device_word(machine: Machine) -> str:
@@ -31,13 +32,13 @@ def quantity(value: float, unit: str) -> str:
     """A number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
     if not math.isfinite(value):
         return NOTHING
-    size, _, name = exactly(value, unit).partition(" ")
-    return f"{number(float(size.replace(',', ''))) if '.' in size else size} {name}".strip()
+    size, _, name = exactly(value, unit).partition(_BLANK)
+    return f"{number(float(size.replace(',', ''))) if '.' in size else size}{_BLANK}{name}".strip()
 
 
 def exactly(value: float, unit: str) -> str:
     """A number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
-    return written(value, unit).replace(" us", " µs")
+    return written(value, unit).replace(" us", " µs").replace(" ", _BLANK)
 
 
 def percent(share: float) -> str:
@@ -45,16 +46,24 @@ def percent(share: float) -> str:
     if not math.isfinite(share):
         return NOTHING
     value = 100 * share
-    return f"{value:,.1f} %" if abs(value) < 99.95 else f"{value:,.0f} %"
+    return f"{value:,.1f}{_BLANK}%" if abs(value) < 99.95 else f"{value:,.0f}{_BLANK}%"
 
 
 def distance(predicted: float, published: float) -> str:
     """How far a prediction lies from a published number, said plainly: 60 % below."""
     apart = predicted / published - 1
     if abs(apart) < 0.005:
-        return "equal within 0.5 %"
+        return f"equal within 0.5{_BLANK}%"
     size = f"{abs(apart) * 100:.1f}" if abs(apart) < 0.1 else f"{abs(apart) * 100:.0f}"
-    return f"{size} % {'above' if apart > 0 else 'below'}"
+    return f"{size}{_BLANK}% {'above' if apart > 0 else 'below'}"
+
+
+def in_words(count: float) -> str:
+    """A large count in words: 20.6 billion, 133 thousand."""
+    for size, name in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if count >= size:
+            return f"{number(count / size)} {name}"
+    return number(count)
 
 
 def listed(names: Sequence[str]) -> str:
