@@ -1,4 +1,4 @@
-// Draws the charts when they come near the window, in the reader's colours, and switches between variants.
+// Draws the charts in the reader's colours, and switches between their variants.
 (function () {
   "use strict";
   const config = {
@@ -47,25 +47,12 @@
     const { data, layout } = themed(figures(box.dataset.figures)[box.dataset.shown], box);
     box.style.minHeight = layout.height + "px";
     Plotly.react(box, data, layout, { ...config, displayModeBar: box.clientWidth < 520 ? false : "hover" });
-    box.dataset.drawn = "yes";
   }
 
   const plots = [...document.querySelectorAll(".plot")];
-  const watcher = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) {
-        if (entry.isIntersecting) {
-          watcher.unobserve(entry.target);
-          draw(entry.target);
-        }
-      }
-    },
-    { rootMargin: "400px" },
-  );
-  plots.forEach((box) => watcher.observe(box));
-  const redraw = (all) => plots.filter((box) => all || box.dataset.drawn).forEach(draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw(false));
-  addEventListener("beforeprint", () => redraw(true));
+  const redraw = () => plots.forEach(draw);
+  redraw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-show]");

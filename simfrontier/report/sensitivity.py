@@ -90,9 +90,7 @@ def dots(view: View, found: Sensitivity) -> Figure:
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )
     y["tickfont"] = {"size": 12}
-    return figure(
-        traces, axis(f"TFLOPS per {view.device} relative to {first}"), y, 150 + 34 * len(names), shapes=shapes
-    )
+    return figure(traces, axis(f"TFLOPS relative to {first}"), y, 150 + 34 * len(names), shapes=shapes)
 
 
 def _moved(found: Sensitivity, rates: Mapping[str, float]) -> float:

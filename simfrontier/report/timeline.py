@@ -32,9 +32,9 @@ def timeline(view: View) -> str:
         "timeline",
         "One step, operation by operation",
         paragraph(
-            f"The critical rank at {view.largest:,} {view.devices}. Every operation is drawn, none left out; drag to "
-            "zoom in, double-click for the whole step, point at a bar for its name, layer, micro-batch, time and "
-            "bytes. The trace-*.json files beside this page hold the same for Perfetto."
+            f"The critical rank at {view.largest:,} {view.devices}. Every operation is drawn, none left out. Drag to "
+            "zoom in, double-click for the whole step; point at a bar for its name, layer, micro-batch, time and "
+            "bytes. The Perfetto traces beside this page hold the same."
         ),
         plot("fig-timeline", figures, "Timeline of one step by lane", shown),
         paragraph("Drawn: " + "; ".join(f"{plan}: {rank}" for plan, rank in who.items()) + ".", "note"),

@@ -119,6 +119,9 @@ def _classes(machine: Machine, outcome: Outcome) -> str:
         if not mine and name not in outcome.links.by_class:
             continue
         carried, busy = outcome.links.by_class.get(name, (0.0, 0.0))
+        if mine:  # over all links of the class, idle ones too
+            carried = sum(link.num_bytes for link in mine) / len(mine)
+            busy = sum(link.utilisation for link in mine) / len(mine)
         highest = max(mine, key=lambda link: link.utilisation, default=None)
         rows.append(
             [

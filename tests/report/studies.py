@@ -1,0 +1,53 @@
+"""Small studies on toy machines for the tests of the report, made once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simfrontier.scenario import scenario_of
+from simfrontier.sensitivity import Sensitivity, run_sensitivity
+from simfrontier.study import Study, run_study
+
+SCENARIO: dict[str, Any] = {
+    "name": "report-test",
+    "title": "A <tiny> GPT & a toy",
+    "machine": {"name": "toy-cluster"},
+    "model": {"name": "tiny"},
+    "run": {"devices": [2, 8]},
+    "engine": {"persistence_elements": 128, "prefetch_elements": 20000, "live_elements": 100000},
+    "plans": {"zero3": {}, "ddp": {}, "zeropp": {"weight_codec": "int8:64", "quantised_gradient_codec": "int4:64"}},
+    "published": {"source": "a made-up table", "ratios": {"zero3": 1.0, "ddp": 4.0}, "efficiency": {"ddp": 0.9}},
+    "sensitivity": {
+        "devices": 8,
+        "plans": ["zero3", "ddp"],
+        "vary": [
+            {"key": "training.micro_batch", "label": "micro-batch", "values": [2]},
+            {"key": "engine.overlap", "label": "overlap", "values": [False]},
+        ],
+    },
+}
+
+
+def scenario_path() -> str:
+    return str(Path("somewhere") / "report-test.toml")
+
+
+@cache
+def study(memory_bytes: float = 0.0, machine: str = "toy-cluster", devices: tuple[int, ...] = (2, 8)) -> Study:
+    settings: dict[str, Any] = {"machine.name": machine}
+    if memory_bytes:
+        settings["machine.overrides.device.hbm_bytes"] = memory_bytes
+    document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
+    return run_study(scenario_of(document, scenario_path(), settings, devices=devices))
+
+
+@cache
+def full() -> tuple[Study, Sensitivity]:
+    """A study with its sensitivity."""
+    scenario = scenario_of(SCENARIO, scenario_path())
+    done = run_study(scenario)
+    varied = run_sensitivity(scenario, done.fidelity)
+    assert varied is not None
+    return done, varied

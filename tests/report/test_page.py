@@ -1,0 +1,171 @@
+"""The page: every section and plan on it, valid charts, nothing loaded from outside, the same bytes every time."""
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.report import write_page
+from simfrontier.report.page import CONTENTS, page
+from simfrontier.sensitivity import Sensitivity
+from simfrontier.study import Study
+from tests.report.studies import full, study
+
+LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does
+CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
+    "full": full,
+    "one size": lambda: (study(devices=(8,)), None),
+    "ddp too big": lambda: (study(LITTLE), None),
+    "nothing fits": lambda: (study(NOTHING), None),
+    "no network": lambda: (study(machine="toy-quad", devices=(2, 4)), None),
+}
+
+
+class Page(HTMLParser):
+    """What a reader sees of a page, and what a browser would load or draw."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.loaded: list[str] = []
+        self.ids: list[str] = []
+        self.data: dict[str, str] = {}
+        self._inside: list[tuple[str, str]] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        self.loaded += [given[name] for name in ("src", "href", "data", "srcset") if name in given]
+        if tag in ("script", "style"):
+            self._inside.append((tag, given.get("id", "")))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.seen.append(data)
+        elif self._inside[-1][1]:
+            self.data[self._inside[-1][1]] = data
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.seen)
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def made(request: pytest.FixtureRequest) -> tuple[Study, Sensitivity | None, Page]:
+    done, varied = CASES[request.param]()
+    return done, varied, Page(page(done, varied))
+
+
+Made = tuple[Study, Sensitivity | None, Page]
+
+
+def test_every_section_that_has_something_to_say_is_there(made: Made) -> None:
+    _, varied, read = made
+    lacking = {"sensitivity"} if varied is None else set()
+    assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]
+    assert {f"#{name}" for name in CONTENTS if name not in lacking} <= set(read.loaded)
+
+
+def test_ids_are_used_once(made: Made) -> None:
+    assert sorted(made[2].ids) == sorted(set(made[2].ids))
+
+
+def test_every_plan_is_named(made: Made) -> None:
+    assert [plan for plan in made[0].scenario.plans if plan not in made[2].words] == []
+
+
+def test_nothing_is_loaded_from_outside(made: Made) -> None:
+    assert [target for target in made[2].loaded if not target.startswith(("#", "data:"))] == []
+
+
+def test_no_number_that_is_not_one_is_seen(made: Made) -> None:
+    assert re.findall(r"\b(?:nan|NaN|inf|Infinity|None(?! of)|undefined)\b", made[2].words) == []
+    assert [name for name, text in made[2].data.items() if re.search(r"\b(NaN|Infinity)\b", text)] == []
+
+
+def test_charts_are_valid_plotly_figures(made: Made) -> None:
+    from plotly.graph_objects import Figure
+
+    for text in made[2].data.values():
+        for figure in json.loads(text).values():
+            Figure(figure)
+
+
+def test_axes_of_numbers_have_titles(made: Made) -> None:
+    for text in made[2].data.values():
+        for figure in json.loads(text).values():
+            layout = figure["layout"]
+            named = {name: layout[name]["title"]["text"] for name in ("xaxis", "yaxis")}
+            assert named["xaxis"], "a chart says what it counts"
+            assert named["yaxis"] or layout["yaxis"].get("ticktext") or layout["yaxis"]["type"] == "category"
+
+
+def test_text_of_the_scenario_is_escaped(made: Made) -> None:
+    done, varied, _ = made
+    assert "<h1>A &lt;tiny&gt; GPT &amp; a toy</h1>" in page(done, varied)
+
+
+def test_a_plan_that_does_not_fit_is_listed_with_its_reason() -> None:
+    done = study(LITTLE)
+    read = Page(page(done, None))
+    notes = [str(outcome.row["note"]) for outcome in done.outcomes if not outcome.row["fits"]]
+    assert len(notes) == 2
+    assert [note for note in notes if note not in read.words] == []
+    assert "ddp" not in json.loads(read.data["fig-timeline"])
+    assert "ddp" in json.loads(read.data["fig-memory"])
+
+
+def test_every_number_of_machine_and_library_is_there_with_its_source() -> None:
+    done, varied = full()
+    read = Page(page(done, varied))
+    numbers = {"machine": done.scenario.machine.provenance(), "library": done.scenario.library.provenance()}
+    keys = [f"{part}.{number.key}" for part, listed in numbers.items() for number in listed]
+    assert [key for key in keys if key not in read.seen] == []
+    assert [n.source for listed in numbers.values() for n in listed if n.source not in read.seen] == []
+
+
+def test_assumed_numbers_stand_before_quoted_ones() -> None:
+    kinds = ("assumed", "fitted", "inferred", "measured", "quoted")
+    read = Page(page(*full()))
+    order = [kinds.index(text) for text in read.seen if text in kinds]
+    assert order == sorted(order) and order[0] == 0 and order[-1] > 0
+
+
+def test_the_timeline_draws_every_operation() -> None:
+    done, varied = full()
+    drawn = json.loads(Page(page(done, varied)).data["fig-timeline"])
+    for outcome in done.outcomes:
+        if outcome.trace is not None:
+            bars = {t["name"]: len(t["base"]) for t in drawn[outcome.plan]["data"]}
+            assert sum(n for name, n in bars.items() if "waiting" not in name) == len(outcome.trace.spans[0])
+
+
+def test_the_same_study_gives_the_same_bytes(tmp_path: Path) -> None:
+    done, varied = full()
+    for name in ("a.html", "b.html"):
+        write_page(done, varied, tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+def test_the_page_holds_its_library_and_names_no_folder() -> None:
+    text = page(*full())
+    assert "plotly.js v" in text
+    assert str(Path.cwd()) not in text
+
+
+def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "index.html"
+    with pytest.raises(InputError) as caught:
+        write_page(*full(), missing)
+    said = f"{missing}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
+    assert str(caught.value) == said

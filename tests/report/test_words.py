@@ -1,0 +1,121 @@
+"""Numbers and sentences of the page, one by one."""
+
+import math
+
+import pytest
+
+from simfrontier.machine import load_machine
+from simfrontier.report.headline import lead_sentence, limit
+from simfrontier.report.node import colour, drawing, layout
+from simfrontier.report.published import sentences
+from simfrontier.report.view import View
+from simfrontier.report.words import device_word, distance, exactly, in_words, listed, number, percent, quantity
+from simfrontier.scenario import PublishedTable
+from tests.report.studies import full, study
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(80.756, "80.8"), (9408.4, "9,408"), (0.0137102, "0.0137"), (0.0, "0"), (4.0, "4.00"), (math.nan, "–")],
+)
+def test_numbers_have_three_digits(value: float, said: str) -> None:
+    assert number(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (4.7431, "s", "4.74 s"),
+        (16.87e-6, "s", "16.9 µs"),
+        (64e9, "bytes", "64 GB"),
+        (5.001e9, "bytes", "5.00 GB"),
+        (0, "bytes", "0 B"),
+        (math.inf, "s", "–"),
+    ],
+)
+def test_quantities_have_three_digits_and_a_unit(value: float, unit: str, said: str) -> None:
+    assert plain(quantity(value, unit)) == said
+
+
+def test_given_numbers_keep_four_digits() -> None:
+    assert plain(exactly(1638.4e9, "bytes/s")) == "1.638 TB/s"
+    assert exactly(0.85, "") == "0.85"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.1323, "13.2 %"), (0.9999, "100 %"), (9.18, "918 %"), (math.nan, "–")])
+def test_shares_are_per_cent(share: float, said: str) -> None:
+    assert plain(percent(share)) == said
+
+
+@pytest.mark.parametrize(
+    ("predicted", "said"),
+    [(1.0, "58 % below"), (2.46, "2.6 % above"), (2.4, "equal within 0.5 %"), (4.796, "100 % above")],
+)
+def test_distances_are_said_plainly(predicted: float, said: str) -> None:
+    assert plain(distance(predicted, 2.398)) == said
+
+
+def test_counts_and_lists_in_words() -> None:
+    assert [in_words(x) for x in (20.55e9, 133_000, 12.0)] == ["20.6 billion", "133 thousand", "12.0"]
+    assert [listed(x) for x in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_half_of_a_package_is_a_gcd() -> None:
+    assert device_word(load_machine("frontier")) == "GCD"
+
+
+def test_the_headline_names_the_fastest_plan_and_its_lead() -> None:
+    view = View(study=study())
+    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
+    ordered = sorted(rates, key=lambda plan: -rates[plan])
+    said = plain(lead_sentence(view))
+    assert said.startswith(
+        f"At 8 GCDs, {ordered[0]} is predicted to be the fastest: {number(rates[ordered[0]])} TFLOPS per GCD"
+    )
+    assert f"{100 * (rates[ordered[0]] / rates[ordered[1]] - 1):,.0f} % more than {ordered[1]}" in said
+    assert said.endswith(f"more than the slowest, {ordered[-1]}.")
+
+
+def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:
+    zero3 = next(o for o in study().outcomes if o.plan == "zero3" and o.devices == 8)
+    assert zero3.exposure.inter_node > zero3.exposure.intra_node
+    assert limit(zero3).endswith("is communication between nodes that kernels do not hide.")
+
+
+def test_a_plan_that_does_not_fit_says_so() -> None:
+    ddp = next(o for o in study(2e6).outcomes if o.plan == "ddp")
+    assert limit(ddp).startswith("does not fit: needs 0.0 GB of 0 GB")
+
+
+def test_published_ratios_are_compared_in_words() -> None:
+    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.5, "c": 1.5})
+    said = sentences(table, {"a": 10.0, "b": 10.0}, "a")
+    assert [plain(sentence) for sentence in said] == [
+        "The default prediction of b : a is 1.000, 60 % below the published 2.5.",
+        "c : a was published as 1.5; there is no prediction, because a plan does not fit or was not run.",
+    ]
+
+
+@pytest.mark.parametrize("name", ["frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad"])
+def test_no_two_parts_of_a_node_are_drawn_on_each_other(name: str) -> None:
+    placed = layout(load_machine(name))
+    points = [*placed.devices, *placed.nics]
+    apart = [math.dist(a, b) for i, a in enumerate(points) for b in points[:i]]
+    assert min(apart) >= 2 * placed.radius - 8
+    assert all(0 < x < 720 and 0 < y < 600 for x, y in points)
+
+
+def test_the_drawing_has_a_line_for_every_link() -> None:
+    done, _ = full()
+    links = next(o.links for o in done.outcomes if o.links is not None)
+    svg = drawing(done.scenario.machine, links, 1.0, "title")
+    assert svg.count("<line ") == len(done.scenario.machine.node.links) == svg.count("<title>")
+
+
+def test_colours_go_from_grey_to_dark() -> None:
+    assert [colour(share) for share in (-1.0, 0.0, 1.0, 2.0)] == ["#bec6d0", "#bec6d0", "#8c1230", "#8c1230"]
+    assert colour(0.5) not in (colour(0.0), colour(1.0))
