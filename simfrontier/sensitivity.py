@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from simfrontier.scenario import RequiredTable, Scenario, scenario_of
@@ -31,8 +31,8 @@ class Varied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
-    """The value of a number at which a plan's published ratio to the first plan would hold (other settings as `label`
-    says), or None if no value gives it."""
+    """The value of a number at which a plan's published ratio to the first plan would hold, at fidelity `analytic`
+    (other settings as `label` says), or None if no value gives it."""
 
     key: str
     label: str
@@ -69,8 +69,9 @@ def run_sensitivity(
             varied.append(Varied(label=variation.label, key=variation.key, value=_text(value), rates=found, fits=fits))
             progress(f"{variation.label} = {_text(value)}")
     required = []
+    alone = _Rates("analytic", table.devices, tuple(table.plans), rates.shop)
     for wanted in table.required:
-        required.append(_required(_with(scenario, wanted.given), wanted, rates))
+        required.append(_required(_with(scenario, wanted.given), wanted, alone))
         progress(f"what {wanted.label} would have to be")
     return Sensitivity(
         devices=table.devices,
@@ -90,10 +91,8 @@ class _Rates:
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        self.shop = Shop()
-        self.known: dict[str, tuple[float, bool]] = {}
+    shop: Shop = field(default_factory=Shop)
+    known: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
         found = {plan: self.one(scenario, plan) for plan in self.plans}
@@ -135,7 +134,7 @@ def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> Requi
         if value is None:
             said.append(f"no value gives the published {plan} : {first} = {ratio:g}")
         else:
-            said.append(f"{plan} : {first} = {ratio:g} would need {value:.3g}")
+            said.append(f"{plan} : {first} = {ratio:g} would need {value:.2g}")
     now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
     return Required(
         key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(said)}"

@@ -1,7 +1,7 @@
 """What a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by part.
 
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
-package from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
+package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
 are placed in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
 """
 

@@ -1,8 +1,10 @@
 """Simulation: ops priced on a machine, and SimPy's clock over folded ranks."""
 
-from simfrontier.simulate.engine import Timeline, simulate
+from simfrontier.simulate.analytic import analytic
+from simfrontier.simulate.engine import simulate
 from simfrontier.simulate.pricing import LOCAL, Cluster, distinct_ops, price
 from simfrontier.simulate.step import LEVELS, Fidelity, Level, SimulatedStep, simulate_step
+from simfrontier.simulate.timeline import Timeline
 
 __all__ = [
     "LEVELS",
@@ -12,6 +14,7 @@ __all__ = [
     "Level",
     "SimulatedStep",
     "Timeline",
+    "analytic",
     "distinct_ops",
     "price",
     "simulate",

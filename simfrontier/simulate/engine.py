@@ -12,37 +12,21 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.network import solve
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier.simulate.pricing import Cluster, Work
+from simfrontier.simulate.timeline import Timeline
 
 INSTANT_S = 1e-12  # events closer than this are one instant
 _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """When every op ran on every rank class, in seconds: when the rank was ready for it, when all of its group were
-    and it started, when it ended. Arrays [num_rank_classes, num_ops]."""
-
-    ready: NDArray[np.float64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    num_solves: int
-
-    @property
-    def step_s(self) -> float:
-        return float(self.end.max(initial=0.0))
-
-
-def simulate(program: Expanded, cluster: Cluster, contention: bool = True) -> Timeline:
-    """Run one step. Without contention every op takes its time alone (fidelity `analytic`), otherwise flows share
-    links."""
-    return _Engine(program, cluster, contention).run()
+def simulate(program: Expanded, cluster: Cluster) -> Timeline:
+    """Run one step (fidelity `flow`)."""
+    return _Engine(program, cluster).run()
 
 
 @dataclass(slots=True)
@@ -67,7 +51,6 @@ class _Info:
 class _Engine:
     program: Expanded
     cluster: Cluster
-    contention: bool
     running: list[_Running] = field(default_factory=list)
     memo: dict[tuple[int, ...], dict[int, float]] = field(default_factory=dict)
 
@@ -140,8 +123,8 @@ class _Engine:
                 self._begin(info.works[group], op, group)
 
     def _begin(self, work: Work, op: int, group: int) -> None:
-        if not self.contention or work.amount <= 0.0:
-            self._after(work.alone_s, (op, group), self.ended)
+        if work.amount <= 0.0:
+            self._after(work.latency_s, (op, group), self.ended)
         else:
             flow = _Running(work.amount, work.flow, op, group)
             if work.latency_s > 0.0:

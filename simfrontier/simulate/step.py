@@ -15,8 +15,10 @@ from simfrontier.network import Perturbation
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Collective, Schedule
-from simfrontier.simulate.engine import Timeline, simulate
+from simfrontier.simulate.analytic import analytic
+from simfrontier.simulate.engine import simulate
 from simfrontier.simulate.pricing import Cluster, Placement, price
+from simfrontier.simulate.timeline import Timeline
 from simfrontier.trace import Span, Trace
 
 Fidelity = Literal["analytic", "flow"]
@@ -116,5 +118,5 @@ def simulate_step(
     activity its own class instead of folding what is alike."""
     program = expand(schedule, schedule.roles[0]) if program is None else program
     cluster = price(schedule, machine, library, perturbation, exact, placement)
-    timeline = simulate(program, cluster, contention=fidelity == "flow")
+    timeline = simulate(program, cluster) if fidelity == "flow" else analytic(program, cluster)
     return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline)
