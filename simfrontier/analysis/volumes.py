@@ -75,7 +75,7 @@ def step_needs(schedule: Schedule) -> Needs:
     unquantised; `persisted`, weights that are published whole although the plan shards weights.
     """
     assert len(schedule.roles) == 1, "needs are per unit, and all units run one role"
-    mesh, kinds = schedule.mesh, _Kinds(schedule)
+    mesh, parts = schedule.mesh, Parts(schedule)
     blocks = _blocks(schedule)
     runs: Counter[int] = Counter()
     for block, count in Counter(id(call.ops) for call in schedule.roles[0].calls).items():
@@ -83,10 +83,10 @@ def step_needs(schedule: Schedule) -> Needs:
     ops = {id(op): op for block in blocks.values() for op in block if isinstance(op, Collective)}
     out: dict[Key, Fraction] = {}
     for number, op in ops.items():
-        parts = kinds.parts(op)
+        sizes = parts.bytes_of(op)
         for boundary in mesh.names:
             per_byte = runs[number] * need_per_byte(op, mesh, boundary)
-            for part, size in parts.items():
+            for part, size in sizes.items():
                 if size and per_byte:
                     key = (op.name, boundary, part)
                     out[key] = out.get(key, Fraction(0)) + per_byte * size
@@ -98,14 +98,11 @@ def _blocks(schedule: Schedule) -> dict[int, tuple[Op, ...]]:
     return {id(call.ops): call.ops for call in schedule.roles[0].calls}
 
 
-def part_of(op: Collective, name: str, schedule: Schedule) -> Part:
-    """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
-    return _Kinds(schedule).part(op, name)
+class Parts:
+    """What the bytes of a schedule's messages are, told by weight: the buffers of a move carry the name of its weight.
 
-
-class _Kinds:
-    """What the parts of a schedule's messages are, by weight: a buffer on the way of a move carries the weight's
-    name."""
+    So both hops of a two-hop publish of a weight that stays whole are `persisted`, whatever buffer lies between them.
+    """
 
     def __init__(self, schedule: Schedule) -> None:
         self.tensors, self.mesh = schedule.tensors, schedule.mesh
@@ -126,22 +123,23 @@ class _Kinds:
             known = known.rpartition(".")[0]
         return known or name
 
-    def part(self, op: Collective, name: str) -> Part:
+    def of(self, op: Collective, name: str) -> Part:
+        """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
         if op.name == "gradient" and self.quantised and self.weight_of(name) not in self.quantised:
             return "fallback"
         if op.name == "publish" and len(self.whole) < len(self.weights) and self.weight_of(name) in self.whole:
             return "persisted"
         return "data"
 
-    def parts(self, op: Collective) -> dict[Part, Fraction]:
-        """The bytes of an op's messages by what they are."""
+    def bytes_of(self, op: Collective) -> dict[Part, Fraction]:
+        """The bytes of one call's messages by part; they sum to the messages."""
         out: dict[Part, Fraction] = {}
         known: dict[str, tuple[int, int, Fraction]] = {}
         for ref in whole_side(op):
             if ref.name not in known:
                 known[ref.name] = wire_of(op, ref.name, self.tensors, self.mesh)
             data, scales, padding = known[ref.name]
-            part = self.part(op, ref.name)
+            part = self.of(op, ref.name)
             out[part] = out.get(part, Fraction(0)) + (data - padding)
             if scales:
                 out["scales"] = out.get("scales", Fraction(0)) + scales

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose, Stage, States
 from simfrontier.plan.program import Hook, Item, Move, Piece, Program
-from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, partial, placements_of
 from simfrontier.workload import Use, Weight, Workload, WorkOp
@@ -95,18 +96,20 @@ class _Builder:
         if states.accumulator.on(self.mesh) != partial(self.plan.axes).on(self.mesh):
             self._transient(weight, ".grad.raw", "gradient", partial(self.plan.axes), per_micro=True)
         if states.accumulator.on(self.mesh) != states.optimizer.on(self.mesh):
-            self._transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False)
+            in_place = states.accumulator.on(self.mesh).flat == states.optimizer.on(self.mesh).flat
+            home = f"{weight.name}.grad" if in_place else None
+            self._transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
         if states.weight.on(self.mesh) != states.optimizer.on(self.mesh):
             self._transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
 
-    def _state(self, weight: Weight, suffix: str, dtype: str, role: str, placement: Placement) -> None:
+    def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
         codec = self.plan.copy_codec if role == "copy" else None
         self._declare(
             Tensor(
                 name=weight.name + suffix,
                 shape=weight.shape,
                 dtype=dtype,
-                role=role,  # type: ignore[arg-type]
+                role=role,
                 placement=placement.on(self.mesh),
                 dims=weight.dims,
                 nesting=self.mesh.live(self.plan.nesting),
@@ -116,19 +119,28 @@ class _Builder:
             )
         )
 
-    def _transient(self, weight: Weight, suffix: str, role: str, placement: Placement, per_micro: bool) -> None:
+    def _transient(
+        self,
+        weight: Weight,
+        suffix: str,
+        role: TensorRole,
+        placement: Placement,
+        per_micro: bool,
+        shares: str | None = None,
+    ) -> None:
         self._declare(
             Tensor(
                 name=weight.name + suffix,
                 shape=weight.shape,
                 dtype="fp16",
-                role=role,  # type: ignore[arg-type]
+                role=role,
                 placement=placement.on(self.mesh),
                 dims=weight.dims,
                 nesting=self.mesh.live(self.plan.nesting),
                 per_layer=weight.per_layer,
                 per_micro=per_micro,
                 pool="live" if role == "gathered" else None,
+                shares=shares,
             )
         )
 
@@ -197,14 +209,14 @@ class _Builder:
             self._transient(weight, f".full.{stage}", "gathered", Placement(), per_micro=True)
 
     def _move(
-        self, purpose: Purpose, weight: Weight, src: Ref, dst: Ref, hops: tuple[object, ...], accumulate: bool = False
+        self, purpose: Purpose, weight: Weight, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False
     ) -> None:
         self.items.append(
             Move(
                 purpose=purpose,
                 src=(src,),
                 dst=(dst,),
-                hops=hops,  # type: ignore[arg-type]
+                hops=hops,
                 num_elements=weight.num_elements,
                 accumulate=accumulate,
             )

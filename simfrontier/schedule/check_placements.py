@@ -23,9 +23,22 @@ def check_tensors(schedule: Schedule, found: Findings) -> None:
         try:
             for axis in (*tensor.nesting, *tensor.stacked, *_axes_of(tensor.placement)):
                 schedule.mesh[axis]
-            tensor.local_bytes(schedule.mesh)
+            size = tensor.local_bytes(schedule.mesh)
+            _check_shared(schedule, tensor, size, found)
         except InputError as error:
             found.add("placements", f"tensor {name}", "all ranks", "a placement that the mesh allows", str(error))
+
+
+def _check_shared(schedule: Schedule, tensor: Tensor, size: int, found: Findings) -> None:
+    """A tensor that lies in another's memory must be of its size."""
+    if tensor.shares is None:
+        return
+    home = schedule.tensors.get(tensor.shares)
+    if home is None or home.local_bytes(schedule.mesh) != size:
+        said = "which is not declared" if home is None else f"of {home.local_bytes(schedule.mesh)} bytes"
+        found.add(
+            "placements", f"tensor {tensor.name}", "all ranks", f"to share {size} bytes", f"{tensor.shares}, {said}"
+        )
 
 
 def _axes_of(placement: Placement) -> Iterable[str]:

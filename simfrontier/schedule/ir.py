@@ -45,7 +45,7 @@ class Tensor:
 
     `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
     mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
-    `persistent` tensors live before and after the step. `pool` names the budget that its instances are taken from
+    `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before and after the step. `pool` names the budget that its instances are taken from
     (`Schedule.pools`, in elements).
     """
 
@@ -62,6 +62,7 @@ class Tensor:
     per_micro: bool = False
     persistent: bool = False
     pool: str | None = None
+    shares: str | None = None
 
     @property
     def num_elements(self) -> int:
@@ -74,6 +75,10 @@ class Tensor:
     def padding(self, mesh: Mesh) -> int:
         """Elements of padding in the tensor's whole block."""
         return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
+
+    def held_bytes(self, mesh: Mesh) -> int:
+        """Memory that one instance takes on one rank: none where it lies in another tensor's."""
+        return 0 if self.shares else self.local_bytes(mesh)
 
     def local_bytes(self, mesh: Mesh) -> int:
         """Bytes of one instance on one rank."""

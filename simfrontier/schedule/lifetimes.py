@@ -60,7 +60,7 @@ def peak_bytes(schedule: Schedule, role: Role | None = None, program: Expanded |
     if role is None:
         return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
     program = expand(schedule, role) if program is None else program
-    size = {name: tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()}
+    size = {name: tensor.held_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()}
     fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
     spans = lifetimes(program)
     change = [0] * (program.num_ops + 1)

@@ -171,7 +171,7 @@ def _meta(node: _Node) -> Mapping[str, str | int]:
 def _tensor(name: str, node: _Node) -> Tensor:
     of = node.keys(
         ("dtype", "placement", "role", "shape"),
-        ("codec", "dims", "nesting", "per_layer", "per_micro", "persistent", "pool", "stacked"),
+        ("codec", "dims", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
     )
     shape = tuple([item.whole(1) for item in of["shape"].items()])
     dims = of["dims"].texts() if "dims" in of else ()
@@ -191,6 +191,7 @@ def _tensor(name: str, node: _Node) -> Tensor:
         per_micro="per_micro" in of and of["per_micro"].flag(),
         persistent="persistent" in of and of["persistent"].flag(),
         pool=of["pool"].name() if "pool" in of else None,
+        shares=of["shares"].name() if "shares" in of else None,
     )
 
 

@@ -178,5 +178,6 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
             per_micro=tensor.per_micro,
             persistent=tensor.persistent,
             pool=tensor.pool,
+            shares=tensor.shares,
         ),
     }

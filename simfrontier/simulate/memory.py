@@ -48,7 +48,7 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     chosen = step.critical if cls is None else cls
     schedule, mesh = step.schedule, step.schedule.mesh
     layers = int(schedule.meta["num_layers"])
-    size = {name: tensor.local_bytes(mesh) for name, tensor in schedule.tensors.items()}
+    size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
     kind = {name: _KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
     base: dict[str, int] = defaultdict(int)
     for name, tensor in schedule.tensors.items():

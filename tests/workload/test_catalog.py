@@ -1,0 +1,99 @@
+"""Named models: parameter counts to the last one, and shapes that cannot be."""
+
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.workload import MODELS, GptShape, find_model, gpt
+
+NEOX = find_model("gpt-neox-20b")
+
+
+def test_the_20b_model_has_20_555_billion_parameters() -> None:
+    assert NEOX.num_parameters == 20_554_567_680
+    assert f"{NEOX.num_parameters / 1e9:.3f}" == "20.555"
+    assert (NEOX.num_layers, NEOX.hidden, NEOX.heads, NEOX.sequence, NEOX.vocabulary) == (44, 6144, 64, 2048, 50432)
+
+
+def test_the_13b_model_has_13_10_billion_parameters() -> None:
+    assert f"{find_model('gpt-13b').num_parameters / 1e9:.2f}" == "13.10"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_formula_counts_the_weights_of_the_graph(name: str) -> None:
+    shape = MODELS[name]
+    assert gpt(shape, 1, checkpointing=False).num_parameters == shape.num_parameters
+
+
+def test_sizes_per_layer_of_the_20b_model() -> None:
+    """gpt-neox configs/20B.yml: qkv 113.25e6, dense 37.75e6, both of the MLP 150.99e6, layer 453.06e6, embedding 309.9e6."""
+    weights = gpt(NEOX, 1, checkpointing=True).weights
+    size = {name: weight.num_elements for name, weight in weights.items()}
+    for name, millions in (
+        ("qkv.weight", "113.25"),
+        ("dense.weight", "37.75"),
+        ("h_to_4h.weight", "150.99"),
+        ("4h_to_h.weight", "150.99"),
+    ):
+        assert f"{size[name] / 1e6:.2f}" == millions
+    assert f"{size['embedding.weight'] / 1e6:.1f}" == f"{size['head.weight'] / 1e6:.1f}" == "309.9"
+    layer = sum(weight.num_elements for weight in weights.values() if weight.per_layer)
+    assert f"{layer / 1e6:.2f}" == "453.06"
+    vectors = sum(w.num_elements for w in weights.values() if w.per_layer and len(w.shape) == 1)
+    assert vectors == 13 * NEOX.hidden
+    assert f"{(NEOX.num_layers * vectors + 2 * NEOX.hidden) / 1e6:.1f}" == "3.5"
+
+
+# Megatron-AxoNN counts 12 l h² (1 + 13/(12 h) + (V + S)/(12 l h)) parameters: one embedding, which the head shares, and
+# S learned positions. The graph has no positions and an untied head: V h more, S h fewer, and a final norm of 2 h.
+AXONN = {
+    "gpt-5b": "5.05",
+    "gpt-10b": "10.34",
+    "gpt-20b": "20.11",
+    "gpt-40b": "39.23",
+    "gpt-50b": "49.42",
+    "gpt-60b": "57.57",
+    "gpt-80b": "76.76",
+    "gpt-100b": "96.70",
+    "gpt-160b": "152.9",
+    "gpt-175b": "174.6",
+}
+
+
+@pytest.mark.parametrize(("name", "billions"), AXONN.items())
+def test_axonn_shapes_by_their_own_count(name: str, billions: str) -> None:
+    shape = MODELS[name]
+    layers, h, v, s = shape.num_layers, shape.hidden, shape.vocabulary, shape.sequence
+    theirs = 12 * layers * h * h + 13 * layers * h + (v + s) * h
+    assert f"{theirs / 1e9:.{len(billions.partition('.')[2])}f}" == billions
+    assert shape.num_parameters - theirs == (v - s) * h + 2 * h
+
+
+def test_an_unknown_model_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"^model 'gpt-neox-20B': did you mean \"gpt-neox-20b\"\?$"):
+        find_model("gpt-neox-20B")
+
+
+def message(**changes: int) -> str:
+    with pytest.raises(InputError) as caught:
+        replace(MODELS["tiny"], **changes)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["num_layers", "hidden", "heads", "vocabulary", "sequence"])
+def test_sizes_are_at_least_one(key: str) -> None:
+    assert message(**{key: 0}) == f"model tiny: {key} = 0; allowed: 1 or more"
+    assert message(**{key: -3}) == f"model tiny: {key} = -3; allowed: 1 or more"
+
+
+def test_hidden_divides_into_heads() -> None:
+    said = message(heads=5)
+    assert said == "model tiny: hidden = 64 does not divide into heads = 5; nearest that does: heads = 4"
+    assert message(heads=100).endswith("nearest that does: heads = 64")
+
+
+def test_shapes_are_values() -> None:
+    assert GptShape(
+        name="tiny", num_layers=2, hidden=64, heads=4, vocabulary=256, sequence=32, source="made for tests and examples"
+    ) == find_model("tiny")
