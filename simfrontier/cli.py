@@ -52,12 +52,15 @@ def show(
     set_: Settings = None,
     save: Annotated[Path | None, typer.Option(help="also write the schedule to this JSON file")] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
 ) -> None:
     """Print a schedule that a person can read."""
-    from simfrontier.commands.show import show_links, show_schedule
+    from simfrontier.commands.show import show_links, show_schedule, show_volumes
 
     if links:
         show_links(_load(scenario, set_, None, None))
+    elif volumes:
+        show_volumes(_load(scenario, set_, plan, None), plan, devices)
     elif scenario.suffix == ".json":
         show_schedule(None, scenario, None, None, save)
     else:

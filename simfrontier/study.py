@@ -10,6 +10,7 @@ from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.links import NodeLinks, node_links
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
+from simfrontier.analysis.volumes import step_needs
 from simfrontier.errors import SimfrontierError
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
@@ -50,6 +51,7 @@ COLUMNS = (
 MORE_COLUMNS = (
     *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
     *(f"bytes_{part}" for part in PARTS[1:]),
+    "need_inter_node",
     "bound_s",
     "rank_classes",
     "fidelity",
@@ -207,6 +209,7 @@ def _row(
         "exposed_codec_s": spent.codec,
         "exposed_idle_s": spent.idle,
         **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
+        "need_inter_node": float(step_needs(step.schedule).total("node")) * step.cluster.fabric.num_nodes,
         "rank_classes": step.cluster.folding.num_rank_classes,
         "fidelity": fidelity,
         "schedule_digest": digested,

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import messages_of, overheads_of, sent_share
+from simfrontier.analysis.volumes import Parts, op_need
+from simfrontier.collectives import messages_of, sent_share
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective, Op
 from simfrontier.simulate import Cluster, SimulatedStep
@@ -40,44 +41,24 @@ def instances(step: SimulatedStep) -> list[tuple[Op, int]]:
 
 def traffic(step: SimulatedStep) -> Traffic:
     """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares."""
-    cluster = step.cluster
+    cluster, parts = step.cluster, Parts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[str, float] = {}
     for op, count in instances(step):
         if isinstance(op, Collective):
-            _count(op, count, cluster, totals)
+            for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster), strict=True):
+                for part, size in parts.bytes_of(op).items():
+                    totals[boundary][part] += count * per_byte * size
             key = cluster.key_of(op)
             volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
     return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))
 
 
-def _count(op: Collective, count: int, cluster: Cluster, totals: dict[str, dict[str, Fraction]]) -> None:
-    mesh, tensors = cluster.schedule.mesh, cluster.schedule.tensors
+def sent_per_byte(op: Collective, cluster: Cluster) -> tuple[Fraction, ...]:
+    """Bytes that cross each boundary, summed over the machine, per byte of the op's message, by its algorithm."""
     pattern = cluster.pattern_of(op)
-    share = sent_share(op, cluster.algorithms[id(op)], mesh)
-    parts = overheads_of(op, tensors, mesh)
-    for boundary, edges in zip(BOUNDARIES, pattern.edges.sum(axis=0).tolist(), strict=True):
-        per_byte = count * share * Fraction(edges, pattern.divisor)
-        for part, size in parts.items():
-            where = kind_of_payload(op, cluster) if part == "data" else part
-            totals[boundary][where] += per_byte * size
-
-
-def kind_of_payload(op: Collective, cluster: Cluster) -> str:
-    """Whether a collective carries ordinary data, a gradient that fell back to a plain codec, or weights that stay
-    whole."""
-    tensors = cluster.schedule.tensors
-    if op.name == "gradient" and not op.codec.is_quantised and cluster.schedule.meta.get("quantised_gradients"):
-        return "fallback"
-    final = tensors[op.dst[0].name]
-    if (
-        op.name == "publish"
-        and final.role == "weight"
-        and not final.placement.flat
-        and cluster.schedule.meta.get("sharded_weights")
-    ):
-        return "persisted"
-    return "data"
+    share = sent_share(op, cluster.algorithms[id(op)], cluster.schedule.mesh)
+    return tuple(share * Fraction(edges, pattern.divisor) for edges in pattern.edges.sum(axis=0).tolist())
 
 
 def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float64]:
@@ -97,6 +78,52 @@ def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float
     return loads
 
 
-def payload_bytes(op: Collective, cluster: Cluster) -> int:
-    """All bytes of a collective's messages."""
-    return sum(m.num_bytes for m in messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
+
+    `need` is what any algorithm has to bring in, `link` what the chosen one does bring in.
+    """
+
+    name: str
+    kind: str
+    axes: tuple[str, ...]
+    codec: str
+    algorithm: str
+    calls: int
+    message_bytes: int
+    need: Fraction
+    link: Fraction
+
+
+def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
+    """The collectives of a step, equal kinds together, in order of first appearance."""
+    cluster, schedule = step.cluster, step.schedule
+    found: dict[tuple[str, ...], Moved] = {}
+    for op, count in instances(step):
+        if not isinstance(op, Collective):
+            continue
+        size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+        one = Moved(
+            name=op.name,
+            kind=op.kind,
+            axes=op.axes,
+            codec=str(op.codec),
+            algorithm=cluster.algorithms[id(op)],
+            calls=count,
+            message_bytes=count * size,
+            need=count * op_need(op, schedule, schedule.mesh.names[0]),
+            link=count * size * sent_per_byte(op, cluster)[-1] / cluster.fabric.num_nodes,
+        )
+        key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
+        known = found.get(key)
+        if known is not None:
+            one = replace(
+                one,
+                calls=one.calls + known.calls,
+                message_bytes=one.message_bytes + known.message_bytes,
+                need=one.need + known.need,
+                link=one.link + known.link,
+            )
+        found[key] = one
+    return tuple(found.values())

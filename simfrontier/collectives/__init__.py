@@ -2,7 +2,7 @@
 
 from simfrontier.collectives.library import Algorithm, GroupShape, HopTimes, Library
 from simfrontier.collectives.load import libraries, load_library
-from simfrontier.collectives.volume import Message, messages_of, overheads_of, sent_share
+from simfrontier.collectives.volume import Message, messages_of, sent_share, whole_side, wire_of
 
 __all__ = [
     "Algorithm",
@@ -13,6 +13,7 @@ __all__ = [
     "libraries",
     "load_library",
     "messages_of",
-    "overheads_of",
     "sent_share",
+    "whole_side",
+    "wire_of",
 ]

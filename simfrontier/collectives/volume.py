@@ -58,10 +58,3 @@ def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:
     share = Fraction(size - 1, size)
     return 2 * share if op.kind == "all_reduce" else share
 
-
-def overheads_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> dict[Part, Fraction]:
-    """The message's bytes by what they are; the parts sum to all messages' bytes."""
-    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
-    padding = sum((part[2] for part in parts), Fraction(0))
-    data, scales = sum(part[0] for part in parts), sum(part[1] for part in parts)
-    return {"data": data - padding, "scales": Fraction(scales), "padding": padding}

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import typer
 
+from simfrontier.analysis.traffic import moves_of
 from simfrontier.errors import InputError, nearest
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.render import render
 from simfrontier.schedule.store import load, save
-from simfrontier.study import schedule_of
+from simfrontier.study import Shop, schedule_of, simulated
 from simfrontier.units import written
 
 
@@ -21,13 +22,32 @@ def show_schedule(
     if scenario is None:
         schedule = load(path)
     else:
-        chosen = plan or next(iter(scenario.plans))
-        if chosen not in scenario.plans:
-            raise InputError(f"--plan {chosen}: {nearest(chosen, scenario.plans)}")
-        schedule = schedule_of(scenario, chosen, devices or min(scenario.file.run.devices))
+        schedule = schedule_of(scenario, _plan(scenario, plan), devices or min(scenario.file.run.devices))
     if target is not None:
         save(schedule, target)
     typer.echo(render(schedule))
+
+
+def show_volumes(scenario: Scenario, plan: str | None, devices: int | None) -> None:
+    """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
+    chosen = _plan(scenario, plan)
+    size = devices or min(scenario.file.run.devices)
+    step = simulated(scenario, Shop().get(scenario, chosen, size), "analytic")
+    typer.echo(f"{chosen} on {size}: bytes per step into each node")
+    form = "{:<15} {:<16} {:<18} {:<10} {:<7} {:>6} {:>10} {:>10} {:>10}"
+    typer.echo(form.format("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link"))
+    for moved in moves_of(step):
+        sizes = (float(moved.message_bytes), float(moved.need), float(moved.link))
+        cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, moved.calls)
+        typer.echo(form.format(*cells, *(written(value, "bytes") for value in sizes)))
+    typer.echo("need: what any algorithm must bring in; link: what this one brings in (scales and padding included).")
+
+
+def _plan(scenario: Scenario, plan: str | None) -> str:
+    chosen = plan or next(iter(scenario.plans))
+    if chosen not in scenario.plans:
+        raise InputError(f"--plan {chosen}: {nearest(chosen, scenario.plans)}")
+    return chosen
 
 
 def show_links(scenario: Scenario) -> None:

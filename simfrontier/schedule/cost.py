@@ -19,6 +19,8 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
         return 2 * total(op.writes)
     if op.kind == "hook":
         return 0
+    if op.kind == "scatter":  # adds rows into a gradient; the table that its module's hook fetched is not read
+        return total(tuple(ref for ref in op.reads if tensors[ref.name].role != "gathered")) + total(op.writes)
     return total(op.reads) + total(op.writes) + 2 * total(op.accumulates)
 
 

@@ -45,8 +45,8 @@ class Tensor:
 
     `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
     mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
-    `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before and after the step. `pool` names the budget that its instances are taken from
-    (`Schedule.pools`, in elements).
+    `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before
+    and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements).
     """
 
     name: str

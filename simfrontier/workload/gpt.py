@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from simfrontier.errors import InputError
 from simfrontier.workload.catalog import GptShape
 from simfrontier.workload.graph import MatmulLabels, Phase, Use, Value, Weight, Workload, WorkOp
 
@@ -18,8 +19,12 @@ DTYPE = "fp16"
 
 
 def gpt(shape: GptShape, batch: int, checkpointing: bool, sequence: int | None = None) -> Workload:
-    """The graph of one micro-batch of `batch` sequences over all data-parallel ranks together."""
-    return _Gpt(shape, batch, sequence or shape.sequence).workload(checkpointing)
+    """The graph of one micro-batch of `batch` sequences over all data-parallel ranks together; raises InputError."""
+    length = shape.sequence if sequence is None else sequence
+    for key, value in (("batch", batch), ("sequence", length)):
+        if value < 1:
+            raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
+    return _Gpt(shape, batch, length).workload(checkpointing)
 
 
 def _here(*names: str) -> tuple[Use, ...]:

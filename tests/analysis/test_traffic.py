@@ -51,7 +51,8 @@ def scalar_bytes(done: SimulatedStep, boundaries: slice = slice(2, 3)) -> Fracti
 
 @pytest.mark.parametrize("nodes", [2, 8])
 def test_hsdp_gathers_stay_in_the_node(nodes: int) -> None:
-    """Between nodes only the all-reduce of the gradient shards: 8 rings of n ranks, 2(n-1)/n * M/8 each, one edge per node."""
+    """Between nodes only the all-reduce of the gradient shards: 8 rings of n ranks, 2(n-1)/n * M/8 each, one edge per
+    node."""
     done, moved = measured("hsdp", nodes)
     assert bytes_of(moved, "inter_node") - scalar_bytes(done) == nodes * 8 * 2 * Fraction(nodes - 1, nodes) * M / 8
 
@@ -97,7 +98,8 @@ def test_every_byte_is_counted_at_one_boundary(family: str) -> None:
 
 @pytest.mark.parametrize("family", NAMED)
 def test_nics_carry_what_crosses_nodes(family: str) -> None:
-    """Sum over all NIC transmit links = endpoint payload between nodes (direct paths: nothing passes through a node)."""
+    """Sum over all NIC transmit links = endpoint payload between nodes (direct paths: nothing passes through a
+    node)."""
     done, moved = measured(family, 3)
     fabric = done.cluster.fabric
     per_node = [i for i, wire in enumerate(fabric.machine.node.links) if wire.dst == "net"]

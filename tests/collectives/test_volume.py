@@ -1,12 +1,13 @@
 """Messages of a collective, counted by hand: payload, scales, padding, and the share that a rank sends."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfrontier.collectives import Message, messages_of, overheads_of, sent_share
+from simfrontier.collectives import Message, messages_of, sent_share, whole_side, wire_of
 from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
@@ -38,6 +39,13 @@ def call(kind: CollectiveKind, axes: tuple[str, ...], src: str, dst: str, codec:
 
 def sizes(messages: tuple[Message, ...]) -> dict[str, int]:
     return {message.what: message.num_bytes for message in messages}
+
+
+def overheads_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> dict[str, Fraction]:
+    """The message's bytes by what they are."""
+    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
+    data, scales, padding = (sum(column, Fraction(0)) for column in zip(*parts, strict=True))
+    return {"data": data - padding, "scales": scales, "padding": padding}
 
 
 def test_all_gather_counts_what_a_rank_ends_with() -> None:

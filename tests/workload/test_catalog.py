@@ -27,7 +27,7 @@ def test_the_formula_counts_the_weights_of_the_graph(name: str) -> None:
 
 
 def test_sizes_per_layer_of_the_20b_model() -> None:
-    """gpt-neox configs/20B.yml: qkv 113.25e6, dense 37.75e6, both of the MLP 150.99e6, layer 453.06e6, embedding 309.9e6."""
+    """Printed digits for the shape of gpt-neox configs/20B.yml."""
     weights = gpt(NEOX, 1, checkpointing=True).weights
     size = {name: weight.num_elements for name, weight in weights.items()}
     for name, millions in (
