@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simfrontier.errors import InputError, SimfrontierError
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import Scenario
+    from simfrontier.simulate import Fidelity
 
 app = typer.Typer(
     name="simfrontier",
@@ -19,7 +23,9 @@ app = typer.Typer(
 )
 
 ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
+]
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
 
@@ -31,7 +37,7 @@ def run(
     set_: Settings = None,
     plans: Plans = None,
     devices: Devices = None,
-    fidelity: Annotated[str | None, typer.Option(help="flow (fair sharing of links) or analytic (no contention)")] = None,
+    fidelity: Annotated[str | None, typer.Option(help="flow (links shared fairly) or analytic (no contention)")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
@@ -69,7 +75,7 @@ def show(
 
 @app.command()
 def check(
-    scenario: Annotated[Path, typer.Argument(help="schedule file (JSON), or a scenario (TOML): every plan at every size")],
+    scenario: Annotated[Path, typer.Argument(help="schedule (JSON), or scenario (TOML): every plan at every size")],
     set_: Settings = None,
     plans: Plans = None,
     devices: Devices = None,
@@ -94,7 +100,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
     raise typer.Exit(0 if diagnose(json) else 1)
 
 
-def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None):  # type: ignore[no-untyped-def]
+def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None) -> Scenario:
     from simfrontier.scenario import load_scenario, parse_setting
 
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), _names(plans), _sizes(devices))
@@ -116,12 +122,14 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def _fidelity(text: str | None):  # type: ignore[no-untyped-def]
+def _fidelity(text: str | None) -> Fidelity | None:
     from simfrontier.errors import nearest
 
-    if text not in (None, "analytic", "flow"):
-        raise InputError(f"--fidelity: got {text!r}; {nearest(str(text), ('analytic', 'flow'))}")
-    return text
+    match text:
+        case None | "analytic" | "flow":
+            return text
+        case _:
+            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow'))}")
 
 
 def main() -> None:

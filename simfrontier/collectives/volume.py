@@ -57,4 +57,3 @@ def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:
         return Fraction(1)
     share = Fraction(size - 1, size)
     return 2 * share if op.kind == "all_reduce" else share
-

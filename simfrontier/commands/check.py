@@ -36,7 +36,8 @@ def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: 
         total += len(findings)
         rows.append({"schedule": what, "digest": digest(schedule), "findings": [str(finding) for finding in findings]})
         if not as_json:
-            typer.echo(f"{what}: {'sound' if not findings else f'{len(findings)} findings'} (digest {digest(schedule)[:16]})")
+            verdict = f"{len(findings)} findings" if findings else "sound"
+            typer.echo(f"{what}: {verdict} (digest {digest(schedule)[:16]})")
             for finding in findings:
                 typer.echo(f"  {finding}")
     if as_json:

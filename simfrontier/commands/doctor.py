@@ -32,7 +32,8 @@ def diagnose(as_json: bool) -> bool:
     rows.append(_tried("temporary files", _write))
     rows.append(("processors", True, str(os.cpu_count())))
     if as_json:
-        typer.echo(json.dumps([{"what": what, "works": works, "found": found} for what, works, found in rows], indent=1))
+        listed = [dict(zip(("what", "works", "found"), row, strict=True)) for row in rows]
+        typer.echo(json.dumps(listed, indent=1))
     else:
         for what, works, found in rows:
             typer.echo(f"{'ok  ' if works else 'MISS'}  {what:<16} {found}")
@@ -43,7 +44,7 @@ def _package(name: str, needed: bool) -> tuple[str, bool, str]:
     try:
         return name, True, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return name, not needed, "not installed" + ("" if needed else " (optional: only for running schedules for real)")
+        return name, not needed, "not installed" if needed else "not installed (only for running schedules for real)"
 
 
 def _tried(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:

@@ -97,7 +97,8 @@ def _print(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
         console.print(sensitivity.strongest + ".")
         for required in sensitivity.required:
             console.print(required.sentence + ".")
-    console.print(f"Written: {folder / 'index.html'} (open it in a browser), results.csv, trace-*.json (Perfetto), manifest.json")
+    said = "results.csv, manifest.json, trace-*.json (for Perfetto)"
+    console.print(f"Written: {folder / 'index.html'} (open it in a browser), {said}", soft_wrap=True)
 
 
 def _rates(study: Study) -> Table:
@@ -128,7 +129,8 @@ def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
     published = study.scenario.file.published
     table.add_row("the documented defaults", *cells(dict(sensitivity.default)), style="bold")
     if published is not None:
-        table.add_row("published", *(f"{published.ratios[p]:.3f}" if p in published.ratios else "" for p in sensitivity.plans))
+        known = (published.ratios.get(plan) for plan in sensitivity.plans)
+        table.add_row("published", *("" if ratio is None else f"{ratio:.3f}" for ratio in known))
     for varied in sensitivity.varied:
         table.add_row(f"{varied.label} = {varied.value}", *cells(dict(varied.rates)))
     return table

@@ -53,7 +53,9 @@ def _plan(scenario: Scenario, plan: str | None) -> str:
 def show_links(scenario: Scenario) -> None:
     """Print every link of a node by name, as `perturbation.links` takes them."""
     machine = scenario.machine
-    typer.echo(f"{machine.title}: links of one node (directed; nominal bandwidth; share that a point-to-point copy achieves)")
+    typer.echo(
+        f"{machine.title}: directed links of one node; nominal bandwidth, and the share that a plain copy achieves"
+    )
     for link in machine.node.links:
         share = machine.link_classes[link.link_class].share
         typer.echo(f"  {link.name:<14} {link.link_class:<8} {written(link.bytes_per_s, 'bytes/s'):>10}  {share:.3f}")

@@ -64,9 +64,9 @@ class SimulatedStep:
         """The timeline as a trace, one rank for each of the given classes (by default all)."""
         folding = self.cluster.folding
         chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
+        total = self.schedule.mesh.num_ranks
         who = tuple(
-            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {self.schedule.mesh.num_ranks:,})"
-            for c in chosen
+            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {total:,})" for c in chosen
         )
         return Trace(digest=digest, title=title, ranks=who, spans=tuple(self._spans(c) for c in chosen))
 
