@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.links import NodeLinks, node_links
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.analysis.volumes import step_needs
-from simfrontier.errors import SimfrontierError
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
 from simfrontier.scenario import Scenario
@@ -22,7 +23,11 @@ from simfrontier.schedule.store import digest
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
 from simfrontier.simulate.memory import MemoryTimeline, memory_timeline
 from simfrontier.trace import Trace
+from simfrontier.units import written
 from simfrontier.workload import neox_flops
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Cell = str | int | float | bool
 Row = dict[str, Cell]
@@ -93,15 +98,28 @@ class Study:
     outcomes: tuple[Outcome, ...]
 
     def of(self, plan: str) -> list[Outcome]:
+        """The outcomes of one plan, in the scenario's order of sizes."""
         return [outcome for outcome in self.outcomes if outcome.plan == plan]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a table for notebooks; what is empty because a plan does not fit is NaN."""
+        import pandas as pd
+
+        table = pd.DataFrame([outcome.row for outcome in self.outcomes])
+        for column in (*TIMES, "scaling_efficiency", "speedup"):
+            table[column] = pd.to_numeric(table[column], errors="coerce")
+        return table
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
-    """The schedule that a plan of a scenario means at a size."""
+    """The schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
+    made."""
     mesh = scenario.mesh(devices)
-    return build(
-        scenario.workload(mesh), scenario.plan(plan, mesh), mesh, scenario.engine, scenario.file.training.grad_accum
-    )
+    work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
+    try:
+        return build(work, chosen, mesh, scenario.engine, scenario.file.training.grad_accum)
+    except InputError as error:
+        raise InputError(f"{scenario.where}: plans.{plan}: at {devices} devices: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,22 +138,27 @@ class Shop:
     known: dict[Hashable, Built] = field(default_factory=dict)
 
     def get(self, scenario: Scenario, plan: str, devices: int) -> Built:
-        """The schedule of a plan at a size. Raises SimfrontierError if its check finds anything."""
+        """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
+        SimfrontierError if its check finds anything."""
         mesh = scenario.mesh(devices)
         work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
         grad_accum = scenario.file.training.grad_accum
-        structure = structure_of(work, chosen, mesh, scenario.engine, grad_accum)
+        structure = (structure_of(work, chosen, mesh, scenario.engine, grad_accum), scenario.shape)
         like = self.known.get(structure)
         if like is None:
-            schedule = build(work, chosen, mesh, scenario.engine, grad_accum)
+            schedule = schedule_of(scenario, plan, devices)
             program = expand(schedule, schedule.roles[0])
             report = check(schedule, programs=(program,))
+        elif (like.schedule.mesh, like.schedule.meta["batch"]) == (mesh, work.batch):
+            return like
         else:
             schedule, ops = rebound(like.schedule, mesh, work.batch)
             program = rebound_program(like.program, schedule, ops)
             report = check_sizes(schedule, programs=(program,))
         if report.findings:
-            raise SimfrontierError(f"plan {plan} at {devices} devices: the schedule is not sound: {report.findings[0]}")
+            raise SimfrontierError(
+                f"{scenario.where}: plans.{plan}: at {devices} devices: the schedule is not sound: {report.findings[0]}"
+            )
         assert report.peak is not None
         built = Built(schedule=schedule, program=program, peak_bytes=report.peak.num_bytes)
         self.known.setdefault(structure, built)
@@ -233,11 +256,27 @@ def run_study(
     return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
 
 
+def _stocked(scenario: Scenario, plan: str) -> Shop:
+    """A shop in which a plan was built once for every structure that it has: what cannot be built is refused here."""
+    shop, built = Shop(), set()
+    for devices in scenario.file.run.devices:
+        mesh = scenario.mesh(devices)
+        if mesh.live(mesh.names) not in built:
+            shop.get(scenario, plan, devices)
+            built.add(mesh.live(mesh.names))
+    return shop
+
+
 def _run_plan(
-    scenario: Scenario, plan: str, fidelity: Fidelity, exact: bool, progress: Callable[[str], None] = lambda _: None
+    scenario: Scenario,
+    plan: str,
+    fidelity: Fidelity,
+    exact: bool,
+    shop: Shop | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """One plan at every size; the largest is drawn."""
-    sizes, shop, outcomes = scenario.file.run.devices, Shop(), []
+    sizes, shop, outcomes = scenario.file.run.devices, shop or _stocked(scenario, plan), []
     for devices in sizes:
         outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), shop))
         progress(f"{plan} on {devices}")
@@ -248,12 +287,15 @@ def _mapped(
     plans: list[tuple[Scenario, str, Fidelity, bool]], jobs: int, progress: Callable[[str], None]
 ) -> Iterator[list[Outcome]]:
     """The plans' outcomes in order, one process per plan where there are several jobs."""
-    if jobs <= 1:
-        yield from (_run_plan(*plan, progress) for plan in plans)
+    if min(jobs, len(plans)) <= 1:
+        shops = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]  # of all plans, before the first simulation
+        yield from (_run_plan(*plan, shop, progress) for plan, shop in zip(plans, shops, strict=True))
         return
     from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
 
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
+    # A fresh process each: to fork one in which a progress bar's thread runs may lock up.
+    with ProcessPoolExecutor(min(jobs, len(plans)), mp_context=get_context("spawn")) as pool:
         for outcomes in pool.map(_run_plan, *zip(*plans, strict=True)):
             for outcome in outcomes:
                 progress(f"{outcome.plan} on {outcome.devices}")
@@ -290,7 +332,7 @@ def _too_big(scenario: Scenario, outcome: Outcome, outcomes: list[Outcome]) -> s
     """What is too big, and what would fit at this size or where this plan would fit."""
     need, have = int(outcome.row["peak_memory_bytes"]), scenario.machine.device.hbm_bytes
     largest = sorted(outcome.at_peak.items(), key=lambda item: -item[1])[:2]
-    parts = ", ".join(f"{name} {size / 1e9:.1f} GB" for name, size in largest)
+    parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
     others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
     sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
     advice = []
@@ -300,4 +342,4 @@ def _too_big(scenario: Scenario, outcome: Outcome, outcomes: list[Outcome]) -> s
         advice.append(f"at {outcome.devices} devices these fit: {', '.join(others)}")
     if not advice:
         advice.append("no plan of this scenario fits at this size")
-    return f"needs {need / 1e9:.1f} GB of {have / 1e9:.0f} GB ({parts}); {'; '.join(advice)}"
+    return f"needs {written(need, 'bytes')} of {written(have, 'bytes')} ({parts}); {'; '.join(advice)}"
