@@ -157,10 +157,7 @@ class Cluster:
         for cls, (peak, speed) in enumerate(zip(peaks.tolist(), alone.tolist(), strict=True)):
             sent_per_s = speed / peak
             latency = sum(
-                self.library.latency_s(
-                    algorithm, op.kind, m.num_bytes, shape, sent_per_s / share * (1 - 1 / shape.size)
-                )
-                for m in messages
+                self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
             )
             units = self.library.num_channels * self.library.units_per_channel / sent_per_s
             column = self.folding.column(key, cls)
@@ -325,7 +322,6 @@ def _seconds_alone(
     share = float(sent_share(op, algorithm, mesh))
     total = 0.0
     for message in messages_of(op, schedule.tensors, mesh):
-        rate = sent_per_s / share * (1 - 1 / shape.size)
-        total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, rate)
+        total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s)
         total += message.num_bytes * share / sent_per_s
     return total

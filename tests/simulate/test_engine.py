@@ -132,3 +132,22 @@ def test_toy_pair_by_hand() -> None:
     total = sum(volume for op, _, volume in collectives(done) if op.name == "step_reduction")
     assert total == 2 * TINY.num_parameters
     assert math.isfinite(done.step_s)
+
+
+def test_ring_all_reduce_by_hand() -> None:
+    """HSDP's all-reduce of gradient shards over 48 nodes: 8 rings of 48 ranks, two of them on each NIC.
+
+    A bucket of 453,058,560 weights and vectors, 1/8 each per rank, FP16: S bytes; c = S / 48. A ring gets half of a NIC's
+    25 GB/s * 0.732 = 9.15 GB/s; both rounds send (n-1) c. Every one of the 2 * 47 hops is between nodes and exposes
+    152 us - 0.44 c / B, if that is more than nothing; base once.
+    """
+    done = step(schedule("hsdp", frontier_mesh(48), overlap=False))
+    rate, ranks, seen = 25e9 * 0.732 / 2, 48, 0
+    for op, spent, volume in collectives(done):
+        if op.name == "step_reduction" and done.cluster.algorithms[id(op)] == "ring":
+            seen += 1
+            block_s = volume / (2 * (ranks - 1)) / rate
+            exposed = 2 * 47 * max(0.0, 152e-6 - 0.44 * block_s)
+            low = 2 * 47 * (9.5e-6 + block_s * rate / 2.56e9 - block_s)
+            assert spent == pytest.approx(100e-6 + min(exposed, low) + volume / rate, rel=1e-6)
+    assert seen
