@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from simfrontier.errors import InputError, SimfrontierError
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
     from simfrontier.simulate import Fidelity
+
+MAX_DIGITS = 9  # of a number of devices
 
 app = typer.Typer(
     name="simfrontier",
@@ -61,16 +64,18 @@ def show(
     volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
 ) -> None:
     """Print a schedule that a person can read."""
-    from simfrontier.commands.show import show_links, show_schedule, show_volumes
+    from simfrontier.commands.show import show_file, show_links, show_schedule, show_volumes
 
+    size = None if devices is None else str(devices)
     if links:
         show_links(_load(scenario, set_, None, None))
     elif volumes:
-        show_volumes(_load(scenario, set_, plan, None), plan, devices)
+        show_volumes(_load(scenario, set_, plan, size), plan)
     elif scenario.suffix == ".json":
-        show_schedule(None, scenario, None, None, save)
+        _refuse_options(scenario, {"--set": set_, "--plan": plan, "--devices": size})
+        show_file(scenario, save)
     else:
-        show_schedule(_load(scenario, set_, plan, None), scenario, plan, devices, save)
+        show_schedule(_load(scenario, set_, plan, size), plan, save)
 
 
 @app.command()
@@ -85,7 +90,10 @@ def check(
     """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
     from simfrontier.commands.check import check_file, check_scenario
 
+    if capacity is not None and not 0 < capacity < math.inf:
+        raise InputError(f"--capacity: got {capacity}; allowed: a number of bytes greater than 0, e.g. 64e9")
     if scenario.suffix == ".json":
+        _refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
         found = check_file(scenario, capacity, json)
     else:
         found = check_scenario(_load(scenario, set_, plans, devices), capacity, json)
@@ -106,6 +114,13 @@ def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), _names(plans), _sizes(devices))
 
 
+def _refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
+    """What chooses among a scenario's schedules means nothing for a file that is one."""
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option}: got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)")
+
+
 def _names(text: str | None) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and not names:
@@ -117,7 +132,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     sizes = [part.strip() for part in text.split(",") if part.strip()]
-    if not sizes or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+    if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
         raise InputError(f"--devices: got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384")
     return tuple(map(int, sizes))
 
@@ -137,7 +152,8 @@ def main() -> None:
     try:
         app()
     except SimfrontierError as error:
-        sys.stderr.write(f"simfrontier: {error}\n")
+        line = " ".join(str(error).splitlines())  # a name that the user gave may hold a line break
+        sys.stderr.write(f"simfrontier: {line}\n")
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,15 +18,21 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine, load_machine, mesh_sizes
 from simfrontier.machine.faults import one_line
 from simfrontier.machine.schema import Strict, Text
-from simfrontier.network import Perturbation
-from simfrontier.plan.families import FAMILIES, Options, make_plan
+from simfrontier.network import Fabric, Perturbation
+from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, make_plan
 from simfrontier.plan.plan import Engine, Plan
+from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import GptShape, Workload, find_model, gpt
 
 AXES = ("node", "package", "gcd")
+AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Positive = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
+Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
 NotNegative = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
 Factor = Annotated[float, Field(gt=0, le=1)]
 _ENGINE = Engine()
 
@@ -33,7 +40,7 @@ _ENGINE = Engine()
 class MachineTable(Strict):
     """Which machine, and numbers of its file (dotted keys) that this scenario sets otherwise."""
 
-    name: Text
+    name: Name
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
@@ -41,7 +48,7 @@ class LibraryTable(Strict):
     """Which collective library (by default the machine's), and numbers of its file that this scenario sets
     otherwise."""
 
-    name: Text | None = None
+    name: Name | None = None
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
@@ -49,19 +56,19 @@ class ModelTable(Strict):
     """A named model, or a shape of one's own (`name` is then free); sequence length and checkpointing."""
 
     name: Text
-    num_layers: Positive | None = None
-    hidden: Positive | None = None
-    heads: Positive | None = None
-    vocabulary: Positive | None = None
-    sequence: Positive | None = None
+    num_layers: Count | None = None
+    hidden: Size | None = None
+    heads: Size | None = None
+    vocabulary: Size | None = None
+    sequence: Size | None = None
     checkpointing: Literal["full", "none"] = "full"
 
 
 class TrainingTable(Strict):
     """Sequences of one device in one micro-batch, and micro-batches of one optimizer step."""
 
-    micro_batch: Positive = 1
-    grad_accum: Positive = 1
+    micro_batch: Size = 1
+    grad_accum: Count = 1
 
 
 class RunTable(Strict):
@@ -209,10 +216,28 @@ class Scenario:
         return gpt(self.shape, self.file.training.micro_batch * mesh.num_ranks, self.checkpointing)
 
     def plan(self, name: str, mesh: Mesh) -> Plan:
+        """A plan of this scenario on a mesh; raises InputError that names file and plan."""
         try:
             return make_plan(name, self.plans[name], mesh)
         except InputError as error:
             raise InputError(f"{self.where}: plans.{name}: {error}") from None
+
+    def refuse_variations(self) -> None:
+        """Raise InputError for a setting of the `sensitivity` table that cannot be made."""
+        table = self.file.sensitivity
+        if table is None:
+            return
+        tried: list[tuple[str, dict[str, Any]]] = []
+        for number, variation in enumerate(table.vary):
+            tried += [(f"vary[{number}]", {variation.key: value}) for value in variation.values]
+        for number, wanted in enumerate(table.required):
+            tried.append((f"required[{number}]", {**wanted.given, wanted.key: 1.0}))
+        for place, settings in tried:
+            try:
+                scenario_of(self.document, self.where, settings)
+            except InputError as error:
+                text = str(error).removeprefix(f"{self.where}: ")
+                raise InputError(f"{self.where}: sensitivity.{place}: {text}") from None
 
 
 def load_scenario(
@@ -230,7 +255,9 @@ def load_scenario(
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot read this scenario: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InputError(f"{path}: not a TOML file: nested too deeply") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise InputError(f"{path}: not a TOML file: {error}") from None
     return scenario_of(document, str(path), settings, plans, devices)
 
@@ -246,8 +273,9 @@ def scenario_of(
     changed = copy.deepcopy(dict(document))
     for key, value in (settings or {}).items():
         _put(changed, key, value, where)
+    named = _names(changed.get("plans"))
     if devices:
-        changed.setdefault("run", {})["devices"] = list(devices)
+        _put(changed, "run.devices", list(devices), where)
     if plans:
         _choose_plans(changed, plans, where)
     try:
@@ -255,36 +283,85 @@ def scenario_of(
     except ValidationError as error:
         raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
     try:
-        return _resolve(changed, where, file)
+        return _resolve(changed, where, file, named)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
 
 
-def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile) -> Scenario:
+def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str]) -> Scenario:
+    """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
+    _refuse_names(file, named)
     machine = load_machine(file.machine.name, file.machine.overrides)
-    library = load_library(file.library.name or machine.library, file.library.overrides)
     scenario = Scenario(
         where=where,
         document=document,
         file=file,
         machine=machine,
-        library=library,
+        library=load_library(file.library.name or machine.library, file.library.overrides),
         shape=_shape(file.model),
-        plans={name: _options(name, dict(table)) for name, table in file.plans.items()},
+        plans={name: _options(name, table) for name, table in file.plans.items()},
     )
     for size in file.run.devices:
-        mesh = scenario.mesh(size)
+        mesh = _mesh(scenario, size, "run")
         for name in scenario.plans:
             scenario.plan(name, mesh)
+        _refuse_perturbation(scenario, mesh)
     if file.sensitivity is not None:
-        scenario.mesh(file.sensitivity.devices)
-        for name in file.sensitivity.plans:
-            if name not in scenario.plans:
-                raise InputError(
-                    f"sensitivity.plans: {name!r} is not a plan of this scenario; {nearest(name, scenario.plans)}"
-                )
+        _refuse_perturbation(scenario, _mesh(scenario, file.sensitivity.devices, "sensitivity"))
     return scenario
+
+
+def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
+    """Names that files are called after, names of plans that are not there, and what stands twice."""
+    for key, name in (("name", file.name), *((f"plans.{name!r}", name) for name in file.plans)):
+        if not FILE_NAME.fullmatch(name):
+            raise InputError(f"{key}: got {name!r}, allowed: letters, digits and . _ - (files are called after it)")
+    sizes = file.run.devices
+    for size in sizes:
+        if sizes.count(size) > 1:
+            raise InputError(f"run.devices: got {size} twice, allowed: every size once")
+    slow = [entry.device for entry in file.perturbation.slow]
+    links = [(entry.node, entry.link) for entry in file.perturbation.links]
+    for device in slow:
+        if slow.count(device) > 1:
+            raise InputError(f"perturbation.slow: got device {device} twice, allowed: every device once")
+    for node, link in links:
+        if links.count((node, link)) > 1:
+            raise InputError(f"perturbation.links: got {link!r} of node {node} twice, allowed: every link once")
+    for key, names in _plan_names(file):
+        for name in names:
+            if name not in named and name not in file.plans:
+                raise InputError(f"{key}: {name!r} is not a plan of this scenario; {nearest(name, named)}")
+
+
+def _plan_names(file: ScenarioFile) -> list[tuple[str, Collection[str]]]:
+    """Where a scenario names its plans again."""
+    out: list[tuple[str, Collection[str]]] = []
+    if file.published is not None:
+        out += [("published.ratios", file.published.ratios), ("published.efficiency", file.published.efficiency)]
+    if file.sensitivity is not None:
+        out.append(("sensitivity.plans", file.sensitivity.plans))
+    return out
+
+
+def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
+    try:
+        return scenario.mesh(size)
+    except InputError as error:
+        raise InputError(f"{table}.{error}") from None
+
+
+def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
+    """A perturbation must name what is there, at every size."""
+    perturbation = scenario.perturbation
+    if perturbation is None:
+        return
+    try:
+        Fabric.build(scenario.machine, mesh["node"], perturbation, num_devices=mesh.num_ranks)
+    except InputError as error:
+        text = str(error).removeprefix("perturbation: ")
+        raise InputError(f"perturbation: {text} (with {mesh.num_ranks} devices)") from None
 
 
 def _shape(table: ModelTable) -> GptShape:
@@ -305,39 +382,79 @@ def _shape(table: ModelTable) -> GptShape:
     return GptShape(sequence=table.sequence, **values)
 
 
-def _options(name: str, table: dict[str, Any]) -> Options:
-    family = table.setdefault("family", name)
+def _options(name: str, table: Mapping[str, Any]) -> Options:
+    family = table.get("family", name)
     if not isinstance(family, str) or family not in FAMILIES:
-        raise InputError(f"plans.{name}: family {family!r} is unknown; {nearest(str(family), FAMILIES)}")
+        raise InputError(f"plans.{name}.family: {family!r} is unknown; {nearest(str(family), FAMILIES)}")
     form = FAMILIES[family][0]
     try:
-        return form.model_validate(_tuples(table))
+        options = form.model_validate(_prepared({**table, "family": family}, f"plans.{name}"))
     except ValidationError as error:
         raise InputError(f"plans.{name}.{one_line(error, form)}") from None
-    except InputError as error:
-        raise InputError(f"plans.{name}: {error}") from None
+    if isinstance(options, LatticeOptions):
+        _refuse_outside_nesting(options, f"plans.{name}")
+    return options
 
 
-def _tuples(value: Any) -> Any:
-    """TOML's arrays as tuples, which frozen options hold."""
-    if isinstance(value, dict):
-        return {key: _tuples(part) for key, part in value.items()}
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _prepared(value: Any, place: str) -> Any:
+    """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
+    key = place.rpartition(".")[2]
+    match value:
+        case dict():
+            return {name: _prepared(part, f"{place}.{name}") for name, part in value.items()}
+        case list():
+            if key in AXES_KEYS:
+                _refuse_axes(value, place)
+            return tuple(_prepared(part, f"{place}[{number}]") for number, part in enumerate(value))
+        case _ if key == "codec" or key.endswith("_codec"):
+            if not isinstance(value, str):
+                raise InputError(f'{place}: got {value!r}, allowed: a codec, such as "fp16" or "int8:6144"')
+            try:
+                return parse_codec(value)
+            except InputError as error:
+                raise InputError(f"{place}: {error}") from None
+    return value
+
+
+def _refuse_axes(names: list[Any], place: str) -> None:
+    for name in names:
+        if name not in AXES:
+            raise InputError(f"{place}: got {name!r}; {nearest(str(name), AXES)}")
+        if names.count(name) > 1:
+            raise InputError(f"{place}: got {name!r} twice, allowed: every axis once")
+
+
+def _refuse_outside_nesting(options: LatticeOptions, place: str) -> None:
+    if options.nesting is None:
+        return
+    for key in ("weight", "accumulator", "optimizer", "copy_axes"):
+        outside = [axis for axis in getattr(options, key) or () if axis not in options.nesting]
+        if outside:
+            raise InputError(
+                f"{place}.{key}: got {outside[0]!r}, allowed: axes of nesting: {', '.join(options.nesting)}"
+            )
+
+
+def _names(table: Any) -> tuple[str, ...]:
+    return tuple(table) if isinstance(table, dict) else ()
 
 
 def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
     """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
     plan."""
-    known = document.get("plans")
-    known = known if isinstance(known, dict) else {}
-    chosen = {}
+    known = document.get("plans", {})
+    if not isinstance(known, dict):
+        return  # whatever it is, the form refuses it
+    allowed = {*known, *FAMILIES} - ({"lattice"} - {*known})
     for name in plans:
-        if name not in known and (name not in FAMILIES or name == "lattice"):
-            raise InputError(f"{where}: plan {name!r} is unknown; {nearest(name, [*known, *FAMILIES])}")
-        chosen[name] = known.get(name, {})
-    document["plans"] = chosen
+        if name not in allowed:
+            raise InputError(f"{where}: plans: {name!r} is unknown; {nearest(name, allowed)}")
+        if plans.count(name) > 1:
+            raise InputError(f"{where}: plans: got {name!r} twice, allowed: every plan once")
+    document["plans"] = {name: known.get(name, {}) for name in plans}
     table = document.get("sensitivity")
-    if isinstance(table, dict) and not set(table.get("plans", ())) <= set(chosen):
+    compared = table.get("plans") if isinstance(table, dict) else None
+    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
         del document["sensitivity"]
 
 
@@ -351,7 +468,7 @@ def _put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
     for part in parts[:-1]:
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
-            raise InputError(f"{where}: --set {key}: {part} is not a table")
+            raise InputError(f"{where}: {key}: {part} is not a table")
     place[parts[-1]] = value
 
 
@@ -362,7 +479,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise InputError(f"--set {text!r}: write key=value, e.g. training.micro_batch=4")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = value.strip()
     if isinstance(parsed, float) and not math.isfinite(parsed):
         raise InputError(f"--set {key}: got {value}; allowed: a finite number")

@@ -10,6 +10,7 @@ from typing import Any
 
 from simfrontier.scenario import RequiredTable, Scenario, scenario_of
 from simfrontier.simulate import Fidelity
+from simfrontier.simulate.memory import memory_timeline
 from simfrontier.study import Shop, simulated
 from simfrontier.workload import neox_flops
 
@@ -107,7 +108,7 @@ class _Rates:
             step = simulated(scenario, built, self.fidelity)
             samples = file.training.micro_batch * file.training.grad_accum * self.devices
             flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
-            fits = built.peak_bytes <= scenario.machine.device.hbm_bytes
+            fits = memory_timeline(step).peak_bytes <= scenario.machine.device.hbm_bytes
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits
         return self.known[key]
 

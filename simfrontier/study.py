@@ -166,17 +166,23 @@ class Shop:
 
 
 def simulated(scenario: Scenario, built: Built, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
-    """One step of a schedule on the scenario's machine, as it is today."""
-    return simulate_step(
-        built.schedule,
-        scenario.machine,
-        scenario.library,
-        fidelity,
-        scenario.perturbation,
-        exact,
-        scenario.file.run.placement,
-        built.program,
-    )
+    """One step of a schedule on the scenario's machine, as it is today. Raises InputError where the machine cannot run
+    it."""
+    schedule = built.schedule
+    try:
+        return simulate_step(
+            schedule,
+            scenario.machine,
+            scenario.library,
+            fidelity,
+            scenario.perturbation,
+            exact,
+            scenario.file.run.placement,
+            built.program,
+        )
+    except InputError as error:
+        where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
+        raise InputError(f"{where}: {error}") from None
 
 
 def run_case(
@@ -276,7 +282,7 @@ def _run_plan(
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """One plan at every size; the largest is drawn."""
-    sizes, shop, outcomes = scenario.file.run.devices, shop or _stocked(scenario, plan), []
+    sizes, shop, outcomes = scenario.file.run.devices, _stocked(scenario, plan) if shop is None else shop, []
     for devices in sizes:
         outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), shop))
         progress(f"{plan} on {devices}")
@@ -288,7 +294,8 @@ def _mapped(
 ) -> Iterator[list[Outcome]]:
     """The plans' outcomes in order, one process per plan where there are several jobs."""
     if min(jobs, len(plans)) <= 1:
-        shops = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]  # of all plans, before the first simulation
+        # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
+        shops = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]
         yield from (_run_plan(*plan, shop, progress) for plan, shop in zip(plans, shops, strict=True))
         return
     from concurrent.futures import ProcessPoolExecutor

@@ -16,6 +16,7 @@ from simfrontier.collectives import messages_of, sent_share
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective, Op
 from simfrontier.simulate import Cluster, SimulatedStep
+from simfrontier.simulate.pricing import shares_of
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -67,11 +68,8 @@ def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float
     for key, size in volume.items():
         pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
-        used = cluster.library.shares(key.rsplit("/", 1)[1])  # type: ignore[arg-type]
-        classes = cluster.machine.link_classes
-        by_class = np.array(
-            [used.get(n, classes[n].share) if n in classes else 1.0 for n in cluster.fabric.class_names]
-        )
+        used = shares_of(cluster.library, cluster.machine, key.rsplit("/", 1)[1])
+        by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
         shares = by_class[cluster.fabric.link_class[pattern.link[wires]]]
         loads += np.bincount(pattern.link[wires], pattern.weight[wires] * shares, minlength=len(loads)) * size
     loads[cluster.fabric.kind != Kind.WIRE] = 0.0

@@ -16,6 +16,7 @@ from simfrontier.collectives.volume import Part, messages_of, whole_side, wire_o
 from simfrontier.schedule.ir import Collective, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
 
+GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer
 Key = tuple[str, str, Part]
 
 
@@ -112,7 +113,7 @@ class Parts:
             self.weight_of(ref.name)
             for block in _blocks(schedule).values()
             for op in block
-            if isinstance(op, Collective) and op.name == "gradient" and op.codec.is_quantised
+            if isinstance(op, Collective) and op.name in GRADIENTS and op.codec.is_quantised
             for ref in op.src
         }
 
@@ -125,7 +126,7 @@ class Parts:
 
     def of(self, op: Collective, name: str) -> Part:
         """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
-        if op.name == "gradient" and self.quantised and self.weight_of(name) not in self.quantised:
+        if op.name in GRADIENTS and self.quantised and self.weight_of(name) not in self.quantised:
             return "fallback"
         if op.name == "publish" and len(self.whole) < len(self.weights) and self.weight_of(name) in self.whole:
             return "persisted"

@@ -15,10 +15,11 @@ Algorithm = Literal["ring", "tree", "direct"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShape:
-    """What a library model needs of a group: its ranks and the nodes they are on (equally many on each)."""
+    """What a library model needs of a group: its ranks, the nodes they are on (equally many on each), and packages."""
 
     size: int
     num_nodes: int
+    num_packages: int
 
     @property
     def ring_hops(self) -> tuple[int, int]:
@@ -55,9 +56,10 @@ class Library:
     forwarded_share: float
     ring_ll: HopTimes
     ll_bytes_per_s: float
-    ring_shares: Mapping[str, float]
-    ring_caps: Mapping[int, float]
+    link_shares: Mapping[str, float]
+    ring_caps: Mapping[tuple[int, int], float]
     tree: HopTimes
+    tree_ratio: float
     direct: HopTimes
     sources: tuple[Provenance, ...]
 
@@ -65,15 +67,17 @@ class Library:
         """Every number of the library with its source."""
         return self.sources
 
-    def shares(self, algorithm: Algorithm) -> Mapping[str, float]:
-        """Achieved share by link class; where none is given the machine's point-to-point share holds."""
-        return {} if algorithm == "direct" else self.ring_shares
+    def shares(self, algorithm: Algorithm, point_to_point: Mapping[str, float]) -> Mapping[str, float]:
+        """Achieved share by link class, given what a plain copy achieves; a tree reaches less than a ring."""
+        ratio = self.tree_ratio if algorithm == "tree" else 1.0
+        return {name: ratio * self.link_shares.get(name, share) for name, share in point_to_point.items()}
 
     def cap_bytes_per_s(self, algorithm: Algorithm, group: GroupShape) -> float:
         """What a rank can send at most by this algorithm, whatever the links: known for rings inside a node."""
         if algorithm == "direct" or group.num_nodes > 1:
             return math.inf
-        return self.ring_caps.get(group.size, math.inf)
+        cap = self.ring_caps.get((group.size, group.num_packages), math.inf)
+        return cap * self.tree_ratio if algorithm == "tree" else cap
 
     def algorithms(self, kind: CollectiveKind, quantised: bool, via: Via) -> tuple[Algorithm, ...]:
         """What may carry a collective: RCCL has only rings for all-gather and reduce-scatter."""
@@ -105,7 +109,7 @@ class Library:
         )
         low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
         low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
-        return self.ring.base_s + rounds * min(simple, max(low, 0.0))
+        return min(self.ring.base_s + rounds * simple, self.ring_ll.base_s + rounds * max(low, 0.0))
 
     def _tree_latency(self, group: GroupShape) -> float:
         per_node = group.size // group.num_nodes

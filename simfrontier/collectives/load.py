@@ -25,26 +25,43 @@ def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None
 
     Raises InputError.
     """
-    path = Path(name_or_path)
-    if not name_or_path.endswith(".toml"):
-        if name_or_path not in libraries():
-            raise InputError(f"library {name_or_path!r}: {nearest(name_or_path, libraries())}")
-        path = CATALOG / f"{name_or_path}.toml"
+    path = _path(name_or_path)
+    where = path.name if path.parent == CATALOG else str(path)
+    document = _read(path)
+    library = _library(document, where)
+    if overrides:
+        for key, value in overrides.items():
+            _override(document, key, value, where)
+        library = _library(document, f"{where}, with overrides")
+    return library
+
+
+def _path(name_or_path: str) -> Path:
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    if name_or_path not in libraries():
+        raise InputError(
+            f"library {name_or_path!r}: {nearest(name_or_path, libraries())} "
+            "(a file of your own: give its path, ending in .toml)"
+        )
+    return CATALOG / f"{name_or_path}.toml"
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot read this library file: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InputError(f"{path}: not a TOML file: nested too deeply") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise InputError(f"{path}: not a TOML file: {error}") from None
-    for key, value in (overrides or {}).items():
-        _override(document, key, value, path)
-    return _library(document, path)
 
 
-def _override(document: dict[str, Any], key: str, value: float, path: Path) -> None:
+def _override(document: dict[str, Any], key: str, value: float, where: str) -> None:
     numbers = [source.key for source in _sources(document, "")]
     if key not in numbers:
-        raise InputError(f"{path.name}: {key!r} is not a number of this library; {nearest(key, numbers)}")
+        raise InputError(f"{where}: {key!r} is not a number of this library; {nearest(key, numbers)}")
     table = document
     for part in key.split("."):
         table = table[part]
@@ -52,7 +69,7 @@ def _override(document: dict[str, Any], key: str, value: float, path: Path) -> N
     table |= {"value": int(value) if whole else value, "kind": "assumed", "source": "scenario override"}
 
 
-def _library(document: dict[str, Any], path: Path) -> Library:
+def _library(document: dict[str, Any], where: str) -> Library:
     from pydantic import ValidationError
 
     from simfrontier.collectives.schema import LibraryFile
@@ -61,7 +78,7 @@ def _library(document: dict[str, Any], path: Path) -> Library:
     try:
         file = LibraryFile.model_validate(document)
     except ValidationError as error:
-        raise InputError(f"{path.name}: {one_line(error, LibraryFile)}") from None
+        raise InputError(f"{where}: {one_line(error, LibraryFile)}") from None
     return Library(
         name=file.name,
         title=file.title,
@@ -74,17 +91,24 @@ def _library(document: dict[str, Any], path: Path) -> Library:
         ),
         forwarded_share=file.ring.forwarded_share.value,
         ring_ll=HopTimes(
-            base_s=file.ring.base_s.value,
+            base_s=file.ring_ll.base_s.value,
             in_node_s=file.ring_ll.hop_in_node_s.value,
             between_nodes_s=file.ring_ll.hop_between_nodes_s.value,
         ),
         ll_bytes_per_s=file.ring_ll.bytes_per_s.value,
-        ring_shares={name: share.value for name, share in file.ring_shares.items()},
-        ring_caps={int(name.split("_")[1]): cap.value for name, cap in file.ring_caps.items()},
+        link_shares={name: share.value for name, share in file.shares.items()},
+        ring_caps={_ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
         tree=_hops(file.tree),
+        tree_ratio=file.tree.bandwidth_ratio.value,
         direct=_hops(file.direct),
         sources=tuple(_sources(document, "")),
     )
+
+
+def _ranks_and_packages(name: str) -> tuple[int, int]:
+    """`ranks_4_packages_2_bytes_per_s` is (4, 2)."""
+    parts = name.split("_")
+    return int(parts[1]), int(parts[3])
 
 
 def _hops(part: Any) -> HopTimes:

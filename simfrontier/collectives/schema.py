@@ -17,7 +17,12 @@ class RingFile(HopsFile):
     forwarded_share: Part
 
 
+class TreeFile(HopsFile):
+    bandwidth_ratio: Share
+
+
 class LowLatencyFile(Strict):
+    base_s: AtLeastZero
     hop_in_node_s: AtLeastZero
     hop_between_nodes_s: AtLeastZero
     bytes_per_s: Positive
@@ -30,7 +35,7 @@ class LibraryFile(Strict):
     units_per_channel: AtLeastZero
     ring: RingFile
     ring_ll: LowLatencyFile
-    ring_shares: dict[str, Share]
-    ring_caps: dict[Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_bytes_per_s$")], Positive]
-    tree: HopsFile
+    shares: dict[str, Share]
+    ring_caps: dict[Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_packages_[1-9][0-9]*_bytes_per_s$")], Positive]
+    tree: TreeFile
     direct: HopsFile

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -36,15 +39,19 @@ def run_scenario(
     folder = out or Path("reports") / scenario.name
     _ensure_writable(folder)
     table = scenario.file.sensitivity if vary else None
+    if vary:
+        scenario.refuse_variations()
     total = len(scenario.plans) * len(scenario.file.run.devices)
     total += sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
+    console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description:<40}"),
+        TextColumn("{task.description:<40}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,  # in a log it would leave an empty line before the one that says what is wrong
     ) as bar:
         task = bar.add_task("simulating", total=total)
 
@@ -57,24 +64,51 @@ def run_scenario(
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
     else:
-        _print(study, sensitivity, folder)
+        _print(study, sensitivity, folder, page)
 
 
 def _ensure_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before hours of simulation, and leave no trace of having tried."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there):
+            return
     except OSError as error:
-        raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--out {folder}: cannot be written")
+        raise _not_writable(folder, error) from None
+
+
+def _not_writable(folder: Path, error: OSError) -> InputError:
+    allowed = "a folder that you may write, or a name for a new one"
+    return InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: {allowed}")
 
 
 def _write(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
-    for old in folder.glob("trace-*.json"):
-        old.unlink()
+    """Write everything beside the folder's old results, then put it in their place: all of it, or nothing."""
+    try:
+        made = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
+                try:
+                    _write_all(study, sensitivity, Path(new), page)
+                except InputError as error:
+                    raise InputError(str(error).replace(new, str(folder))) from None
+                names = sorted(file.name for file in Path(new).iterdir())
+                for name in names:
+                    os.replace(Path(new) / name, folder / name)
+                for old in (*folder.glob("trace-*.json"), folder / "index.html"):
+                    if old.name not in names:  # of an earlier run
+                        old.unlink(missing_ok=True)
+        except BaseException:
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+
+
+def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
     for outcome in study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
@@ -86,19 +120,19 @@ def _write(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bo
         write_page(study, sensitivity, folder / "index.html")
 
 
-def _print(study: Study, sensitivity: Sensitivity | None, folder: Path) -> None:
-    console = Console()
+def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
+    console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
     for outcome in study.outcomes:
         if outcome.row["note"]:
-            console.print(f"[dim]{outcome.plan} on {outcome.devices}: {outcome.row['note']}[/dim]")
+            console.print(f"{outcome.plan} on {outcome.devices}: {outcome.row['note']}", style="dim")
     if sensitivity is not None:
         console.print(_ratios(study, sensitivity))
         console.print(sensitivity.strongest + ".")
         for required in sensitivity.required:
             console.print(required.sentence + ".")
-    said = "results.csv, manifest.json, trace-*.json (for Perfetto)"
-    console.print(f"Written: {folder / 'index.html'} (open it in a browser), {said}", soft_wrap=True)
+    said = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
+    console.print(f"{said}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
 def _rates(study: Study) -> Table:
@@ -111,7 +145,7 @@ def _rates(study: Study) -> Table:
         cells = []
         for outcome in study.of(plan):
             rate = outcome.row["tflops_per_device"]
-            cells.append(f"{rate:.3g}" if isinstance(rate, float) else "too big")
+            cells.append(f"{rate:#.3g}" if isinstance(rate, float) else "–")
         table.add_row(plan, *cells)
     return table
 
@@ -123,8 +157,11 @@ def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
     for plan in sensitivity.plans:
         table.add_column(plan, justify="right")
 
+    def fits(rates: dict[str, float], plan: str) -> bool:
+        return not math.isnan(rates[plan] / rates[first])
+
     def cells(rates: dict[str, float]) -> list[str]:
-        return [f"{rates[p] / rates[first]:.3f}" if rates[p] == rates[p] else "too big" for p in sensitivity.plans]
+        return [f"{rates[p] / rates[first]:.3f}" if fits(rates, p) else "too big" for p in sensitivity.plans]
 
     published = study.scenario.file.published
     table.add_row("the documented defaults", *cells(dict(sensitivity.default)), style="bold")

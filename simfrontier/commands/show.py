@@ -9,29 +9,39 @@ import typer
 from simfrontier.analysis.traffic import moves_of
 from simfrontier.errors import InputError, nearest
 from simfrontier.scenario import Scenario
+from simfrontier.schedule.check import check
+from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.render import render
 from simfrontier.schedule.store import load, save
 from simfrontier.study import Shop, schedule_of, simulated
 from simfrontier.units import written
 
 
-def show_schedule(
-    scenario: Scenario | None, path: Path, plan: str | None, devices: int | None, target: Path | None
-) -> None:
-    """Print the schedule of a file, or of a scenario's plan at a size; write it to `target` if given."""
-    if scenario is None:
-        schedule = load(path)
-    else:
-        schedule = schedule_of(scenario, _plan(scenario, plan), devices or min(scenario.file.run.devices))
+def show_file(path: Path, target: Path | None) -> None:
+    """Print the schedule of a file; write it to `target` if given. Raises InputError where it names what is not
+    there."""
+    schedule = load(path)
+    report = check(schedule)
+    if report.peak is None:
+        raise InputError(f"{path}: cannot be shown: {report.findings[0]}")
+    _show(schedule, target)
+
+
+def show_schedule(scenario: Scenario, plan: str | None, target: Path | None) -> None:
+    """Print the schedule of a scenario's plan (by default the first) at its smallest size; write it to `target`."""
+    _show(schedule_of(scenario, _plan(scenario, plan), min(scenario.file.run.devices)), target)
+
+
+def _show(schedule: Schedule, target: Path | None) -> None:
     if target is not None:
         save(schedule, target)
     typer.echo(render(schedule))
 
 
-def show_volumes(scenario: Scenario, plan: str | None, devices: int | None) -> None:
+def show_volumes(scenario: Scenario, plan: str | None) -> None:
     """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
     chosen = _plan(scenario, plan)
-    size = devices or min(scenario.file.run.devices)
+    size = min(scenario.file.run.devices)
     step = simulated(scenario, Shop().get(scenario, chosen, size), "analytic")
     typer.echo(f"{chosen} on {size}: bytes per step into each node")
     form = "{:<15} {:<16} {:<18} {:<10} {:<7} {:>6} {:>10} {:>10} {:>10}"

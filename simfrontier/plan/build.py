@@ -18,7 +18,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
     for run in pipeline_of(engine, plan.one_at_a_time):
         program = run(program)
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if plan.one_at_a_time else frozenset()
-    program = with_collectives(program, mesh, engine, blocking)
+    program = with_collectives(program, mesh, engine, blocking, plan.pipelined)
     used = {ref.name for _, op in program.items() for ref in (*op.reads, *op.writes, *op.accumulates)}  # type: ignore[union-attr]
     return Schedule(
         mesh=mesh,

@@ -282,7 +282,7 @@ class _Builder:
     def _reduce_step(self, weight: Weight, home: int) -> None:
         if f"{weight.name}.grad.reduced" in self.tensors:
             src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
-            self._move("step_reduction", weight, src, dst, self.plan.hops["step_reduction"])
+            self._move("step_reduction", weight, src, dst, self.plan.step_hops(weight))
 
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
         for name in op.weights:

@@ -68,6 +68,7 @@ class TopoOptions(Options):
     second_copy: Literal["none", "fp16", "int8"] = "none"
     publish_codec: CodecText = FP16
     publish: Literal["node_then_package", "flat"] = "node_then_package"
+    pipelined: bool = False
 
 
 class HopOptions(BaseModel):
@@ -94,6 +95,7 @@ class LatticeOptions(Options):
     copy_rule: CopyRule = "first_gather_of_step"
     nesting: tuple[str, ...] | None = None
     one_at_a_time: bool = False
+    pipelined: bool = False
     weight_gather: tuple[HopOptions, ...] = ()
     copy_gather: tuple[HopOptions, ...] = ()
     gradient: tuple[HopOptions, ...] = ()
@@ -214,6 +216,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
         fallback=(Hop(axes, options.gradient_codec),),
         fallback_multiple=2 * mesh.size(node),
         one_at_a_time=options.node_gradient_codec.is_quantised,
+        pipelined=options.pipelined,
     )
 
 
@@ -243,6 +246,7 @@ def _lattice(name: str, options: LatticeOptions, mesh: Mesh) -> Plan:
         optimizer=live(options.optimizer),
         hops=routes,
         one_at_a_time=options.one_at_a_time,
+        pipelined=options.pipelined,
     )
 
 

@@ -24,9 +24,13 @@ LANE_OF: dict[Purpose, str] = {
 }
 
 
-def with_collectives(program: Program, mesh: Mesh, engine: Engine, blocking: frozenset[Purpose]) -> Program:
+def with_collectives(
+    program: Program, mesh: Mesh, engine: Engine, blocking: frozenset[Purpose], pipelined: bool = False
+) -> Program:
     """Every move as its collectives; `blocking` names the purposes whose calls block (if the engine lets them)."""
-    maker = _Maker(mesh, engine, blocking if engine.blocking == "host" else frozenset(), dict(program.tensors))
+    maker = _Maker(
+        mesh, engine, blocking if engine.blocking == "host" else frozenset(), dict(program.tensors), pipelined
+    )
     out: list[tuple[int, Item]] = []
     for number, item in program.items():
         if isinstance(item, Move):
@@ -51,6 +55,7 @@ class _Maker:
     engine: Engine
     blocking: frozenset[Purpose]
     tensors: dict[str, Tensor]
+    pipelined: bool
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
@@ -86,7 +91,8 @@ class _Maker:
         for number, step in enumerate(steps):
             ends = number == len(steps) - 1 and not move.accumulate
             after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in ways]
-            out += self._step(move, step, now, after, ways, lane, number)
+            own = f"{lane}.{number}" if self.pipelined and number and self.engine.overlap else lane
+            out += self._step(move, step, now, after, ways, own, number)
             now = after
         if not steps:
             stored = self.tensors[src[0].name].codec
@@ -132,8 +138,10 @@ class _Maker:
     def _native(
         self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
     ) -> list[Op]:
-        """A collective in the tensors' own type; interleaved pieces are reordered before a scatter, after a gather."""
-        if not step.permute:
+        """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
+        call, are put in order before a scatter and after a gather (DeepSpeed's copies into and out of flat buffers)."""
+        flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
+        if not step.permute and not flat:
             return [self._collective(move, step, src, dst, lane)]
         if step.kind == "reduce_scatter":
             ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(ways, src, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from simfrontier.plan.moves import Hop
@@ -37,7 +37,9 @@ class Plan:
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
-    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback` instead.
+    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback`
+    instead. With `pipelined`, the later hops of a move have lanes of their own, so that they overlap the first hop of
+    the next move.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Plan:
     fallback: tuple[Hop, ...] | None = None
     fallback_multiple: int = 1
     one_at_a_time: bool = False
+    pipelined: bool = False
 
     @property
     def quantises_gradients(self) -> bool:
@@ -70,11 +73,22 @@ class Plan:
             optimizer=flat(self.optimizer),
         )
 
+    def falls_back(self, weight: Weight) -> bool:
+        """Whether the quantised route cannot take this tensor's gradient."""
+        if self.fallback is None:
+            return False
+        return len(weight.shape) == 1 or weight.num_elements % self.fallback_multiple != 0
+
     def gradient_hops(self, weight: Weight) -> tuple[Hop, ...]:
-        """Route of a raw gradient; the fallback where the quantised route cannot take this tensor."""
-        if self.fallback is None or (len(weight.shape) > 1 and weight.num_elements % self.fallback_multiple == 0):
-            return self.hops["gradient"]
-        return self.fallback
+        """Route of a raw gradient."""
+        return self.fallback if self.fallback is not None and self.falls_back(weight) else self.hops["gradient"]
+
+    def step_hops(self, weight: Weight) -> tuple[Hop, ...]:
+        """Route of an accumulated gradient to the optimizer; what fell back before keeps the fallback's codec."""
+        hops = self.hops["step_reduction"]
+        if self.fallback is None or not self.falls_back(weight):
+            return hops
+        return tuple(replace(hop, codec=self.fallback[0].codec) for hop in hops)
 
     def reads_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
         """Whether the gather for this pass reads the second copy."""

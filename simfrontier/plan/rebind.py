@@ -20,7 +20,7 @@ BATCH = "b"
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
     """Two builds with equal structure differ in their mesh's sizes and their batch only."""
-    routes = tuple(plan.gradient_hops(weight) for weight in workload.weights.values())
+    routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
     choices = replace(plan, fallback_multiple=1, hops={})
     hops = tuple(sorted(plan.hops.items()))
     model = (workload.name, workload.num_layers, workload.sequence, workload.checkpointing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
@@ -21,6 +22,17 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
         return 0
     if op.kind == "scatter":  # adds rows into a gradient; the table that its module's hook fetched is not read
         return total(tuple(ref for ref in op.reads if tensors[ref.name].role != "gathered")) + total(op.writes)
+    if op.kind == "slice":  # reads no more than it keeps
+        return 2 * total(op.writes)
+    if op.kind == "encode":  # likewise: what it encodes may be a piece of what it is given
+        read = sum(
+            min(
+                tensors[a.name].local_bytes(mesh),
+                tensors[b.name].local_elements(mesh) * DTYPE_BYTES[tensors[a.name].dtype],
+            )
+            for a, b in zip(op.reads, op.writes, strict=True)
+        )
+        return read + total(op.writes)
     return total(op.reads) + total(op.writes) + 2 * total(op.accumulates)
 
 

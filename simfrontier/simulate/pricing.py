@@ -201,11 +201,29 @@ def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
     return "+".join(axes) + "/" + algorithm
 
 
+def shares_of(library: Library, machine: Machine, algorithm: str) -> Mapping[str, float]:
+    """The share of each of the machine's link classes that the library reaches by an algorithm."""
+    plain = {name: link_class.share for name, link_class in machine.link_classes.items()}
+    return library.shares(algorithm, plain)  # type: ignore[arg-type]
+
+
 def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
-    """Ranks and nodes of the groups over `axes`."""
-    first = mesh.groups(axes)[0]
-    nodes = np.unique(fabric.device_of[first] // fabric.machine.devices_per_node)
-    return GroupShape(size=len(first), num_nodes=len(nodes))
+    """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
+    ranks on its nodes, which no algorithm here is written for."""
+    machine = fabric.machine
+    devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
+    per_node = devices.shape[1] // len(np.unique(devices[0] // machine.devices_per_node))
+    nodes = devices // machine.devices_per_node
+    if devices.shape[1] % per_node or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
+        raise InputError(
+            f"groups over {'+'.join(axes)} of {devices.shape[1]} ranks lie unevenly on the nodes; use block placement, "
+            "or a size whose groups divide over the nodes"
+        )
+    return GroupShape(
+        size=devices.shape[1],
+        num_nodes=devices.shape[1] // per_node,
+        num_packages=len(np.unique(devices[0] // machine.devices_per_package)),
+    )
 
 
 def speeds_alone(folding: Folding, key: str, cap: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -294,9 +312,7 @@ class _Patterns:
                 made = meeting(self.fabric, groups)
             else:
                 make = {"ring": ring, "tree": tree, "direct": direct}[algorithm]
-                shares = self.library.shares(algorithm)  # type: ignore[arg-type]
-                classes = self.fabric.machine.link_classes
-                made = make(self.fabric, groups, {name: share for name, share in shares.items() if name in classes})
+                made = make(self.fabric, groups, shares_of(self.library, self.fabric.machine, algorithm))
             self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
 

@@ -177,7 +177,7 @@ def says(schedule: Schedule, *parts: str) -> None:
 
 def test_dropped_reduction_is_named() -> None:
     base = zero3()
-    target = "dense.weight.grad.raw"
+    target = "dense.weight.grad.ordered0"
     without = mutated(base, dropped(where("reduce_scatter", label="backward", layer=1, touches=target)))
     says(without, "references: backward of layer 1", "accumulate gradient", "dense.weight.grad.hop0", "no op writes it")
 

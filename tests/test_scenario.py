@@ -1,0 +1,484 @@
+"""Scenarios that cannot be: exit code 2 and one line naming file, key, what was got and what is allowed; and what a
+scenario means."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.scenario import load_scenario, parse_setting, scenario_of
+from tests.invoke import ROOT, TOY, refusal
+
+DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
+
+
+def said_of_file(path: Path, tmp_path: Path, *more: str) -> str:
+    """What `run` says about a scenario file, less the file's name; no folder may be left."""
+    said = refusal("run", path, "--out", tmp_path / "new" / "out", *more)
+    assert not (tmp_path / "new").exists()
+    assert said.startswith(f"{path}: "), said
+    return said.removeprefix(f"{path}: ")
+
+
+def said_of(settings: list[str], tmp_path: Path, plan: str = "zero3", devices: str = "8") -> str:
+    """What `run` says about the toy scenario with settings and one plan."""
+    given = [word for setting in settings for word in ("--set", setting)]
+    return said_of_file(TOY, tmp_path, "--plans", plan, "--devices", devices, *given)
+
+
+# ── files ──
+
+
+def test_an_empty_file_lacks_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"")
+    assert said_of_file(path, tmp_path) == "name: missing (and 5 more)"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"name = ", b"\x7fELF\x00\x01", b'name = "\xff"', b"a = 1\na = 2", b"a = " + b"[" * 5000, b"a = " + b"9" * 5000],
+)
+def test_a_file_that_is_not_toml_says_so(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    assert said_of_file(path, tmp_path).startswith("not a TOML file: ")  # the reason is in the parser's words
+
+
+def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
+    assert said_of_file(tmp_path / "no.toml", tmp_path) == "cannot read this scenario: No such file or directory"
+    assert said_of_file(tmp_path, tmp_path) == "cannot read this scenario: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "toy"', 'nam = "toy"', 'nam: unknown key, did you mean "name"? (and 1 more)'),
+        ('name = "toy"', "", "name: missing"),
+        ('name = "toy"', "name = 3", "name: got 3, allowed: a valid string"),
+        (
+            'name = "toy"',
+            'name = "../toy"',
+            "name: got '../toy', allowed: letters, digits and . _ - (files are called after it)",
+        ),
+        ("[run]", "[runs]", 'runs: unknown key, did you mean "run"? (and 1 more)'),
+        ("devices = [2, 4, 8, 16]", "", "run.devices: missing"),
+        ("[2, 4, 8, 16]", "[2, 4, 2]", "run.devices: got 2 twice, allowed: every size once"),
+        ("[2, 4, 8, 16]", "[2, 0]", "run.devices[1]: got 0, allowed: greater than or equal to 1"),
+        ("[2, 4, 8, 16]", "[-4]", "run.devices[0]: got -4, allowed: greater than or equal to 1"),
+        ("[2, 4, 8, 16]", '["4"]', "run.devices[0]: got '4', allowed: a valid integer"),
+        ("[2, 4, 8, 16]", "[4.0]", "run.devices[0]: got 4.0, allowed: a valid integer"),
+        ("[2, 4, 8, 16]", "[true]", "run.devices[0]: got True, allowed: a valid integer"),
+        ("[2, 4, 8, 16]", "4", "run.devices: got 4, allowed: a valid list"),
+        (
+            "[2, 4, 8, 16]",
+            "[8, 6]",
+            "run.devices: 6 devices do not fill whole nodes of toy-cluster (16 nodes of 4 devices), use 4 or 8",
+        ),
+        (
+            "[2, 4, 8, 16]",
+            "[128]",
+            "run.devices: 128 devices do not fill whole nodes of toy-cluster (16 nodes of 4 devices), use 64",
+        ),
+        (
+            "[plans.ddp]",
+            '[plans."a/b"]',
+            "plans.'a/b': got 'a/b', allowed: letters, digits and . _ - (files are called after it)",
+        ),
+        ("[plans.ddp]", "[plans.zero4]", "plans.zero4.family: 'zero4' is unknown; did you mean \"zero3\"?"),
+        (
+            "[plans.ddp]",
+            '[plans.ddp]\n"a\\nb" = 1',
+            "plans.ddp.a b: unknown key, allowed: family, gather_codec, gradient_codec, label",
+        ),
+        (
+            'name = "toy-cluster"',
+            'name = "a\\u0000.toml"',
+            "machine.name: got 'a\\x00.toml', allowed: String should match pattern '^[^\\x00-\\x1f]+$'",
+        ),
+    ],
+)
+def test_each_fault_of_a_scenario_is_one_clear_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = TOY.read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert said_of_file(path, tmp_path) == said
+
+
+# ── keys, types, sizes ──
+
+OVERRIDE = "toy-cluster.toml, with overrides: "
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.micro_batch=0", "training.micro_batch: got 0, allowed: greater than or equal to 1"),
+        ("training.micro_batch=-1", "training.micro_batch: got -1, allowed: greater than or equal to 1"),
+        ("training.micro_batch=1.5", "training.micro_batch: got 1.5, allowed: a valid integer"),
+        ("training.micro_batch=two", "training.micro_batch: got 'two', allowed: a valid integer"),
+        (
+            "training.micro_batch=99999999999999999999",
+            "training.micro_batch: got 99999999999999999999, allowed: less than or equal to 1048576",
+        ),
+        ("training.microbatch=2", 'training.microbatch: unknown key, did you mean "micro_batch"?'),
+        ("training.grad_accum=0", "training.grad_accum: got 0, allowed: greater than or equal to 1"),
+        ("training.grad_accum=1001", "training.grad_accum: got 1001, allowed: less than or equal to 1000"),
+        ("training=3", "training: got 3, allowed: a table { micro_batch, grad_accum }"),
+        ("run.fidelity=flows", "run.fidelity: got 'flows', allowed: 'analytic' or 'flow'"),
+        ("run.placement=round", "run.placement: got 'round', allowed: 'block' or 'cyclic'"),
+        ("run=3", "run.devices: run is not a table"),
+        ("name.x=3", "name.x: name is not a table"),
+        ("plans=3", "plans: got 3, allowed: a valid dictionary"),
+        ("model.sequence=0", "model.sequence: got 0, allowed: greater than or equal to 1"),
+        ("model.checkpointing=half", "model.checkpointing: got 'half', allowed: 'full' or 'none'"),
+        ("model.name=tini", "model 'tini': did you mean \"tiny\"?"),
+        (
+            "model.hidden=64",
+            "model: a shape of your own needs all of num_layers, hidden, heads, vocabulary; "
+            "missing: num_layers, heads, vocabulary",
+        ),
+        (
+            "machine.name=frontie",
+            'machine "frontie" is not in the catalog, did you mean "frontier"? '
+            "(a file of your own: give its path, ending in .toml)",
+        ),
+        ("machine.name=my/own.toml", "my/own.toml: cannot read this machine file: No such file or directory"),
+        (
+            "library.name=rcc",
+            "library 'rcc': did you mean \"rccl\"? (a file of your own: give its path, ending in .toml)",
+        ),
+        ("library.name=my/own", "my/own: cannot read this library file: No such file or directory"),
+        (
+            "machine.overrides.device.hbm_byte=1",
+            f'{OVERRIDE}"device.hbm_byte" is not a number of this machine, did you mean "device.hbm_bytes"?',
+        ),
+        (
+            "machine.overrides.device.hbm_bytes=-1",
+            f"{OVERRIDE}device.hbm_bytes.value: got -1.0, allowed: greater than 0",
+        ),
+        (
+            "machine.overrides.device.hbm_bytes=16GB",
+            "machine.overrides.device.hbm_bytes: got '16GB', allowed: a valid number",
+        ),
+        ("machine.overrides=3", "machine.overrides: got 3, allowed: a valid dictionary"),
+        (
+            "library.overrides.shares.nics=1",
+            "rccl.toml: 'shares.nics' is not a number of this library; did you mean \"shares.nic\"?",
+        ),
+        (
+            "library.overrides.shares.nic=2",
+            "rccl.toml, with overrides: shares.nic.value: got 2.0, allowed: less than or equal to 1",
+        ),
+        ("engine.overlap=yes", "engine.overlap: got 'yes', allowed: a valid boolean"),
+        ("engine.live_elements=0", "engine.live_elements: got 0, allowed: greater than or equal to 1"),
+        ("engine.prefetch_elements=-1", "engine.prefetch_elements: got -1, allowed: greater than or equal to 0"),
+        ("engine.granularity=modul", "engine.granularity: got 'modul', allowed: 'module' or 'layer'"),
+    ],
+)
+def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: str) -> None:
+    assert said_of([setting], tmp_path) == said
+
+
+def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
+    assert said_of(["a.b.c=1"], tmp_path) == (
+        "a: unknown key, allowed: engine, library, machine, model, name, perturbation, plans, published, run, "
+        "sensitivity, title, training"
+    )
+
+
+SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocabulary=256"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([*SHAPE, "model.heads=4"], "model: a shape of your own needs sequence"),
+        (
+            [*SHAPE, "model.heads=5", "model.sequence=32"],
+            "model own: hidden = 64 does not divide into heads = 5; nearest that does: heads = 4",
+        ),
+        (
+            [*SHAPE, "model.heads=0", "model.sequence=32"],
+            "model.heads: got 0, allowed: greater than or equal to 1",
+        ),
+    ],
+)
+def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], said: str) -> None:
+    assert said_of(settings, tmp_path) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nothing", "--set 'nothing': write key=value, e.g. training.micro_batch=4"),
+        ("=3", "--set '=3': write key=value, e.g. training.micro_batch=4"),
+        ("training.micro_batch=nan", "--set training.micro_batch: got nan; allowed: a finite number"),
+        ("training.micro_batch=-inf", "--set training.micro_batch: got -inf; allowed: a finite number"),
+    ],
+)
+def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, said: str) -> None:
+    assert refusal("run", TOY, "--out", tmp_path / "out", "--set", text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=1", 1),
+        ("a=1.5", 1.5),
+        ("a=true", True),
+        ('a="1"', "1"),
+        ("a=[1, 2]", [1, 2]),
+        ("a=0.10.0", "0.10.0"),
+        ("a=int8:64", "int8:64"),
+        ("a= x y ", "x y"),
+        ("a=", ""),
+        ("a=" + "[" * 5000, "[" * 5000),
+    ],
+)
+def test_a_setting_is_toml_or_a_bare_word(text: str, value: object) -> None:
+    assert parse_setting(text) == ("a", value)
+
+
+# ── plans ──
+
+CODEC = "write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"
+ALL_REDUCE = (
+    "cannot carry int8:64; use fp32, fp16 or bf16, "
+    "or give the state a flat placement so that the reduction is a scatter"
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "setting", "said"),
+    [
+        ("zero3", "gather_code=1", 'gather_code: unknown key, did you mean "gather_codec"?'),
+        ("zero3", "family=zero33", "family: 'zero33' is unknown; did you mean \"zero3\"?"),
+        (
+            "zero3",
+            "family=3",
+            "family: 3 is unknown; allowed: ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp",
+        ),
+        ("zero3", "label=3", "label: got 3, allowed: a valid string"),
+        ("zero3", "gather_codec=int8", f"gather_codec: codec 'int8': {CODEC}"),
+        ("zero3", "gather_codec=int8:0", f"gather_codec: codec 'int8:0': {CODEC}"),
+        ("zero3", "gather_codec=int8:-4", f"gather_codec: codec 'int8:-4': {CODEC}"),
+        ("zero3", "gather_codec=int9:64", "gather_codec: codec 'int9:64': did you mean \"int8\"?"),
+        ("zero3", "gather_codec=fp16:64", "gather_codec: codec 'fp16:64': fp16 takes no block size"),
+        ("zero3", "gather_codec=8", 'gather_codec: got 8, allowed: a codec, such as "fp16" or "int8:6144"'),
+        ("zeropp", "hpz_version=0.11.0", "hpz_version: got '0.11.0', allowed: '0.10.0', '0.10.2' or '0.13.2'"),
+        ("zeropp", "hpz=1", "hpz: got 1, allowed: a valid boolean"),
+        ("zeropp", 'secondary=["rack"]', "secondary: got 'rack'; allowed: gcd, node, package"),
+        ("hsdp", 'shard=["nod"]', "shard: got 'nod'; did you mean \"node\"?"),
+        ("hsdp", 'shard=["gcd", "gcd"]', "shard: got 'gcd' twice, allowed: every axis once"),
+        ("hsdp", "shard=gcd", "shard: got 'gcd', allowed: a valid tuple"),
+        ("hsdp", "gradient_codec=int8:64", f"at 8 devices: step_reduction: an all-reduce over node {ALL_REDUCE}"),
+        (
+            "ddp",
+            "gradient_codec=int8:64",
+            f"at 8 devices: step_reduction: an all-reduce over node+package+gcd {ALL_REDUCE}",
+        ),
+        ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'fp16' or 'int8'"),
+        ("zero-topo", "publish=direct", "publish: got 'direct', allowed: 'node_then_package' or 'flat'"),
+    ],
+)
+def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str, said: str) -> None:
+    got = said_of([f"plans.{plan}.{setting}"], tmp_path, plan)
+    mark = ": " if said.startswith("at ") else "."
+    assert got == f"plans.{plan}{mark}{said}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('weight=["pack"]', ".weight: got 'pack'; did you mean \"package\"?"),
+        ("weight=[3]", ".weight: got 3; allowed: gcd, node, package"),
+        ('optimizer=["gcd", "gcd"]', ".optimizer: got 'gcd' twice, allowed: every axis once"),
+        ('nesting=["gcd"]', ".weight: got 'package', allowed: axes of nesting: gcd"),
+        ('nesting=["gcd", "package"]', ".optimizer: got 'node', allowed: axes of nesting: gcd, package"),
+        ('copy_axes=["rack"]', ".copy_axes: got 'rack'; allowed: gcd, node, package"),
+        (
+            "copy_rule=never",
+            ".copy_rule: got 'never', allowed: 'first_gather_of_step', 'every_forward' or 'stale_forward'",
+        ),
+        ('step_reduction=[{axes=["nod"]}]', ".step_reduction[0].axes: got 'nod'; did you mean \"node\"?"),
+        (
+            'step_reduction=[{axes=["node"], codec="int9"}]',
+            ".step_reduction[0].codec: codec 'int9': did you mean \"int8\"?",
+        ),
+        (
+            'step_reduction=[{axes=["node"], via="rings"}]',
+            ".step_reduction[0].via: got 'rings', allowed: 'library', 'ring', 'direct', 'tree' or 'hierarchical'",
+        ),
+        (
+            'step_reduction=[{axes=["package"]}]',
+            ": at 8 devices: head.weight.grad.reduced: the move from [gcd:flat node:partial(sum) package:partial(sum)] "
+            "to [gcd:flat node:flat package:flat] crosses node, but its hops cross: package",
+        ),
+        (
+            'step_reduction=[{axes=["node"]}, {axes=["package", "node"]}]',
+            ": at 8 devices: head.weight.grad.reduced: hops cross node twice; every axis belongs to one hop",
+        ),
+    ],
+)
+def test_each_bad_lattice_names_its_axes(tmp_path: Path, setting: str, said: str) -> None:
+    assert said_of([f"plans.my-own.{setting}"], tmp_path, "my-own") == f"plans.my-own{said}"
+
+
+@pytest.mark.xfail(strict=True, raises=IndexError, reason="machine.faults does not look into tuple[X, ...]")
+def test_a_hop_needs_axes(tmp_path: Path) -> None:
+    said = said_of(['plans.my-own.step_reduction=[{codec="fp16"}]'], tmp_path, "my-own")
+    assert said == "plans.my-own.step_reduction[0].axes: missing"
+
+
+@pytest.mark.parametrize(
+    ("plans", "said"),
+    [
+        ("zero4", f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
+        (
+            "lattice",
+            f"{TOY}: plans: 'lattice' is unknown; allowed: ddp, hsdp, my-own, zero-topo, zero1, zero2, zero3, zeropp",
+        ),
+        ("zero3,ddp,zero3", f"{TOY}: plans: got 'zero3' twice, allowed: every plan once"),
+        (",", "--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo"),
+    ],
+)
+def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, said: str) -> None:
+    assert refusal("run", TOY, "--out", tmp_path / "out", "--plans", plans) == said
+
+
+# ── perturbation, sensitivity, published ──
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "slow=[{device=8, factor=0.5}]",
+            ": slow device: got 8; this job has devices 0 to 7 (with 8 devices)",
+        ),
+        (
+            'links=[{node=2, link="xgmi 0>1", factor=0.5}]',
+            ": link 'xgmi 0>1': got node 2; this job has nodes 0 to 1 (with 8 devices)",
+        ),
+        (
+            'links=[{node=0, link="xgmi 0>2", factor=0.5}]',
+            ": link of node 0 of toy-cluster: got 'xgmi 0>2'; did you mean \"xgmi 3>2\"? (with 8 devices)",
+        ),
+        ("slow=[{device=1, factor=0}]", ".slow[0].factor: got 0, allowed: greater than 0"),
+        ("slow=[{device=1, factor=1.5}]", ".slow[0].factor: got 1.5, allowed: less than or equal to 1"),
+        ("slow=[{device=1, factor=nan}]", ".slow[0].factor: got nan, allowed: a finite number"),
+        ("slow=[{factor=0.5}]", ".slow[0].device: missing"),
+        (
+            "slow=[{device=1, factor=0.5}, {device=1, factor=0.6}]",
+            ".slow: got device 1 twice, allowed: every device once",
+        ),
+    ],
+)
+def test_a_perturbation_names_what_is_there(tmp_path: Path, setting: str, said: str) -> None:
+    assert said_of([f"perturbation.{setting}"], tmp_path) == f"perturbation{said}"
+
+
+SENSITIVITY = 'sensitivity={ devices = 8, plans = ["zero3", "ddp"], vary = [%s] }'
+VARY = '{ key = "training.micro_batch", label = "micro-batch", values = [2] }'
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            SENSITIVITY.replace("ddp", "zero4") % "",
+            ".plans: 'zero4' is not a plan of this scenario; did you mean \"zero3\"?",
+        ),
+        (
+            SENSITIVITY.replace('"zero3", ', "") % "",
+            ".plans: got ['ddp'], allowed: List should have at least 2 items after validation, not 1",
+        ),
+        (
+            SENSITIVITY.replace("= 8", "= 6") % "",
+            ".devices: 6 devices do not fill whole nodes of toy-cluster (16 nodes of 4 devices), use 4 or 8",
+        ),
+        (
+            SENSITIVITY % VARY.replace("values", "value"),
+            '.vary[0].value: unknown key, did you mean "values"? (and 1 more)',
+        ),
+        (
+            SENSITIVITY % VARY.replace("[2]", "[]"),
+            ".vary[0].values: got [], allowed: List should have at least 1 item after validation, not 0",
+        ),
+        (
+            SENSITIVITY % VARY.replace("_batch", "_batches"),
+            '.vary[0]: training.micro_batches: unknown key, did you mean "micro_batch"?',
+        ),
+        (
+            SENSITIVITY % VARY.replace("[2]", "[2, 0]"),
+            ".vary[0]: training.micro_batch: got 0, allowed: greater than or equal to 1",
+        ),
+        ("sensitivity.plans=3", ".devices: missing (and 2 more)"),
+        ('sensitivity.plans=[["zero3"]]', ".devices: missing (and 2 more)"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused_before_anything_runs(tmp_path: Path, setting: str, said: str) -> None:
+    assert said_of([setting], tmp_path, "zero3,ddp") == f"sensitivity{said}"
+
+
+def test_published_figures_are_of_plans_that_are_there(tmp_path: Path) -> None:
+    said = said_of(['published={ source = "x", ratios = { zeropq = 1.4 } }'], tmp_path)
+    assert said == "published.ratios: 'zeropq' is not a plan of this scenario; did you mean \"zeropp\"?"
+    said = said_of(['published={ source = "x", ratios = { zeropp = 0 } }'], tmp_path)
+    assert said == "published.ratios.zeropp: got 0, allowed: greater than 0"
+
+
+def test_published_figures_of_plans_that_are_not_run_stay() -> None:
+    published = {"source": "x", "ratios": {"zero3": 1.0, "my-own": 2.0}}
+    assert scenario_of({**DOCUMENT, "published": published}, "f", plans=("zero3",)).file.published is not None
+
+
+# ── what a scenario means ──
+
+
+def test_settings_plans_and_sizes_replace_what_the_file_says() -> None:
+    found = load_scenario(TOY, {"training.micro_batch": 4}, ("zeropp", "ddp"), (8, 4))
+    assert found.file.training.micro_batch == 4
+    assert list(found.plans) == ["zeropp", "ddp"]
+    assert found.file.run.devices == [8, 4]
+    assert str(found.plans["zeropp"].weight_codec) == "int8:64"  # type: ignore[attr-defined]
+
+
+def test_a_family_that_the_file_does_not_list_has_its_defaults() -> None:
+    document = {**DOCUMENT, "plans": {"ddp": {}}}
+    assert str(scenario_of(document, "f", plans=("zeropp",)).plans["zeropp"].weight_codec) == "int8:6144"  # type: ignore[attr-defined]
+
+
+def test_a_document_is_not_changed_by_what_is_set() -> None:
+    before = repr(DOCUMENT)
+    scenario_of(DOCUMENT, "f", {"engine.overlap": False}, ("ddp",))
+    assert repr(DOCUMENT) == before
+
+
+def test_dotted_overrides_are_keys_of_the_machine_and_the_library() -> None:
+    found = load_scenario(TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16})
+    assert found.machine.link_classes["nic"].share == 0.5
+    assert found.library.num_channels == 16
+    assert {p.key: p.kind for p in found.library.provenance()}["num_channels"] == "assumed"
+
+
+def test_the_sensitivity_of_plans_that_are_not_run_is_left_out() -> None:
+    path = ROOT / "scenarios" / "frontier-20b.toml"
+    assert load_scenario(path).file.sensitivity is not None
+    assert load_scenario(path, plans=("zero3", "zero-topo")).file.sensitivity is None
+
+
+def test_a_size_off_the_mesh_is_refused_when_asked_for() -> None:
+    with pytest.raises(InputError, match="3 devices do not fill"):
+        load_scenario(TOY).mesh(3)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_scenario_and_all_its_variations_can_be_made(path: Path) -> None:
+    load_scenario(path).refuse_variations()
