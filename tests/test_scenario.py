@@ -330,7 +330,6 @@ def test_each_bad_lattice_names_its_axes(tmp_path: Path, setting: str, said: str
     assert said_of([f"plans.my-own.{setting}"], tmp_path, "my-own") == f"plans.my-own{said}"
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="machine.faults does not look into tuple[X, ...]")
 def test_a_hop_needs_axes(tmp_path: Path) -> None:
     said = said_of(['plans.my-own.step_reduction=[{codec="fp16"}]'], tmp_path, "my-own")
     assert said == "plans.my-own.step_reduction[0].axes: missing"

@@ -60,5 +60,8 @@ def _annotation_at(location: Location, model: type[BaseModel]) -> Any:
             if isinstance(annotation, UnionType):  # an optional table
                 annotation = get_args(annotation)[0]
         else:
-            annotation = get_args(annotation)[-1]
+            inside = [part for part in get_args(annotation) if part is not Ellipsis]
+            if not inside:
+                return None
+            annotation = inside[-1]
     return annotation

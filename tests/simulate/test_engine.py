@@ -137,9 +137,9 @@ def test_toy_pair_by_hand() -> None:
 def test_ring_all_reduce_by_hand() -> None:
     """HSDP's all-reduce of gradient shards over 48 nodes: 8 rings of 48 ranks, two of them on each NIC.
 
-    A bucket of 453,058,560 weights and vectors, 1/8 each per rank, FP16: S bytes; c = S / 48. A ring gets half of a NIC's
-    25 GB/s * 0.732 = 9.15 GB/s; both rounds send (n-1) c. Every one of the 2 * 47 hops is between nodes and exposes
-    152 us - 0.44 c / B, if that is more than nothing; base once.
+    A bucket of 453,058,560 weights and vectors, 1/8 each per rank, FP16: S bytes; c = S / 48. A ring gets half of a
+    NIC's 25 GB/s * 0.732 = 9.15 GB/s; both rounds send (n-1) c. Every one of the 2 * 47 hops is between nodes and
+    exposes 152 us - 0.44 c / B, if that is more than nothing; base once.
     """
     done = step(schedule("hsdp", frontier_mesh(48), overlap=False))
     rate, ranks, seen = 25e9 * 0.732 / 2, 48, 0

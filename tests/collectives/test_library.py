@@ -1,0 +1,278 @@
+"""A library's latencies worked by hand on round numbers, its choices and caps, and library files that are wrong."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives import libraries, load_library
+from simfrontier.collectives.library import Algorithm, GroupShape, Library
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import CollectiveKind, Via
+
+US = 1e-6
+FILE = """
+name = "round"
+title = "Round numbers"
+num_channels = { value = 4, kind = "assumed", source = "test" }
+units_per_channel = { value = 1, kind = "assumed", source = "test" }
+[ring]
+base_s = { value = 10e-6, kind = "assumed", source = "test" }
+forwarded_share = { value = 0.5, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 6e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 40e-6, kind = "assumed", source = "test" }
+[ring_ll]
+base_s = { value = 5e-6, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 1e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 4e-6, kind = "assumed", source = "test" }
+bytes_per_s = { value = 1e9, kind = "assumed", source = "test" }
+[shares]
+nic = { value = 0.6, kind = "assumed", source = "test" }
+[ring_caps]
+ranks_4_packages_2_bytes_per_s = { value = 50e9, kind = "assumed", source = "test" }
+[tree]
+bandwidth_ratio = { value = 0.5, kind = "assumed", source = "test" }
+base_s = { value = 7e-6, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 2e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 20e-6, kind = "assumed", source = "test" }
+[direct]
+base_s = { value = 3e-6, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 1e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 5e-6, kind = "assumed", source = "test" }
+"""
+
+
+def written(folder: Path, text: str = FILE) -> Path:
+    path = folder / "round.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return load_library(str(written(tmp_path_factory.mktemp("library"))))
+
+
+def group(size: int, num_nodes: int = 1, num_packages: int = 1) -> GroupShape:
+    return GroupShape(size=size, num_nodes=num_nodes, num_packages=num_packages)
+
+
+TWO_NODES = group(8, 2, 4)  # 7 hops around the ring: 6 inside the nodes, 1 between them
+
+
+def test_hops_around_a_ring() -> None:
+    assert TWO_NODES.ring_hops == (6, 1)
+    assert group(8).ring_hops == (7, 0)
+    assert group(4, 4).ring_hops == (0, 3)
+
+
+# A ring passes blocks of c = S / n. A Simple step costs max(c/B, a + f c/B), so beyond c/B: max(0, a - (1 - f) c/B).
+
+
+def test_a_simple_ring_hides_part_of_each_hop(library: Library) -> None:
+    # S = 8 MB: c = 1 MB, c/B = 10 us at 100 GB/s, of which (1 - f) = 5 us hide what a hop costs:
+    # 10 + 6 (6 - 5) + 1 (40 - 5) = 51 us. LL would cost 5 + 6 * 1 + 1 * 4 + 7 (1000 - 10) us.
+    found = library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 100e9)
+    assert found == pytest.approx(51 * US, rel=1e-12)
+    assert library.latency_s("ring", "reduce_scatter", 8e6, TWO_NODES, 100e9) == found
+
+
+def test_an_all_reduce_goes_around_twice_and_starts_once(library: Library) -> None:
+    # 10 + 2 (6 + 35) = 92 us
+    assert library.latency_s("ring", "all_reduce", 8e6, TWO_NODES, 100e9) == pytest.approx(92 * US, rel=1e-12)
+
+
+def test_large_blocks_hide_all_hops(library: Library) -> None:
+    # S = 8 GB: (1 - f) c/B = 5 ms is more than any hop: the base is left
+    assert library.latency_s("ring", "all_gather", 8e9, TWO_NODES, 100e9) == pytest.approx(10 * US, rel=1e-12)
+
+
+def test_small_blocks_take_the_low_latency_protocol(library: Library) -> None:
+    # S = 8 kB: c = 1 kB, c/B = 0.01 us, c/B_LL = 1 us: 5 + 6 * 1 + 1 * 4 + 7 (1 - 0.01) = 21.93 us,
+    # where Simple would take 10 + 6 (6 - 0.005) + (40 - 0.005) = 85.965 us
+    assert library.latency_s("ring", "all_gather", 8e3, TWO_NODES, 100e9) == pytest.approx(21.93 * US, rel=1e-12)
+    # twice around: 5 + 2 * 16.93
+    assert library.latency_s("ring", "all_reduce", 8e3, TWO_NODES, 100e9) == pytest.approx(38.86 * US, rel=1e-12)
+
+
+def test_the_protocol_changes_where_both_cost_the_same(library: Library) -> None:
+    latencies = [library.latency_s("ring", "all_gather", 8.0 * c, TWO_NODES, 100e9) for c in range(0, 40_000, 100)]
+    # LL costs 15 us + 6.93 us/kB, Simple 86 us - 0.035 us/kB: they meet at 71 / 6.965 = 10.19 kB
+    turn = max(range(len(latencies)), key=latencies.__getitem__)
+    assert turn * 100 == pytest.approx(10_190, abs=100)
+
+
+def test_latency_is_never_negative(library: Library) -> None:
+    # over links slower than LL both protocols hide everything but their bases: LL starts in 5 us
+    assert library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 1e8) == pytest.approx(5 * US, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "us"),
+    [
+        (group(4), 7 + 2 * 3 * 2),  # along the chain of the node and back
+        (TWO_NODES, 7 + 2 * (3 * 2 + 1 * 20)),  # and one level of nodes
+        (group(64, 16, 32), 7 + 2 * (3 * 2 + 4 * 20)),  # 16 nodes: four levels
+        (group(12, 3, 6), 7 + 2 * (3 * 2 + 1 * 20)),  # 3 nodes: floor(log2 3) = 1
+        (group(16, 16, 16), 7 + 2 * 4 * 20),  # one rank on each node
+    ],
+)
+def test_a_tree_goes_up_and_down_its_levels(library: Library, shape: GroupShape, us: float) -> None:
+    for size in (1e3, 1e9):
+        assert library.latency_s("tree", "all_reduce", size, shape, 100e9) == pytest.approx(us * US, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "us"),
+    [
+        (group(4), 3 + 1 * 1),  # 3 near peers in one round of 4
+        (group(8), 3 + 2 * 1),  # 7 near peers in two
+        (TWO_NODES, 3 + 1 * 1 + 1 * 5),  # 3 near, 4 far
+        (group(16, 4, 8), 3 + 1 * 1 + 3 * 5),  # 3 near, 12 far
+        (group(4, 4, 4), 3 + 1 * 5),  # 3 far only
+        (group(2, 2, 2), 3 + 1 * 5),
+    ],
+)
+def test_direct_messages_go_to_a_few_peers_at_a_time(library: Library, shape: GroupShape, us: float) -> None:
+    assert library.latency_s("direct", "all_to_all", 1e6, shape, 100e9) == pytest.approx(us * US, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantised", "via", "allowed"),
+    [
+        ("all_gather", False, "library", ("ring",)),
+        ("all_gather", True, "library", ("ring",)),
+        ("reduce_scatter", False, "library", ("ring",)),
+        ("reduce_scatter", True, "library", ("direct",)),
+        ("reduce_scatter", True, "ring", ("direct",)),  # blocks are decoded and summed once: they cannot go around
+        ("all_reduce", False, "library", ("ring", "tree")),
+        ("all_reduce", False, "tree", ("tree",)),
+        ("all_gather", False, "direct", ("direct",)),
+        ("all_to_all", False, "library", ("direct",)),
+        ("all_to_all", False, "ring", ("direct",)),
+    ],
+)
+def test_what_may_carry_a_collective(
+    library: Library, kind: CollectiveKind, quantised: bool, via: Via, allowed: tuple[Algorithm, ...]
+) -> None:
+    assert library.algorithms(kind, quantised, via) == allowed
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "shape", "cap"),
+    [
+        ("ring", group(4, 1, 2), 50e9),
+        ("tree", group(4, 1, 2), 25e9),
+        ("direct", group(4, 1, 2), math.inf),
+        ("ring", group(4, 1, 4), math.inf),  # other packages
+        ("ring", group(8, 2, 4), math.inf),  # over nodes the links say it
+    ],
+)
+def test_caps_are_of_rings_inside_a_node(library: Library, algorithm: Algorithm, shape: GroupShape, cap: float) -> None:
+    assert library.cap_bytes_per_s(algorithm, shape) == cap
+
+
+def test_shares_are_the_librarys_or_else_the_machines(library: Library) -> None:
+    plain = {"nic": 0.9, "xgmi": 0.8}
+    assert library.shares("ring", plain) == {"nic": 0.6, "xgmi": 0.8}
+    assert library.shares("direct", plain) == {"nic": 0.6, "xgmi": 0.8}
+    assert library.shares("tree", plain) == {"nic": 0.3, "xgmi": 0.4}
+
+
+def test_every_library_of_the_catalog_loads_and_names_its_sources() -> None:
+    assert "rccl" in libraries()
+    for name in libraries():
+        known = load_library(name)
+        assert known.name == name
+        assert all(number.source for number in known.provenance())
+
+
+def test_an_override_is_assumed_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = str(written(tmp_path))
+    changed = load_library(path, {"ring.base_s": 0.0, "num_channels": 8.0})
+    assert (changed.ring.base_s, changed.num_channels) == (0.0, 8)
+    numbers = {number.key: number for number in changed.provenance()}
+    assert (numbers["ring.base_s"].kind, numbers["ring.base_s"].source) == ("assumed", "scenario override")
+    assert numbers["tree.base_s"].source == "test"
+    assert load_library(path).ring.base_s == 10e-6
+
+
+# ── files that are wrong ──
+
+BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (BASE, BASE.replace("base_s", "bases_s"), 'ring.bases_s: unknown key, did you mean "base_s"? (and 1 more)'),
+        (BASE, "", "ring.base_s: missing, give { value, kind, source }"),
+        (BASE, "base_s = 10e-6", "ring.base_s: got 1e-05, allowed: a table { value, kind, source }"),
+        (BASE, BASE.replace("10e-6", "nan"), "ring.base_s.value: got nan, allowed: a finite number"),
+        (BASE, BASE.replace("10e-6", "-1.0"), "ring.base_s.value: got -1.0, allowed: greater than or equal to 0"),
+        (BASE, BASE.replace("10e-6", '"10 us"'), "ring.base_s.value: got '10 us', allowed: a valid number"),
+        (
+            BASE,
+            BASE.replace("assumed", "guessed"),
+            "ring.base_s.kind: got 'guessed', allowed: 'quoted', 'measured', 'fitted', 'inferred' or 'assumed'",
+        ),
+        (BASE, BASE.replace(', source = "test"', ""), "ring.base_s.source: missing"),
+        (BASE, BASE.replace("value = 10e-6, ", ""), "ring.base_s.value: missing"),
+        ("value = 0.6", "value = 1.6", "shares.nic.value: got 1.6, allowed: less than or equal to 1"),
+        ("value = 4,", "value = 0,", "num_channels.value: got 0, allowed: greater than or equal to 1"),
+        ("value = 4,", "value = 4.0,", "num_channels.value: got 4.0, allowed: a valid integer"),
+        ("value = 50e9", "value = 0", "ring_caps.ranks_4_packages_2_bytes_per_s.value: got 0, allowed: greater than 0"),
+        ("[tree]", "[trees]", 'trees: unknown key, did you mean "tree"? (and 1 more)'),
+    ],
+)
+@pytest.mark.parametrize("overrides", [None, {"tree.base_s": 1e-6}])
+def test_each_fault_of_a_file_is_one_clear_line(
+    tmp_path: Path, old: str, new: str, said: str, overrides: dict[str, float] | None
+) -> None:
+    assert old in FILE
+    path = written(tmp_path, FILE.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        load_library(str(path), overrides)
+    assert str(caught.value) == f"{path}: {said}"
+
+
+def test_a_cap_without_its_packages_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, FILE.replace("ranks_4_packages_2_bytes_per_s", "ranks_4_bytes_per_s"))
+    with pytest.raises(InputError) as caught:
+        load_library(str(path))
+    assert str(caught.value).startswith(f"{path}: ring_caps.ranks_4_bytes_per_s") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("ring.bases_s", 1.0, ": 'ring.bases_s' is not a number of this library; did you mean \"ring.base_s\"?"),
+        ("ring.base_s", -1.0, ", with overrides: ring.base_s.value: got -1.0, allowed: greater than or equal to 0"),
+        ("num_channels", 1.5, ", with overrides: num_channels.value: got 1.5, allowed: a valid integer"),
+    ],
+)
+def test_each_bad_override_is_one_clear_line(tmp_path: Path, key: str, value: float, said: str) -> None:
+    path = written(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_library(str(path), {key: value})
+    assert str(caught.value) == f"{path}{said}"
+
+
+def test_unknown_names_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_library("rcll")
+    assert str(caught.value) == (
+        "library 'rcll': did you mean \"rccl\"? (a file of your own: give its path, ending in .toml)"
+    )
+    with pytest.raises(InputError) as caught:
+        load_library(f"{tmp_path}/no.toml")
+    assert str(caught.value) == f"{tmp_path}/no.toml: cannot read this library file: No such file or directory"
+    with pytest.raises(InputError) as caught:
+        load_library(f"{tmp_path}/")
+    assert str(caught.value) == f"{tmp_path}: cannot read this library file: Is a directory"
+    for content in (b"name = ", b"\xff", b"a = " + b"[" * 5000, b"a = " + b"9" * 5000):
+        (tmp_path / "bad.toml").write_bytes(content)
+        with pytest.raises(InputError, match=r"bad\.toml: not a TOML file: "):
+            load_library(f"{tmp_path}/bad.toml")
