@@ -33,6 +33,18 @@ Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-t
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
 
 
+@app.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="print the version and stop")] = False,
+) -> None:
+    """Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins."""
+    if version:
+        from simfrontier import __version__
+
+        typer.echo(f"simfrontier {__version__}")
+        raise typer.Exit
+
+
 @app.command()
 def run(
     scenario: ScenarioArgument,
@@ -84,7 +96,7 @@ def check(
     set_: Settings = None,
     plans: Plans = None,
     devices: Devices = None,
-    capacity: Annotated[float | None, typer.Option(help="bytes of memory per device to check against")] = None,
+    capacity: Annotated[float | None, typer.Option(help="bytes of memory per device (default: the machine's)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
 ) -> None:
     """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""

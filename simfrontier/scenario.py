@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, make_pl
 from simfrontier.plan.plan import Engine, Plan
 from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, Workload, find_model, gpt
+from simfrontier.workload import MODELS, GptShape, Workload, find_model, gpt
 
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
@@ -179,6 +179,7 @@ class Scenario:
     library: Library
     shape: GptShape
     plans: Mapping[str, Options]
+    settings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -283,7 +284,8 @@ def scenario_of(
     except ValidationError as error:
         raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
     try:
-        return _resolve(changed, where, file, named)
+        scenario = _resolve(changed, where, file, named)
+        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in (settings or {}).items()))
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
@@ -292,13 +294,13 @@ def scenario_of(
 def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str]) -> Scenario:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
-    machine = load_machine(file.machine.name, file.machine.overrides)
+    machine = load_machine(_beside(where, file.machine.name), file.machine.overrides)
     scenario = Scenario(
         where=where,
         document=document,
         file=file,
         machine=machine,
-        library=load_library(file.library.name or machine.library, file.library.overrides),
+        library=load_library(_beside(where, file.library.name or machine.library), file.library.overrides),
         shape=_shape(file.model),
         plans={name: _options(name, table) for name, table in file.plans.items()},
     )
@@ -310,6 +312,12 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
     if file.sensitivity is not None:
         _refuse_perturbation(scenario, _mesh(scenario, file.sensitivity.devices, "sensitivity"))
     return scenario
+
+
+def _beside(where: str, name: str) -> str:
+    """A TOML file of the user's own is looked for beside the scenario first, then from the working folder."""
+    beside = Path(where).parent / name
+    return str(beside) if name.endswith(".toml") and beside.is_file() else name
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
@@ -365,21 +373,16 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
 
 
 def _shape(table: ModelTable) -> GptShape:
-    sizes = {key: getattr(table, key) for key in ("num_layers", "hidden", "heads", "vocabulary")}
-    given = [key for key, value in sizes.items() if value is not None]
-    if not given:
-        shape = find_model(table.name)
-    elif len(given) < len(sizes):
-        lacking = ", ".join(key for key in sizes if key not in given)
-        raise InputError(f"model: a shape of your own needs all of {', '.join(sizes)}; missing: {lacking}")
-    elif table.sequence is None:
-        raise InputError("model: a shape of your own needs sequence")
-    else:
-        return GptShape(name=table.name, sequence=table.sequence, source="scenario", **sizes)
-    if table.sequence is None:
-        return shape
-    values = {key: getattr(shape, key) for key in ("name", "num_layers", "hidden", "heads", "vocabulary", "source")}
-    return GptShape(sequence=table.sequence, **values)
+    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size."""
+    keys = ("num_layers", "hidden", "heads", "vocabulary", "sequence")
+    given = {key: getattr(table, key) for key in keys if getattr(table, key) is not None}
+    lacking = [key for key in keys if key not in given]
+    if not lacking:
+        return GptShape(name=table.name, source="scenario", **given)
+    if table.name not in MODELS and len(given) > 1:
+        raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
+    shape = find_model(table.name)
+    return replace(shape, **given) if given else shape
 
 
 def _options(name: str, table: Mapping[str, Any]) -> Options:

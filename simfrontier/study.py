@@ -238,13 +238,20 @@ def _row(
         "exposed_codec_s": spent.codec,
         "exposed_idle_s": spent.idle,
         **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
-        "need_inter_node": float(step_needs(step.schedule).total("node")) * step.cluster.fabric.num_nodes,
+        "need_inter_node": _need(scenario, step),
         "rank_classes": step.cluster.folding.num_rank_classes,
         "fidelity": fidelity,
         "schedule_digest": digested,
         "note": "",
     }
     return row
+
+
+def _need(scenario: Scenario, step: SimulatedStep) -> Cell:
+    """What any algorithm must move between nodes; counted for block placement only, where a mesh's node is a node."""
+    if scenario.file.run.placement != "block" and step.cluster.fabric.num_nodes > 1:
+        return ""
+    return float(step_needs(step.schedule).total("node")) * step.cluster.fabric.num_nodes
 
 
 def run_study(

@@ -139,9 +139,8 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
         ("model.checkpointing=half", "model.checkpointing: got 'half', allowed: 'full' or 'none'"),
         ("model.name=tini", "model 'tini': did you mean \"tiny\"?"),
         (
-            "model.hidden=64",
-            "model: a shape of your own needs all of num_layers, hidden, heads, vocabulary; "
-            "missing: num_layers, heads, vocabulary",
+            "model.hidden=66",
+            "model tiny: hidden = 66 does not divide into heads = 4; nearest that does: heads = 3",
         ),
         (
             "machine.name=frontie",
@@ -192,13 +191,17 @@ def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
     )
 
 
+SIZES = "num_layers, hidden, heads, vocabulary, sequence"
 SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocabulary=256"]
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ([*SHAPE, "model.heads=4"], "model: a shape of your own needs sequence"),
+        (
+            [*SHAPE, "model.heads=4"],
+            f"model: a shape of your own needs all of {SIZES}; missing: sequence",
+        ),
         (
             [*SHAPE, "model.heads=5", "model.sequence=32"],
             "model own: hidden = 64 does not divide into heads = 5; nearest that does: heads = 4",

@@ -20,13 +20,14 @@ def check_file(path: Path, capacity: float | None, as_json: bool) -> int:
 
 
 def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) -> int:
-    """Check every plan of a scenario at every size; returns the number of findings."""
+    """Check every plan of a scenario at every size, by default against the machine's memory; returns the number of
+    findings."""
     cases = [
         (f"{plan} on {devices}", schedule_of(scenario, plan, devices))
         for plan in scenario.plans
         for devices in scenario.file.run.devices
     ]
-    return _report(cases, capacity, as_json)
+    return _report(cases, scenario.machine.device.hbm_bytes if capacity is None else capacity, as_json)
 
 
 def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: bool) -> int:

@@ -123,14 +123,19 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page
 def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
-    for outcome in study.outcomes:
-        if outcome.row["note"]:
-            console.print(f"{outcome.plan} on {outcome.devices}: {outcome.row['note']}", style="dim")
+    for plan in study.scenario.plans:
+        big = [outcome for outcome in study.of(plan) if outcome.row["note"]]
+        if big:
+            sizes = ", ".join(str(outcome.devices) for outcome in big)
+            said = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].row['note']}."
+            console.print(said, style="dim", soft_wrap=True)
     if sensitivity is not None:
         console.print(_ratios(study, sensitivity))
         console.print(sensitivity.strongest + ".")
         for required in sensitivity.required:
             console.print(required.sentence + ".")
+    elif study.scenario.file.sensitivity is None and study.scenario.file.published is not None:
+        console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
     said = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     console.print(f"{said}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
@@ -138,7 +143,7 @@ def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bo
 def _rates(study: Study) -> Table:
     table = Table(title=f"{study.scenario.file.title}: TFLOPS per device ({study.fidelity})")
     sizes = study.scenario.file.run.devices
-    table.add_column("plan")
+    table.add_column("plan", no_wrap=True, min_width=max(map(len, study.scenario.plans)))
     for size in sizes:
         table.add_column(str(size), justify="right")
     for plan in study.scenario.plans:

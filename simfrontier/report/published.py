@@ -25,9 +25,9 @@ def published(view: View, sensitivity: Sensitivity | None) -> str:
         "Beside the published figures",
         paragraph(
             f"Published: {figures.source}. TFLOPS per {view.device} relative to {first} at {size:,} {view.devices}, "
-            "predicted at the documented defaults; nothing is fitted to these figures."
+            f"predicted {at_what(view)}; nothing is fitted to these figures."
         ),
-        items((text(sentence) for sentence in sentences(figures, rates, first)), "findings"),
+        items((text(sentence) for sentence in sentences(figures, rates, first, what(view))), "findings"),
         _ratios(figures, rates, first),
         _efficiencies(view, figures),
     )
@@ -39,7 +39,20 @@ def rates_at(view: View, sensitivity: Sensitivity | None, size: int) -> dict[str
     return rates | dict(sensitivity.default) if sensitivity else rates
 
 
-def sentences(figures: PublishedTable, rates: Mapping[str, float], first: str) -> list[str]:
+def what(view: View) -> str:
+    """What the prediction may be called: the default one only if nothing was set on the command line."""
+    return "prediction with these settings" if view.scenario.settings else "default prediction"
+
+
+def at_what(view: View) -> str:
+    """With which settings the prediction was made."""
+    given = view.scenario.settings
+    return "with " + ", ".join(given) + " set" if given else "at the documented defaults"
+
+
+def sentences(
+    figures: PublishedTable, rates: Mapping[str, float], first: str, called: str = "default prediction"
+) -> list[str]:
     """Per plan, how far the predicted ratio lies from the published one."""
     said = []
     for plan, ratio in figures.ratios.items():
@@ -53,7 +66,7 @@ def sentences(figures: PublishedTable, rates: Mapping[str, float], first: str) -
             )
         else:
             said.append(
-                f"The default prediction of {plan} : {first} is {found:.3f}, {_than(distance(found, ratio))} the "
+                f"The {called} of {plan} : {first} is {found:.3f}, {_than(distance(found, ratio))} the "
                 f"published {ratio:g}."
             )
     return said

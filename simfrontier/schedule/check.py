@@ -43,6 +43,8 @@ def check(
     is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
     found = Findings()
+    if not schedule.roles:
+        found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
     check_tensors(schedule, found)
     if found:
         return Report(findings=found.all(), peak=None)
@@ -63,6 +65,8 @@ def check(
 def check_sizes(schedule: Schedule, capacity_bytes: int | None = None, *, programs: tuple[Expanded, ...]) -> Report:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
     found = Findings()
+    if not schedule.roles:
+        found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
     check_tensors(schedule, found)
     if found:
         return Report(findings=found.all(), peak=None)

@@ -91,8 +91,8 @@ class _Page:
         for role in self.schedule.roles:
             for call, op in role.instances():
                 for ref in (*op.reads, *op.writes, *op.accumulates):
-                    tensor = self.schedule.tensors[ref.name]
-                    if tensor.persistent:
+                    tensor = self.schedule.tensors.get(ref.name)
+                    if tensor is not None and tensor.persistent:
                         layer = ref.layer + call.layer if tensor.per_layer else 0
                         held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
         return defaultdict(int, {name: len(found) for name, found in held.items()})

@@ -21,6 +21,7 @@ from simfrontier.simulate.pricing import Cluster, Work
 from simfrontier.simulate.timeline import Timeline
 
 INSTANT_S = 1e-12  # events closer than this are one instant
+RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
 _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 
 
@@ -184,11 +185,12 @@ class _Engine:
 
     def _advance(self, now: float) -> None:
         elapsed = now - self.settled_at
+        instant = max(INSTANT_S, now * RESOLUTION)
         self.settled_at = now
         kept = []
         for flow in self.running:
             flow.left -= flow.rate * elapsed
-            if flow.left <= flow.rate * INSTANT_S:
+            if flow.left <= flow.rate * instant:
                 self.ended.append((flow.op, flow.group))
             else:
                 kept.append(flow)

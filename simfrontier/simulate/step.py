@@ -42,7 +42,10 @@ class SimulatedStep:
 
     @cached_property
     def critical(self) -> int:
-        return int(np.argmax(self.timeline.end.max(axis=1, initial=0.0)))
+        ends = self.timeline.end.max(axis=1, initial=0.0)
+        last = ends >= ends.max() * (1 - 1e-9)
+        busy = (self.timeline.end - self.timeline.start)[:, self.is_kernel].sum(axis=1)
+        return int(np.argmax(np.where(last, busy, -1.0)))
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:

@@ -34,13 +34,18 @@ def perfetto_events(trace: Trace) -> dict[str, Any]:
                     "tid": lanes.index(span.lane),
                     "name": label,
                     "cat": span.level or "local",
-                    "ts": round(span.start_s / MICROSECOND, 3),
-                    "dur": round((span.end_s - span.start_s) / MICROSECOND, 3),
+                    "ts": _rounded(span.start_s),
+                    "dur": round(_rounded(span.end_s) - _rounded(span.start_s), 3),
                     "args": args,
                 }
             )
     other = {"schedule_digest": trace.digest, "title": trace.title}
     return {"displayTimeUnit": "ms", "otherData": other, "traceEvents": events}
+
+
+def _rounded(seconds: float) -> float:
+    """Microseconds to a nanosecond; ends are rounded like starts, so that neighbours on a lane never overlap."""
+    return round(seconds / MICROSECOND, 3)
 
 
 def write_perfetto(trace: Trace, path: Path) -> None:

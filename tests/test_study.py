@@ -1,0 +1,189 @@
+"""Studies: schedules that are built once and rebound, rows that compare, and errors that name file, plan and size."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.plan.build import build
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule.check import check
+from simfrontier.schedule.store import digest, to_json
+from simfrontier.study import COLUMNS, MORE_COLUMNS, TIMES, Shop, run_case, run_study, schedule_of
+from tests.invoke import TOY
+
+DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
+PLANS = tuple(DOCUMENT["plans"])
+
+
+def toy(settings: dict[str, Any] | None = None, *plans: str, devices: tuple[int, ...] = (2, 4)) -> Scenario:
+    return scenario_of(DOCUMENT, "toy.toml", settings, plans, devices)
+
+
+# ── building ──
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_shop_gives_what_a_fresh_build_gives(plan: str) -> None:
+    scenario, shop = toy(), Shop()
+    for devices in (2, 4, 8, 16, 24, 8, 2):
+        got = shop.get(scenario, plan, devices)
+        fresh = schedule_of(scenario, plan, devices)
+        assert to_json(got.schedule) == to_json(fresh)
+        report = check(fresh)
+        assert report.peak is not None and got.peak_bytes == report.peak.num_bytes
+
+
+def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        built.append(arguments[2].num_ranks)
+        return build(*arguments)
+
+    monkeypatch.setattr("simfrontier.study.build", counted)
+    scenario, shop = toy(), Shop()
+    for devices in (2, 4, 8, 16, 12):
+        shop.get(scenario, "zero3", devices)
+    assert built == [2, 4, 8]
+    assert shop.get(scenario, "zero3", 8) is shop.get(scenario, "zero3", 8)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"training.micro_batch": 3},
+        {"training.grad_accum": 2},
+        {"model.sequence": 64},
+        {"model.checkpointing": "none"},
+        {"engine.overlap": False},
+        {"engine.granularity": "layer"},
+        {"model.num_layers": 3, "model.hidden": 64, "model.heads": 4, "model.vocabulary": 256, "model.sequence": 32},
+        {"model.num_layers": 2, "model.hidden": 128, "model.heads": 4, "model.vocabulary": 256, "model.sequence": 32},
+        {"model.num_layers": 2, "model.hidden": 64, "model.heads": 8, "model.vocabulary": 256, "model.sequence": 32},
+        {"model.num_layers": 2, "model.hidden": 64, "model.heads": 4, "model.vocabulary": 512, "model.sequence": 32},
+    ],
+)
+def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dict[str, Any]) -> None:
+    shop, changed = Shop(), toy(settings)
+    shop.get(toy(), "zero3", 8)
+    assert digest(shop.get(changed, "zero3", 8).schedule) == digest(schedule_of(changed, "zero3", 8))
+
+
+def test_what_cannot_be_built_names_file_plan_and_size() -> None:
+    scenario = toy({"plans.ddp.gradient_codec": "int8:64"})
+    for attempt in (lambda: schedule_of(scenario, "ddp", 4), lambda: Shop().get(scenario, "ddp", 4)):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert str(caught.value).startswith("toy.toml: plans.ddp: at 4 devices: step_reduction: an all-reduce over ")
+
+
+def test_what_is_not_sound_names_file_plan_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsound(*arguments: Any) -> Any:
+        schedule = build(*arguments)
+        adam = next(call for call in schedule.roles[0].calls if any(op.kind == "adam" for op in call.ops))
+        object.__setattr__(adam, "ops", tuple(op for op in adam.ops if op.kind != "adam"))
+        return schedule
+
+    monkeypatch.setattr("simfrontier.study.build", unsound)
+    with pytest.raises(SimfrontierError) as caught:
+        Shop().get(toy(), "zero3", 4)
+    assert str(caught.value).startswith("toy.toml: plans.zero3: at 4 devices: the schedule is not sound: ")
+    assert caught.value.exit_code == 1
+
+
+def test_what_the_machine_cannot_run_names_file_plan_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise InputError("groups over gcd lie unevenly on the nodes")
+
+    monkeypatch.setattr("simfrontier.study.simulate_step", refused)
+    with pytest.raises(InputError) as caught:
+        run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, shop=Shop())
+    assert str(caught.value) == "toy.toml: plans.zero3: at 4 devices: groups over gcd lie unevenly on the nodes"
+
+
+# ── rows ──
+
+
+def test_rows_stand_in_the_order_of_plans_and_sizes_and_of_the_columns() -> None:
+    study = run_study(toy(None, "ddp", "zero3", devices=(4, 2)))
+    assert [(o.plan, o.devices) for o in study.outcomes] == [("ddp", 4), ("ddp", 2), ("zero3", 4), ("zero3", 2)]
+    assert all(tuple(o.row) == (*COLUMNS, *MORE_COLUMNS) for o in study.outcomes)
+    assert [o.devices for o in study.of("zero3")] == [4, 2]
+
+
+def test_efficiency_is_against_the_smallest_size_in_whatever_order() -> None:
+    study = run_study(toy(None, "ddp", "zero3", devices=(8, 2, 4)))
+    rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in study.outcomes}
+    for o in study.outcomes:
+        assert o.row["scaling_efficiency"] == pytest.approx(rate[o.plan, o.devices] / rate[o.plan, 2], rel=1e-12)
+        assert o.row["speedup"] == pytest.approx(rate[o.plan, o.devices] / rate["ddp", o.devices], rel=1e-12)
+
+
+def test_rates_follow_from_the_step_time() -> None:
+    scenario = toy({"training.micro_batch": 3, "training.grad_accum": 2}, "zero3")
+    for o in run_study(scenario).outcomes:
+        seconds, samples = float(o.row["step_time_s"]), 3 * 2 * o.devices
+        assert o.row["tokens_per_s"] == pytest.approx(samples * 32 / seconds, rel=1e-12)
+        # GPT-NeoX counts 96 b s l h^2 (1 + s / 6h + V / 16lh) with checkpointing: four passes; mfu counts three of them
+        flops = 96 * samples * 32 * 2 * 64**2 * (1 + 32 / (6 * 64) + 256 / (16 * 2 * 64))
+        assert o.row["tflops_per_device"] == pytest.approx(flops / seconds / o.devices / 1e12, rel=1e-12)
+        assert o.row["mfu"] == pytest.approx(0.75 * flops / seconds / o.devices / 2e12, rel=1e-12)
+
+
+def test_only_the_largest_size_is_drawn() -> None:
+    for o in run_study(toy(None, "zero3", devices=(8, 2))).outcomes:
+        assert (o.trace is not None) == (o.memory is not None) == (o.links is not None) == (o.devices == 8)
+
+
+def test_what_does_not_fit_has_empty_times_but_bytes_and_a_digest() -> None:
+    study = run_study(toy({"machine.overrides.device.hbm_bytes": 1e3}, "ddp"))
+    for o in study.outcomes:
+        assert o.row["fits"] is False
+        assert {o.row[key] for key in (*TIMES, "scaling_efficiency", "speedup")} == {""}
+        assert float(o.row["bytes_package"]) > 0 and o.row["schedule_digest"]
+        assert str(o.row["note"]).startswith("needs 2.2")
+        largest = max(o.at_peak, key=lambda name: o.at_peak[name])
+        assert f" of 1 kB ({largest} " in str(o.row["note"])
+
+
+def test_progress_tells_every_case() -> None:
+    told: list[str] = []
+    run_study(toy(None, "ddp", "zero3"), progress=told.append)
+    assert told == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
+
+
+def test_processes_change_nothing_and_are_no_more_than_plans() -> None:
+    told: list[str] = []
+    scenario = toy(None, "ddp", "zero3", devices=(2,))
+    several = run_study(scenario, jobs=10_000, progress=told.append)
+    assert told == ["ddp on 2", "zero3 on 2"]
+    assert [o.row for o in several.outcomes] == [o.row for o in run_study(scenario).outcomes]
+
+
+def test_a_refusal_comes_back_from_a_process() -> None:
+    scenario = toy({"plans.hsdp.gradient_codec": "int8:64"}, "zero3", "hsdp", devices=(8,))
+    with pytest.raises(InputError) as caught:
+        run_study(scenario, jobs=2)
+    assert str(caught.value).startswith("toy.toml: plans.hsdp: at 8 devices: step_reduction: ")
+
+
+# ── placement ──
+
+
+def test_cyclic_placement_is_block_placement_on_one_node_and_for_whole_machine_groups() -> None:
+    block, cyclic = (
+        run_study(toy({"run.placement": how}, "ddp", "zero3", devices=(4,))) for how in ("block", "cyclic")
+    )
+    assert [o.row for o in block.outcomes] == [o.row for o in cyclic.outcomes]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_cyclic_placement_folds_to_the_same_times(exact: bool) -> None:
+    scenario = toy({"run.placement": "cyclic"}, "zero-topo", "hsdp", devices=(8,))
+    folded, other = run_study(scenario), run_study(scenario, exact=exact)
+    for a, b in zip(folded.outcomes, other.outcomes, strict=True):
+        assert float(a.row["step_time_s"]) == pytest.approx(float(b.row["step_time_s"]), rel=1e-9)
