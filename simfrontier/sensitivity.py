@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from simfrontier.scenario import RequiredTable, Scenario, scenario_of
@@ -17,6 +18,7 @@ from simfrontier.workload import neox_flops
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
 CLOSE = 1e-2  # relative distance to a published ratio at which a solution is good enough
 MAX_STEPS = 30
+SCANNED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,19 @@ class _Rates:
 
     def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
         file = scenario.file
-        key = repr((plan, scenario.plans[plan], file.model, file.training, file.engine, file.machine, file.library))
+        key = repr(
+            (
+                plan,
+                scenario.plans[plan],
+                file.model,
+                file.training,
+                file.engine,
+                file.machine,
+                file.library,
+                file.run.placement,
+                file.perturbation,
+            )
+        )
         if key not in self.known:
             built = self.shop.get(scenario, plan, self.devices)
             step = simulated(scenario, built, self.fidelity)
@@ -148,20 +162,34 @@ def _ratio(scenario: Scenario, key: str, value: float, plan: str, first: str, ra
 
 
 def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
-    """False position (Illinois) in the logarithms of number and ratio."""
-    low, high = math.log(SMALLEST), 0.0
-    above, below = (math.log(ratio(math.exp(x)) / wanted) for x in (low, high))
-    if above < 0.0 or below > 0.0:
+    """The largest number in [SMALLEST, 1] at which the ratio is as wanted, as far as a scan of SCANNED points sees:
+    false position (Illinois) in the logarithms of number and ratio, or None where no two neighbours have it between
+    them."""
+
+    def miss(x: float) -> float:
+        return math.log(ratio(math.exp(x)) / wanted)
+
+    ends = (math.log(SMALLEST), 0.0)
+    points = [(x, miss(x)) for x in ends]
+    if points[0][1] * points[1][1] > 0.0:  # it may turn in between
+        inner = (ends[0] + (ends[1] - ends[0]) * i / (SCANNED + 1) for i in range(1, SCANNED + 1))
+        points[1:1] = [(x, miss(x)) for x in inner]
+    nearest = min(points, key=lambda point: abs(point[1]))
+    if abs(nearest[1]) < CLOSE:
+        return math.exp(nearest[0])
+    brackets = [(a, b) for a, b in pairwise(points) if a[1] * b[1] <= 0.0]
+    if not brackets:
         return None
+    (low, at_low), (high, at_high) = brackets[-1]
     for _ in range(MAX_STEPS):
-        middle = (low * below - high * above) / (below - above)
-        miss = math.log(ratio(math.exp(middle)) / wanted)
-        if abs(miss) < CLOSE:
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        now = miss(middle)
+        if abs(now) < CLOSE:
             break
-        if miss > 0.0:
-            low, above, below = middle, miss, below / 2
+        if now * at_low > 0.0:
+            low, at_low, at_high = middle, now, at_high / 2
         else:
-            high, below, above = middle, miss, above / 2
+            high, at_high, at_low = middle, now, at_low / 2
     return math.exp(middle)
 
 

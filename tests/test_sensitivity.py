@@ -68,7 +68,6 @@ def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
     assert varied.rates != pytest.approx(found.default, rel=1e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="the memory of rates does not look at run.placement and perturbation")
 def test_placement_can_be_varied() -> None:
     found = run(scenario(("run.placement", ["cyclic"])))
     assert found.varied[0].rates == pytest.approx(rates({"run.placement": "cyclic"}), rel=1e-12)
@@ -100,7 +99,7 @@ def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() 
 
 
 def test_what_does_not_fit_has_no_rate_and_is_not_the_strongest() -> None:
-    limit = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 2.6e6}}}
+    limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 2.6e6}}}
     found = run(scenario(("training.micro_batch", [64]), ("engine.overlap", [False]), **limit))
     assert not math.isnan(sum(found.default.values()))
     large, overlap = found.varied
@@ -110,7 +109,7 @@ def test_what_does_not_fit_has_no_rate_and_is_not_the_strongest() -> None:
 
 
 def test_where_a_plan_does_not_fit_by_default_nothing_is_compared() -> None:
-    limit = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 1e3}}}
+    limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 1e3}}}
     found = run(scenario(("engine.overlap", [False]), **limit))
     assert found.strongest == "no variation can be compared: a plan does not fit"
 
@@ -128,10 +127,7 @@ def ratio(nic: float, **settings: Any) -> float:
 
 
 # Below, the ratio falls as the share grows up to 0.6, and rises a little from there on.
-TURNS = pytest.mark.xfail(strict=True, reason="the solver looks at the ends only, where the ratio turns in between")
-
-
-@pytest.mark.parametrize("true", [0.05, 0.2, 0.4, pytest.param(0.6, marks=TURNS)])
+@pytest.mark.parametrize("true", [0.05, 0.2, 0.4, 0.6])
 def test_a_required_value_gives_the_published_ratio(true: float) -> None:
     wanted = ratio(true)
     found = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted)))

@@ -24,28 +24,32 @@ NODE_AXES = ("package", "gcd")
 
 
 class Options(BaseModel):
-    """Keys that every plan takes: a label, and the codecs of plain gradients and weights."""
+    """Keys that every plan takes: its family, and the codec of gradients that are not quantised."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
     family: str
-    label: str | None = None
     gradient_codec: CodecText = FP16
+
+
+class GatherOptions(Options):
+    """And the codec of weights that are not quantised."""
+
     gather_codec: CodecText = FP16
 
 
-class PlainOptions(Options):
+class PlainOptions(GatherOptions):
     """ddp, zero1, zero2, zero3: partitioned over all ranks or not at all."""
 
 
-class HsdpOptions(Options):
+class HsdpOptions(GatherOptions):
     """hsdp: weights, gradients and optimizer sharded over `shard`, replicated over the other axes (MiCS is the
     same)."""
 
     shard: tuple[str, ...] = NODE_AXES
 
 
-class ZeroppOptions(Options):
+class ZeroppOptions(GatherOptions):
     """zeropp: the three parts of ZeRO++ (arXiv 2306.10209), each switchable, and the version of hpZ's rule."""
 
     qwz: bool = True
@@ -84,7 +88,7 @@ class HopOptions(BaseModel):
         return Hop(self.axes, self.codec, self.via)
 
 
-class LatticeOptions(Options):
+class LatticeOptions(GatherOptions):
     """lattice: any point: the axes over which each state is flat, the nesting, and the hops of each move."""
 
     weight: tuple[str, ...]
@@ -120,8 +124,8 @@ def _routes(axes: tuple[str, ...], weights: Codec, gradients: Codec, **other: tu
     return routes
 
 
-def _plain(weight: bool, accumulator: bool, optimizer: bool) -> Callable[[str, Options, Mesh], Plan]:
-    def make(name: str, options: Options, mesh: Mesh) -> Plan:
+def _plain(weight: bool, accumulator: bool, optimizer: bool) -> Callable[[str, PlainOptions, Mesh], Plan]:
+    def make(name: str, options: PlainOptions, mesh: Mesh) -> Plan:
         axes = mesh.live(mesh.names)
         every = frozenset(axes)
         return Plan(
