@@ -217,7 +217,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
             step_reduction=(cross,),
             publish=publish,
         ),
-        fallback=(Hop(axes, options.gradient_codec),),
+        fallback=(Hop(axes, options.gradient_codec),) if options.node_gradient_codec.is_quantised else None,
         fallback_multiple=2 * mesh.size(node),
         one_at_a_time=options.node_gradient_codec.is_quantised,
         pipelined=options.pipelined,

@@ -212,16 +212,17 @@ def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape
     ranks on its nodes, which no algorithm here is written for."""
     machine = fabric.machine
     devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
-    per_node = devices.shape[1] // len(np.unique(devices[0] // machine.devices_per_node))
+    num_nodes = len(np.unique(devices[0] // machine.devices_per_node))
+    per_node = devices.shape[1] // num_nodes
     nodes = devices // machine.devices_per_node
-    if devices.shape[1] % per_node or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
+    if devices.shape[1] % num_nodes or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
         raise InputError(
             f"groups over {'+'.join(axes)} of {devices.shape[1]} ranks lie unevenly on the nodes; use block placement, "
             "or a size whose groups divide over the nodes"
         )
     return GroupShape(
         size=devices.shape[1],
-        num_nodes=devices.shape[1] // per_node,
+        num_nodes=num_nodes,
         num_packages=len(np.unique(devices[0] // machine.devices_per_package)),
     )
 

@@ -1,4 +1,4 @@
-"""Scenarios: one TOML file per experiment, checked strictly, and the machine, model, engine and plans that it means."""
+"""Reading a scenario: the machine, library, model, engine and plans that a file of the right form means."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from simfrontier.collectives import Library, load_library
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine, load_machine, mesh_sizes
 from simfrontier.machine.faults import one_line
-from simfrontier.machine.schema import Strict, Text
 from simfrontier.network import Fabric, Perturbation
 from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, make_plan
 from simfrontier.plan.plan import Engine, Plan
+from simfrontier.scenario.form import ModelTable, ScenarioFile
 from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import MODELS, GptShape, Workload, find_model, gpt
@@ -28,144 +28,6 @@ from simfrontier.workload import MODELS, GptShape, Workload, find_model, gpt
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-Positive = Annotated[int, Field(ge=1)]
-Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
-Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
-NotNegative = Annotated[int, Field(ge=0)]
-Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
-Factor = Annotated[float, Field(gt=0, le=1)]
-_ENGINE = Engine()
-
-
-class MachineTable(Strict):
-    """Which machine, and numbers of its file (dotted keys) that this scenario sets otherwise."""
-
-    name: Name
-    overrides: dict[str, float] = Field(default_factory=dict)
-
-
-class LibraryTable(Strict):
-    """Which collective library (by default the machine's), and numbers of its file that this scenario sets
-    otherwise."""
-
-    name: Name | None = None
-    overrides: dict[str, float] = Field(default_factory=dict)
-
-
-class ModelTable(Strict):
-    """A named model, or a shape of one's own (`name` is then free); sequence length and checkpointing."""
-
-    name: Text
-    num_layers: Count | None = None
-    hidden: Size | None = None
-    heads: Size | None = None
-    vocabulary: Size | None = None
-    sequence: Size | None = None
-    checkpointing: Literal["full", "none"] = "full"
-
-
-class TrainingTable(Strict):
-    """Sequences of one device in one micro-batch, and micro-batches of one optimizer step."""
-
-    micro_batch: Size = 1
-    grad_accum: Count = 1
-
-
-class RunTable(Strict):
-    """Sizes, fidelity, and how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes)."""
-
-    devices: Annotated[list[Positive], Field(min_length=1)]
-    fidelity: Literal["analytic", "flow"] = "flow"
-    placement: Literal["block", "cyclic"] = "block"
-
-
-class EngineTable(Strict):
-    """How the training engine issues communication (sizes in elements); defaults are DeepSpeed's, see plan.Engine."""
-
-    persistence_elements: NotNegative = _ENGINE.persistence_elements
-    prefetch_elements: NotNegative = _ENGINE.prefetch_elements
-    live_elements: Positive = _ENGINE.live_elements
-    reuse_elements: NotNegative = _ENGINE.reuse_elements
-    reduce_bucket_elements: Positive = _ENGINE.reduce_bucket_elements
-    gather_bucket_elements: Positive = _ENGINE.gather_bucket_elements
-    outstanding_fetches: Positive = _ENGINE.outstanding_fetches
-    granularity: Literal["module", "layer"] = _ENGINE.granularity
-    overlap: bool = _ENGINE.overlap
-    blocking: Literal["host", "stream"] = _ENGINE.blocking
-    step_reduction: Literal["overlap", "end"] = _ENGINE.step_reduction
-
-
-class DegradedLink(Strict):
-    """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
-
-    node: NotNegative
-    link: Text
-    factor: Factor
-
-
-class SlowDevice(Strict):
-    """A device that computes at a part of its speed."""
-
-    device: NotNegative
-    factor: Factor
-
-
-class PerturbationTable(Strict):
-    """What is wrong with the machine today."""
-
-    slow: list[SlowDevice] = Field(default_factory=list)
-    links: list[DegradedLink] = Field(default_factory=list)
-
-
-class Variation(Strict):
-    """One unknown setting: its dotted key in this file, and the values to try one at a time, for all plans alike."""
-
-    key: Text
-    label: Text
-    values: Annotated[list[str | int | float | bool], Field(min_length=1)]
-
-
-class PublishedTable(Strict):
-    """Published figures that the page sets beside the prediction: TFLOPS per device relative to the first plan's."""
-
-    source: Text
-    ratios: dict[str, Annotated[float, Field(gt=0)]]
-    efficiency: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    efficiency_base_devices: Positive | None = None
-
-
-class RequiredTable(Strict):
-    """A number in (0, 1] to solve for the published ratios, with other settings as `given`."""
-
-    key: Text
-    label: Text
-    given: dict[str, str | int | float | bool] = Field(default_factory=dict)
-
-
-class SensitivityTable(Strict):
-    """How much a ratio of two plans depends on what is unknown."""
-
-    devices: Positive
-    plans: Annotated[list[Text], Field(min_length=2)]
-    vary: list[Variation]
-    required: list[RequiredTable] = Field(default_factory=list)
-
-
-class ScenarioFile(Strict):
-    """A scenario file."""
-
-    name: Text
-    title: Text
-    machine: MachineTable
-    library: LibraryTable = LibraryTable()
-    model: ModelTable
-    training: TrainingTable = TrainingTable()
-    run: RunTable
-    engine: EngineTable = EngineTable()
-    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    perturbation: PerturbationTable = PerturbationTable()
-    sensitivity: SensitivityTable | None = None
-    published: PublishedTable | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
