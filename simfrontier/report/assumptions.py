@@ -65,7 +65,7 @@ def _settings(view: View) -> Iterable[list[str]]:
     training = file.training
     yield [
         "training",
-        text(f"micro-batch {training.micro_batch} per {view.device}, {training.grad_accum} micro-batches per step"),
+        text(f"micro-batch {training.micro_batch} per {view.device}, accumulation over {training.grad_accum}"),
     ]
     yield ["fidelity", text(_FIDELITIES[view.study.fidelity])]
     yield ["placement of ranks", text(file.run.placement)]

@@ -83,10 +83,20 @@ def _subtitle(view: View) -> str:
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
         f"{view.study.fidelity}): {model}, sequences of {scenario.sequence:,} tokens, micro-batch "
-        f"{training.micro_batch}, {training.grad_accum} per step, activation checkpointing "
+        f"{training.micro_batch} per {view.device}, accumulation {training.grad_accum}, activation checkpointing "
         f"{scenario.file.model.checkpointing}; {len(view.plans)} plans on {sizes_in_words(view.sizes)} "
-        f"{view.devices}."
+        f"{view.devices}.{_ills(view)}"
     )
+
+
+def _ills(view: View) -> str:
+    """What the scenario says is wrong with the machine."""
+    ill = view.scenario.perturbation
+    if ill is None:
+        return ""
+    slow = [f"{view.device} {device} at {100 * factor:g} % of its speed" for device, factor in ill.slow.items()]
+    links = [f"{name} of node {node} at {100 * factor:g} %" for (node, name), factor in ill.links.items()]
+    return f" The machine is not well: {', '.join(slow + links)}."
 
 
 def _asset(name: str) -> str:
