@@ -124,11 +124,10 @@ def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A checked schedule with its expansion and the most memory that a rank holds in program order."""
+    """A checked schedule with its expansion."""
 
     schedule: Schedule
     program: Expanded
-    peak_bytes: int
 
 
 @dataclass
@@ -143,7 +142,7 @@ class Shop:
         mesh = scenario.mesh(devices)
         work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
         grad_accum = scenario.file.training.grad_accum
-        structure = (structure_of(work, chosen, mesh, scenario.engine, grad_accum), scenario.shape)
+        structure = structure_of(work, chosen, mesh, scenario.engine, grad_accum)
         like = self.known.get(structure)
         if like is None:
             schedule = schedule_of(scenario, plan, devices)
@@ -154,13 +153,12 @@ class Shop:
         else:
             schedule, ops = rebound(like.schedule, mesh, work.batch)
             program = rebound_program(like.program, schedule, ops)
-            report = check_sizes(schedule, programs=(program,))
+            report = check_sizes(schedule)
         if report.findings:
             raise SimfrontierError(
                 f"{scenario.where}: plans.{plan}: at {devices} devices: the schedule is not sound: {report.findings[0]}"
             )
-        assert report.peak is not None
-        built = Built(schedule=schedule, program=program, peak_bytes=report.peak.num_bytes)
+        built = Built(schedule=schedule, program=program)
         self.known.setdefault(structure, built)
         return built
 

@@ -9,6 +9,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,8 +42,33 @@ def line(what: str, found: tuple[float, float], aim: str) -> None:
     sys.stdout.flush()
 
 
+def inside() -> None:
+    """Parts of a run, in this process: a check, a digest, and folding the whole machine."""
+    from simfrontier.schedule.check import check
+    from simfrontier.schedule.store import digest
+    from tests.network.fold_timing import time_fold
+    from tests.schedule.builders import frontier_20b
+
+    for family in ("zero3", "zeropp"):
+        schedule = frontier_20b(family)
+        for what, work in (("check", check), ("digest", digest)):
+            seconds = []
+            for _ in range(5):
+                begin = time.process_time()
+                work(schedule)
+                seconds.append(time.process_time() - begin)
+            sys.stdout.write(
+                f"{what} of a {family} schedule, 20B, 384 GCDs: {1e3 * statistics.median(seconds):.0f} CPU ms\n"
+            )
+    fold = time_fold(9408)
+    total = fold.build_s + fold.fold_s + fold.columns_s
+    sys.stdout.write(f"patterns and folding of {fold.num_devices:,} GCDs: {total:.2f} CPU s, ")
+    sys.stdout.write(f"{fold.num_rank_classes} rank classes, {fold.num_link_classes} link classes\n\n")
+
+
 def main() -> None:
     os.chdir(ROOT)
+    inside()
     with tempfile.TemporaryDirectory() as folder:
         one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
         line("simfrontier --help", median(["--help"]), "0.4 s")

@@ -12,6 +12,7 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("errors", "units"),
+    ("tomlfile",),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
     ("network",),
@@ -23,7 +24,7 @@ LAYERS = (
     ("commands",),
     ("cli",),
 )
-STRANGERS = LAYERS[1]
+STRANGERS = LAYERS[2]
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
 REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from simfrontier.collectives.library import HopTimes, Library
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
+from simfrontier.tomlfile import read_toml
 
 CATALOG = Path(__file__).parent / "catalog"
 
@@ -27,7 +27,7 @@ def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None
     """
     path = _path(name_or_path)
     where = path.name if path.parent == CATALOG else str(path)
-    document = _read(path)
+    document = read_toml(path, "library file")
     library = _library(document, where)
     if overrides:
         for key, value in overrides.items():
@@ -45,17 +45,6 @@ def _path(name_or_path: str) -> Path:
             "(a file of your own: give its path, ending in .toml)"
         )
     return CATALOG / f"{name_or_path}.toml"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read this library file: {error.strerror}") from None
-    except RecursionError:
-        raise InputError(f"{path}: not a TOML file: nested too deeply") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise InputError(f"{path}: not a TOML file: {error}") from None
 
 
 def _override(document: dict[str, Any], key: str, value: float, where: str) -> None:

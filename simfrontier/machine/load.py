@@ -4,13 +4,13 @@ Whatever is wrong with a file becomes one InputError line: file, key, what was g
 """
 
 import copy
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine.hardware import Machine, Provenance
+from simfrontier.tomlfile import read_toml
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def load_machine(name_or_path: str, overrides: Mapping[str, float] | None = None
     from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
 
     path = _path(name_or_path)
-    document = _read(path)
+    document = read_toml(path, "machine file")
     where = path.name if path.parent == CATALOG else str(path)
     try:
         file = _validate(document)
@@ -57,15 +57,6 @@ def _path(name_or_path: str) -> Path:
             "(a file of your own: give its path, ending in .toml)"
         )
     return CATALOG / f"{name_or_path}.toml"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read this machine file: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
 
 
 def _validate(document: dict[str, Any]) -> "MachineFile":

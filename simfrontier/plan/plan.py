@@ -8,7 +8,6 @@ from typing import Literal
 
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from simfrontier.workload import Weight
 
@@ -131,8 +130,3 @@ class Engine:
     overlap: bool = True
     blocking: Literal["host", "stream"] = "host"
     step_reduction: Literal["overlap", "end"] = "overlap"
-
-
-def data_axes(mesh: Mesh) -> tuple[str, ...]:
-    """The axes that data parallelism runs over: all live ones of the mesh."""
-    return mesh.live(mesh.names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simfrontier.plan.moves import Hop
@@ -72,6 +72,3 @@ class Program:
             Piece(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
         )
         return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
-
-
-Pass = Callable[[Program], Program]

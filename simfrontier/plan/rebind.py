@@ -23,8 +23,14 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
     routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
     choices = replace(plan, fallback_multiple=1, hops={})
     hops = tuple(sorted(plan.hops.items()))
-    model = (workload.name, workload.num_layers, workload.sequence, workload.checkpointing)
+    shapes = [(weight.name, weight.shape) for weight in workload.weights.values()]
+    shapes += [(value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()]
+    model = (workload.name, workload.num_layers, workload.checkpointing, shapes)
     return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), engine, grad_accum, model))
+
+
+def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for label, size in zip(dims, shape, strict=True) if label != BATCH)
 
 
 def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[int, Op]]:

@@ -23,6 +23,7 @@ from simfrontier.plan.plan import Engine, Plan
 from simfrontier.scenario.form import ModelTable, ScenarioFile
 from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.tomlfile import read_toml
 from simfrontier.workload import MODELS, GptShape, Workload, find_model, gpt
 
 AXES = ("node", "package", "gcd")
@@ -114,14 +115,7 @@ def load_scenario(
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read this scenario: {error.strerror}") from None
-    except RecursionError:
-        raise InputError(f"{path}: not a TOML file: nested too deeply") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise InputError(f"{path}: not a TOML file: {error}") from None
+    document = read_toml(path, "scenario")
     return scenario_of(document, str(path), settings, plans, devices)
 
 

@@ -21,7 +21,7 @@ NAMED_HOLDERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All findings; `peak` is missing where the schedule is too broken to be walked."""
+    """All findings; `peak` is missing where the schedule was not walked."""
 
     findings: tuple[Finding, ...]
     peak: Peak | None
@@ -43,14 +43,8 @@ def check(
     is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
     found = Findings()
-    if not schedule.roles:
-        found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
-    check_tensors(schedule, found)
-    if found:
-        return Report(findings=found.all(), peak=None)
-    for role in schedule.roles:
-        check_ops(schedule, role, found)
-    if any(finding.rule == "references" for finding in found.all()):
+    fits = _check_sizes(schedule, found)
+    if not fits or any(finding.rule == "references" for finding in found.all()):
         return Report(findings=found.all(), peak=None)
     if programs is None:
         programs = tuple(expand(schedule, role) for role in schedule.roles)
@@ -59,30 +53,31 @@ def check(
         check_values(schedule, role, program, found)
     check_comms(schedule, walked, found)
     check_progress(walked, found)
-    return _with_peak(schedule, programs, capacity_bytes, found)
+    peaks = [peak_bytes(schedule, role, program) for role, program in walked]
+    peak = max(peaks, key=lambda each: each.num_bytes)
+    if capacity_bytes is not None and peak.num_bytes > capacity_bytes:
+        _too_much(peak, capacity_bytes, found)
+    return Report(findings=found.all(), peak=peak)
 
 
-def check_sizes(schedule: Schedule, capacity_bytes: int | None = None, *, programs: tuple[Expanded, ...]) -> Report:
+def check_sizes(schedule: Schedule) -> Report:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
     found = Findings()
+    _check_sizes(schedule, found)
+    return Report(findings=found.all(), peak=None)
+
+
+def _check_sizes(schedule: Schedule, found: Findings) -> bool:
+    """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
+    at."""
     if not schedule.roles:
         found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
     check_tensors(schedule, found)
     if found:
-        return Report(findings=found.all(), peak=None)
+        return False
     for role in schedule.roles:
         check_ops(schedule, role, found)
-    return _with_peak(schedule, programs, capacity_bytes, found)
-
-
-def _with_peak(
-    schedule: Schedule, programs: tuple[Expanded, ...], capacity_bytes: int | None, found: Findings
-) -> Report:
-    peaks = [peak_bytes(schedule, role, program) for role, program in zip(schedule.roles, programs, strict=True)]
-    peak = max(peaks, key=lambda each: each.num_bytes, default=None)
-    if peak is not None and capacity_bytes is not None and peak.num_bytes > capacity_bytes:
-        _too_much(peak, capacity_bytes, found)
-    return Report(findings=found.all(), peak=peak)
+    return True
 
 
 def _too_much(peak: Peak, capacity_bytes: int, found: Findings) -> None:

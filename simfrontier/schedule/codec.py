@@ -28,11 +28,6 @@ class Codec:
     def is_quantised(self) -> bool:
         return self.block > 0
 
-    @property
-    def num_messages(self) -> int:
-        """Messages that one transfer needs: the data, and the scales if there are any."""
-        return 2 if self.is_quantised else 1
-
     def payload_bytes(self, elements: int) -> int:
         return -(-elements * self.bits // 8)
 

@@ -193,10 +193,3 @@ class Schedule:
     roles: tuple[Role, ...]
     pools: Mapping[str, int]
     meta: Mapping[str, str | int]
-
-
-def resolve(ref: Ref, call: Call, tensor: Tensor) -> Ref:
-    """The absolute instance that a relative reference of a call means."""
-    return Ref(
-        ref.name, ref.layer + call.layer if tensor.per_layer else 0, ref.micro + call.micro if tensor.per_micro else 0
-    )

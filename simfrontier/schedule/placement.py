@@ -12,7 +12,6 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.mesh import Mesh
 
 PartialOp = Literal["sum", "max", "merge"]
-PARTIAL_OPS: tuple[PartialOp, ...] = ("sum", "max", "merge")
 
 
 @dataclass(frozen=True, slots=True)

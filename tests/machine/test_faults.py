@@ -244,3 +244,11 @@ def test_files_that_are_not_toml_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
     with pytest.raises(InputError, match=r"latin\.toml: not a TOML file: 'utf-8' codec"):
         load_machine(str(tmp_path / "latin.toml"))
+
+
+def test_a_file_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text("a = " + "[" * 20_000 + "]" * 20_000)
+    with pytest.raises(InputError) as caught:
+        load_machine(str(path))
+    assert str(caught.value) == f"{path}: not a TOML file: nested too deeply"

@@ -1,6 +1,5 @@
 """The type checker of schedules: every plan is clean, and every kind of fault is named."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, check, digest
+from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, check
 from simfrontier.schedule.placement import REPLICATE
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
@@ -89,19 +88,10 @@ def test_any_point_of_the_lattice_is_clean(
     assert str(check(schedule)) == "no findings"
 
 
-@pytest.mark.parametrize(("family", "limit_s"), [("zero3", 0.060), ("zeropp", 0.110)])
-def test_the_20b_schedule_is_clean_and_checked_quickly(family: str, limit_s: float) -> None:
-    schedule = frontier_20b(family)
-    taken = []
-    for _ in range(5):
-        begin = time.process_time()
-        report = check(schedule)
-        taken.append(time.process_time() - begin)
-    assert report.is_clean
-    assert min(taken) < 3 * limit_s  # three times what it takes on a quiet machine
-    begin = time.process_time()
-    digest(schedule)
-    assert time.process_time() - begin < 3 * 0.015
+@pytest.mark.parametrize("family", ["zero3", "zeropp"])
+def test_the_20b_schedule_is_clean(family: str) -> None:
+    """How long it takes is told by `make bench`."""
+    assert check(frontier_20b(family)).is_clean
 
 
 # ── mutations ──

@@ -1,0 +1,19 @@
+"""Reading a TOML file that a user gave: whatever is wrong with it is one line."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from simfrontier.errors import InputError
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The document in a file; `what` it should be is for the message. Raises InputError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this {what}: {error.strerror}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not a TOML file: nested too deeply") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise InputError(f"{path}: not a TOML file: {error}") from None
