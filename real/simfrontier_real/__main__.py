@@ -1,0 +1,5 @@
+"""`python -m simfrontier_real`, as torchrun starts it."""
+
+from simfrontier_real.cli import main
+
+main()

@@ -1,0 +1,99 @@
+"""Arrays of either library: numpy for the loopback, torch for real devices; kernels are written once for both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Array = Any  # a numpy array or a torch tensor; the array API standard has no type for "either"
+
+_DTYPES: Final = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "int64": "int64",
+    "moments": "float32",
+    "moments64": "float64",
+    "uint8": "uint8",
+}
+_NARROW: Final = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """An array library and the device its arrays live on (None: the library's default)."""
+
+    xp: Any
+    device: Any = None
+
+    def dtype(self, name: str) -> Any:
+        """The library's type for one of the schedule's (`fp32`, `moments` …)."""
+        return getattr(self.xp, _DTYPES[name])
+
+    def zeros(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return self.xp.zeros(shape, dtype=self.dtype(dtype), device=self.device)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return self.xp.empty(shape, dtype=self.dtype(dtype), device=self.device)
+
+    def array(self, values: Array, dtype: str) -> Array:
+        """A numpy array as this library's, on this device."""
+        return self.xp.astype(self.xp.asarray(values, device=self.device), self.dtype(dtype))
+
+    def cast(self, values: Array, dtype: str) -> Array:
+        return self.xp.astype(values, self.dtype(dtype), copy=False)
+
+    def wide(self, values: Array) -> Array:
+        """16-bit numbers as float32, in which sums and exponentials are formed; others as they are."""
+        narrow = str(values.dtype).rpartition(".")[2] in _NARROW
+        return self.xp.astype(values, self.xp.float32) if narrow else values
+
+    def concat(self, parts: list[Array], axis: int = 0) -> Array:
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=axis)
+
+    def scatter_rows(self, num_rows: int, index: Array, rows: Array) -> Array:
+        """[num_rows, columns]: the rows added up by index. Neither library's standard part has this."""
+        if self.is_torch:
+            out = self.xp.zeros((num_rows, rows.shape[-1]), dtype=rows.dtype, device=self.device)
+            return out.index_add_(0, index, rows)
+        import numpy as np
+
+        out = np.zeros((num_rows, rows.shape[-1]), dtype=rows.dtype)
+        np.add.at(out, index, rows)
+        return out
+
+    def as_bytes(self, values: Array) -> Array:
+        """The same memory as unsigned bytes; `values` must be contiguous."""
+        return values.view(self.xp.uint8)
+
+    def numpy(self, values: Array) -> Any:
+        """The values as a numpy array of at least 32 bits per number."""
+        import numpy as np
+
+        values = self.wide(values)
+        return np.asarray(values.detach().cpu() if self.is_torch else values)
+
+    @property
+    def is_torch(self) -> bool:
+        return "torch" in str(self.xp.__name__)
+
+
+def numpy_backend() -> Backend:
+    """Arrays of numpy."""
+    import array_api_compat.numpy as xp
+
+    return Backend(xp)
+
+
+def torch_backend(device: str = "cpu") -> Backend:
+    """Arrays of torch on one device."""
+    import array_api_compat.torch as xp
+    import torch
+
+    return Backend(xp, torch.device(device))
+
+
+def num_bytes(values: Array) -> int:
+    """Bytes of an array's elements."""
+    return int(values.nbytes)

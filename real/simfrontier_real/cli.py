@@ -1,0 +1,142 @@
+"""The command line of the real half: replay, train, measure; started by torchrun, srun, or alone for one rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="simfrontier-real",
+    help="Run schedule files on real processes (gloo, NCCL, RCCL). Start one process per rank with torchrun or srun.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Schedules = Annotated[
+    list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
+]
+BackendOption = Annotated[str, typer.Option(help="gloo (CPUs) or nccl (NVIDIA; RCCL on ROCm)")]
+TimeoutOption = Annotated[
+    float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
+]
+JoinOption = Annotated[float, typer.Option(min=1.0, help="seconds within which all ranks must have come")]
+Ranks = Annotated[
+    int | None, typer.Option(min=1, help="start so many ranks on this machine (else torchrun or srun does)")
+]
+Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and the comparison of digests")]
+
+
+@app.command()
+def replay(
+    schedules: Schedules,
+    out: Annotated[Path, typer.Option(help="folder for the traces: trace-NAME.json per schedule")],
+    iterations: Annotated[int, typer.Option(min=1, help="timed steps; the trace holds medians")] = 10,
+    warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
+    compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
+    waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
+    backend: BackendOption = "gloo",
+    timeout: TimeoutOption = 60.0,
+    join_timeout: JoinOption = 20.0,
+    unchecked: Unchecked = False,
+    ranks: Ranks = None,
+) -> None:
+    """Run the collectives and codecs of schedules on buffers of the right sizes; write a trace per schedule."""
+    _launch(ranks)
+    from simfrontier_real.replaying import Replaying, replay_all
+    from simfrontier_real.session import session
+
+    plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
+    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
+        replay_all(opened, plan)
+
+
+@app.command()
+def train(
+    schedules: Schedules,
+    steps: Annotated[int, typer.Option(min=1, help="optimizer steps")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="seed of weights and data")] = 0,
+    learning_rate: Annotated[float, typer.Option(help="Adam's")] = 1e-3,
+    epsilon: Annotated[float, typer.Option(help="Adam's; below 1e-5 it amplifies rounding of zero gradients")] = 1e-5,
+    clip: Annotated[float, typer.Option(help="norm to which gradients are clipped")] = 1.0,
+    loss_scale: Annotated[float, typer.Option(help="factor on the loss, for 16-bit gradients")] = 1.0,
+    reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
+    json: Annotated[Path | None, typer.Option(help="also write the results to this file")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
+    backend: BackendOption = "gloo",
+    timeout: TimeoutOption = 60.0,
+    join_timeout: JoinOption = 20.0,
+    unchecked: Unchecked = False,
+    ranks: Ranks = None,
+) -> None:
+    """Train a small real model by schedules, and compare losses and weights with the unsharded model."""
+    _launch(ranks)
+    from simfrontier_real.optimizer import Adam
+    from simfrontier_real.session import session
+    from simfrontier_real.train import Training
+    from simfrontier_real.training import train_all
+
+    adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
+    training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
+    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
+        good = train_all(opened, training, reference, json, out)
+    raise typer.Exit(0 if good else 1)
+
+
+@app.command()
+def measure(
+    out: Annotated[
+        Path, typer.Option(help="calibration file (TOML) to write; a scenario names it as library.calibration")
+    ],
+    sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = "4KiB,64KiB,256KiB,1MiB,4MiB,16MiB",
+    iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 15,
+    devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
+    precision: Annotated[str, typer.Option(help="of the matrix products: fp32, bf16, fp16")] = "fp32",
+    backend: BackendOption = "gloo",
+    timeout: TimeoutOption = 60.0,
+    join_timeout: JoinOption = 20.0,
+    ranks: Ranks = None,
+) -> None:
+    """Time the collectives by kind, group and size, and what ranks compute, as a calibration for the simulator."""
+    _launch(ranks)
+    import datetime
+    import sys
+
+    from simfrontier_real.measure import Measuring, measure
+    from simfrontier_real.session import session
+    from simfrontier_real.sizes import parse_sizes
+
+    plan = Measuring(
+        sizes=parse_sizes(sizes),
+        iterations=iterations,
+        devices_per_package=devices_per_package,
+        precision=precision,
+    )
+    how = "simfrontier-real " + " ".join(sys.argv[1:])
+    with session([], backend, True, join_timeout, timeout) as opened:
+        measure(opened, plan, out, datetime.date.today().isoformat(), how)
+
+
+def _launch(ranks: int | None) -> None:
+    """Become the launcher of so many ranks, if asked to."""
+    if ranks is not None:
+        import sys
+
+        from simfrontier_real.launch import launch, without_ranks
+
+        raise typer.Exit(launch(ranks, without_ranks(sys.argv[1:])))
+
+
+def main() -> None:
+    """Entry point; errors of a run end it in `session`, errors before it here."""
+    import sys
+
+    from simfrontier.errors import SimfrontierError
+
+    try:
+        app()
+    except SimfrontierError as error:
+        sys.stderr.write(f"simfrontier-real: {error}\n")
+        sys.exit(error.exit_code)

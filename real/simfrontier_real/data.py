@@ -1,0 +1,55 @@
+"""Made-up training data that a model can learn from; the same for every plan, whatever the mesh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import Schedule
+
+NOISE = 0.1  # of the tokens that do not follow the rule
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch over all ranks: the model's inputs and the class of each position, as numpy arrays."""
+
+    inputs: Any
+    labels: Any
+
+
+def input_name(schedule: Schedule) -> str:
+    """The tensor that a model's data goes into. Raises InputError for a model that is neither GPT nor MLP."""
+    for name in ("tokens", "inputs"):
+        if name in schedule.tensors:
+            return name
+    raise InputError(
+        f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens) or an MLP (inputs)"
+    )
+
+
+def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
+    """GPT: sequences whose next token follows from the last by a fixed rule, one in ten at random, and that next token
+    as label. MLP: normal features, and the class of the largest of fixed random projections."""
+    import numpy as np
+
+    name = input_name(schedule)
+    tensor = schedule.tensors[name]
+    numbers = np.random.default_rng([seed, 1, step, micro])
+    if name == "tokens":
+        num_samples, length = tensor.shape
+        vocabulary = schedule.tensors["logits"].shape[-1]
+        follow = np.random.default_rng([seed, 2]).permutation(vocabulary)
+        tokens = np.empty((num_samples, length + 1), dtype=np.int64)
+        tokens[:, 0] = numbers.integers(0, vocabulary, num_samples)
+        for place in range(1, length + 1):
+            at_random = numbers.random(num_samples) < NOISE
+            tokens[:, place] = np.where(
+                at_random, numbers.integers(0, vocabulary, num_samples), follow[tokens[:, place - 1]]
+            )
+        return Batch(tokens[:, :-1], tokens[:, 1:])
+    inputs = numbers.normal(size=tensor.shape)
+    classes = schedule.tensors["logits"].shape[-1]
+    teacher = np.random.default_rng([seed, 2]).normal(size=(tensor.shape[-1], classes))
+    return Batch(inputs, (inputs @ teacher).argmax(axis=-1))

@@ -1,0 +1,106 @@
+"""The executor: one rank asks the issuer what may start next, and lanes run it; the same rule as the simulator's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.finding import title_of
+from simfrontier.schedule.issuer import Issuer, ops_by_lane
+from simfrontier_real.lanes import Lanes, Step, StreamLanes
+
+
+class StuckError(SimfrontierError):
+    """Nothing has ended for too long; `table` says what the rank runs and what it waits for."""
+
+    def __init__(self, table: list[str]) -> None:
+        super().__init__("nothing has ended for too long")
+        self.table = table
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock."""
+
+    begin_s: float
+    ready_s: tuple[float, ...]
+    end_s: tuple[float, ...]
+
+
+class Executor:
+    """One rank's way through steps of one program."""
+
+    def __init__(self, step: Step, lanes: Lanes) -> None:
+        self._step, self._lanes = step, lanes
+        self._by_lane = ops_by_lane(step.program)
+        self._issuer = Issuer(step.program, self._by_lane)
+        self._running: dict[int, float] = {}
+
+    def run_step(self, timeout_s: float) -> StepTimes:
+        """Run one whole step. Raises StuckError where no op ends for `timeout_s`, and what an op raised."""
+        self.begin()
+        while not self.is_finished:
+            if not self.advance(timeout_s):
+                raise StuckError(self.table())
+        return self.end()
+
+    def begin(self) -> None:
+        """Set out on a new step."""
+        self._issuer = Issuer(self._step.program, self._by_lane)
+        self._running.clear()
+        self._ready = [0.0] * self._step.program.num_ops
+        self._end = [0.0] * self._step.program.num_ops
+        if isinstance(self._lanes, StreamLanes):
+            self._lanes.begin_step()
+        self._step.work.begin_step()
+        self._begin_s = self._step.clock()
+
+    def advance(self, timeout_s: float) -> bool:
+        """Start all that may start, then take what has ended; whether anything did."""
+        moved = False
+        for index in self._issuer.startable():
+            self._ready[index] = self._running[index] = self._step.clock()
+            self._lanes.start(index, self._ready[index])
+            moved = True
+        if not self._running and not moved:
+            return False  # nothing runs and nothing may start: no wait would help
+        for index, _, end_s, error in self._lanes.finished(timeout_s):
+            if error is not None:
+                raise error
+            self._end[index] = end_s
+            del self._running[index]
+            self._step.work.done(index)
+            self._issuer.finish(index)
+            moved = True
+        return moved
+
+    def end(self) -> StepTimes:
+        """The times of the step that has just finished."""
+        ready, end = self._ready, self._end
+        if isinstance(self._lanes, StreamLanes):
+            for index, (began, ended) in self._lanes.times().items():
+                ready[index], end[index] = began, ended
+        return StepTimes(self._begin_s, tuple(ready), tuple(end))
+
+    @property
+    def is_finished(self) -> bool:
+        return self._issuer.is_finished
+
+    def table(self) -> list[str]:
+        """What runs and what waits, one line each."""
+        program = self._step.program
+        lines = [f"{lane_of(program, index)}: running {title(program, index)}" for index in sorted(self._running)]
+        for index, lacking in self._issuer.blocked():
+            waits = ", ".join(f"{lane} {done} of {needed} ops" for lane, done, needed in lacking)
+            lines.append(f"{lane_of(program, index)}: {title(program, index)} waits for {waits}")
+        return lines
+
+
+def lane_of(program: Expanded, index: int) -> str:
+    return program.lanes[program.lane[index]]
+
+
+def title(program: Expanded, index: int) -> str:
+    """An op of a program in words."""
+    return f"op {index}, {title_of(program.ops[index], program.calls[index])}"

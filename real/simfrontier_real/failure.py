@@ -1,0 +1,80 @@
+"""How a run that fails ends: one rank says why, a stuck one with the table of all ranks, and every rank goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, NoReturn
+
+from simfrontier.errors import SimfrontierError
+from simfrontier_real.executor import StuckError
+from simfrontier_real.world import World
+
+COLLECT_S = 3.0  # how long the tables of other ranks are waited for
+MAX_LINES = 40
+
+
+def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
+    """Say what happened (one rank for all) and leave with the error's exit code, whatever other threads still do."""
+    code = getattr(error, "exit_code", 1)
+    if isinstance(error, StuckError):
+        _say_tables(error.table, world, rank)
+    elif _is_first(world, "said"):
+        if isinstance(error, SimfrontierError):
+            _say(f"rank {rank}: {error}" if world is not None and world.size > 1 else str(error))
+        else:
+            _say(f"rank {rank}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"simfrontier-real: {line}\n")
+    sys.stderr.flush()
+
+
+def _is_first(world: World | None, key: str) -> bool:
+    """Whether nobody has spoken yet; where the store is gone too, everybody speaks."""
+    if world is None:
+        return True
+    try:
+        return int(world.store.add(key, 1)) == 1
+    except Exception:  # the store may be gone with rank 0, in any of torch's ways
+        return True
+
+
+def _say_tables(table: list[str], world: World | None, rank: int) -> None:
+    """What each rank runs and waits for; the first rank that is stuck collects and prints."""
+    tables: dict[int, list[str]] = {rank: table}
+    if world is not None:
+        try:
+            world.store.set(f"stuck/{rank}", json.dumps(table))
+            if not _is_first(world, "said"):
+                time.sleep(COLLECT_S + 1.0)  # the store may be this process: stay until the first has read it
+                return
+            tables |= _collected(world, rank)
+        except Exception as error:  # as above
+            _say(f"the other ranks' tables cannot be had: {type(error).__name__}")
+    silent = [] if world is None else [str(each) for each in range(world.size) if each not in tables]
+    _say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
+    lines = [f"  rank {each}  {line}" for each in sorted(tables) for line in tables[each] or ["nothing under way"]]
+    for line in lines[:MAX_LINES]:
+        sys.stderr.write(line + "\n")
+    if len(lines) > MAX_LINES:
+        sys.stderr.write(f"  and {len(lines) - MAX_LINES} more lines\n")
+    if silent:
+        sys.stderr.write(f"  no word from rank {', '.join(silent)}\n")
+    sys.stderr.flush()
+
+
+def _collected(world: World, rank: int) -> dict[int, list[str]]:
+    deadline = time.monotonic() + COLLECT_S
+    out: dict[int, Any] = {}
+    while time.monotonic() < deadline and len(out) < world.size - 1:
+        for other in range(world.size):
+            if other != rank and other not in out and world.store.check([f"stuck/{other}"]):
+                out[other] = json.loads(world.store.get(f"stuck/{other}"))
+        time.sleep(0.05)
+    return out

@@ -1,0 +1,227 @@
+"""Lanes: where the ops of one rank run; inline, in one thread each, or on one stream of a device each."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.mesh import Mesh
+from simfrontier_real.arrays import Array, num_bytes
+from simfrontier_real.transport import Pending, Transport, channel_of, wire_kind
+from simfrontier_real.work import Work
+
+
+class Finished(NamedTuple):
+    """An op that is done (on a device: handed to its stream), and when; or the error that it ended with."""
+
+    op: int
+    start_s: float
+    end_s: float
+    error: BaseException | None = None
+
+
+class Lanes(Protocol):
+    """Runs ops that the issuer handed out, one at a time on each lane, lanes beside each other."""
+
+    def start(self, index: int, ready_s: float) -> None:
+        """Begin an op; never blocks for another rank."""
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        """Ops that have ended since the last call; waits up to `timeout_s` for the first (0: only looks)."""
+
+    def close(self) -> None:
+        """Give back threads and streams."""
+
+
+@dataclass
+class Step:
+    """What lanes need of the step that they run."""
+
+    program: Expanded
+    mesh: Mesh
+    work: Work
+    transport: Transport
+    clock: Callable[[], float]
+    message_bytes: dict[int, int] = field(
+        default_factory=dict
+    )  # what each collective really handed over, whole messages
+
+    def call(self, index: int, op: Collective) -> list[Pending]:
+        """Begin the messages of a collective, all at once."""
+        channel, kind = channel_of(op, self.mesh), wire_kind(op)
+        return [self.transport.begin(channel, kind, message) for message in self._outgoing(index, op)]
+
+    def call_and_wait(self, index: int, op: Collective) -> None:
+        """A whole collective, its messages one after the other, as they run on one communicator."""
+        channel, kind = channel_of(op, self.mesh), wire_kind(op)
+        messages = self._outgoing(index, op)
+        results = tuple(self.transport.begin(channel, kind, message).wait() for message in messages)
+        self.work.incoming(index, results)
+
+    def _outgoing(self, index: int, op: Collective) -> tuple[Array, ...]:
+        messages = self.work.outgoing(index)
+        pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
+        self.message_bytes[index] = pieces * sum(num_bytes(message) for message in messages)
+        return messages
+
+
+@dataclass
+class InlineLanes:
+    """Ops run where they are started; collectives are looked at until they are done. For the loopback."""
+
+    step: Step
+    ended: list[Finished] = field(default_factory=list)
+    under_way: list[tuple[int, float, list[Pending]]] = field(default_factory=list)
+
+    def start(self, index: int, ready_s: float) -> None:
+        op = self.step.program.ops[index]
+        if isinstance(op, Collective):
+            self.under_way.append((index, ready_s, self.step.call(index, op)))
+        else:
+            self.step.work.run(index, ready_s)
+            self.ended.append(Finished(index, ready_s, self.step.clock()))
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        waiting = []
+        for index, start_s, pendings in self.under_way:
+            if all(pending.is_done() for pending in pendings):
+                self.step.work.incoming(index, tuple(pending.wait() for pending in pendings))
+                self.ended.append(Finished(index, start_s, self.step.clock()))
+            else:
+                waiting.append((index, start_s, pendings))
+        self.under_way = waiting
+        ended, self.ended = self.ended, []
+        return ended
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class ThreadLanes:
+    """One thread per lane, which waits for its collectives while the others go on. For gloo.
+
+    Every collective that may start has been started before any is waited for, because no lane waits for another: gloo's
+    work is complete only when it is waited for.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._ended: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._queues: list[queue.SimpleQueue[tuple[int, float] | None]] = [
+            queue.SimpleQueue() for _ in step.program.lanes
+        ]
+        self._threads = [
+            threading.Thread(target=self._run, args=(waiting,), name=lane, daemon=True)
+            for lane, waiting in zip(step.program.lanes, self._queues, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def start(self, index: int, ready_s: float) -> None:
+        self._queues[self._step.program.lane[index]].put((index, ready_s))
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        out: list[Finished] = []
+        try:
+            out.append(self._ended.get(timeout=timeout_s) if timeout_s > 0 else self._ended.get_nowait())
+            while True:
+                out.append(self._ended.get_nowait())
+        except queue.Empty:
+            return out
+
+    def close(self) -> None:
+        for waiting in self._queues:
+            waiting.put(None)
+        for thread in self._threads:
+            thread.join(timeout=1.0)
+
+    def _run(self, waiting: queue.SimpleQueue[tuple[int, float] | None]) -> None:
+        while (given := waiting.get()) is not None:
+            index, ready_s = given
+            try:
+                self._execute(index, ready_s)
+                error = None
+            except BaseException as raised:  # handed to the rank's main thread, which ends the run
+                error = raised
+            self._ended.put(Finished(index, ready_s, self._step.clock(), error))
+
+    def _execute(self, index: int, ready_s: float) -> None:
+        op = self._step.program.ops[index]
+        if isinstance(op, Collective):
+            self._step.call_and_wait(index, op)
+        else:
+            self._step.work.run(index, ready_s)
+
+
+class StreamLanes:
+    """One stream of the device per lane; what an op waits for is said by events, so the host runs ahead. For nccl.
+
+    An op counts as finished for the issuer when it stands on its stream: the streams then keep the order that the
+    issuer's waits ask for. Times are taken from events on the device, and read when the step has ended.
+    """
+
+    def __init__(self, step: Step, device: Any) -> None:
+        import torch
+
+        self._torch, self._step, self._device = torch, step, device
+        self._streams = [torch.cuda.Stream(device) for _ in step.program.lanes]  # type: ignore[no-untyped-call]
+        self._done: list[list[Any]] = [[] for _ in step.program.lanes]
+        self._ended: list[Finished] = []
+        self._events: dict[int, tuple[Any, Any]] = {}
+        self._origin: tuple[float, Any] | None = None
+
+    def start(self, index: int, ready_s: float) -> None:
+        torch, program = self._torch, self._step.program
+        lane = program.lane[index]
+        stream = self._streams[lane]
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            if self._origin is None:
+                torch.cuda.synchronize(self._device)
+                event = torch.cuda.Event(enable_timing=True)
+                event.record(stream)
+                self._origin = (self._step.clock(), event)
+            for other, count in program.waits[index]:
+                stream.wait_event(self._done[other][count - 1])
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record(stream)
+            op = program.ops[index]
+            if isinstance(op, Collective):
+                self._step.call_and_wait(index, op)
+            else:
+                self._step.work.run(index, ready_s)
+            for array in self._step.work.read_by(index):
+                array.record_stream(stream)  # its memory is not reused before this stream has done with it
+            end.record(stream)
+            if op.lane == "host" or getattr(op, "blocking", False):
+                end.synchronize()
+        self._done[lane].append(end)
+        self._events[index] = (begin, end)
+        self._ended.append(Finished(index, ready_s, ready_s))
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        """When each op ran on the device, by the executor's clock; waits for the step to end."""
+        self._torch.cuda.synchronize(self._device)
+        assert self._origin is not None
+        at_s, origin = self._origin
+        return {
+            index: (at_s + origin.elapsed_time(begin) / 1e3, at_s + origin.elapsed_time(end) / 1e3)
+            for index, (begin, end) in self._events.items()
+        }
+
+    def begin_step(self) -> None:
+        """Forget the events of the step before."""
+        self._done = [[] for _ in self._done]
+        self._events.clear()
+        self._origin = None
+
+    def close(self) -> None:
+        """Streams go with the process."""

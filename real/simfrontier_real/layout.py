@@ -1,0 +1,111 @@
+"""How a rank's buffers are laid out: which digits of the flat index they hold, in which order; and reordering them.
+
+A buffer of a weight, gradient or state is a line: its free digits (the axes of the nesting over which it is not flat),
+the first slowest, and then the elements that no axis divides. Digits stand in the order of the nesting, except in what
+a gather has just filled and in what is about to be scattered: there the digits of the collective come first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.ir import Collective, Ref, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier_real.arrays import Array, Backend
+
+Order = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """How instances are laid out: the order of their digits, and in how many pieces they are encoded.
+
+    `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece.
+    """
+
+    schedule: Schedule
+    order: Mapping[Ref, Order]
+    pieces: Mapping[Ref, int]
+
+    def order_of(self, ref: Ref) -> Order:
+        """The digits of an instance, the first slowest."""
+        return self.order.get(ref) or canonical(self.schedule.tensors[ref.name], self.schedule.mesh)
+
+    def pieces_of(self, ref: Ref) -> int:
+        """Pieces of an instance that are encoded one by one."""
+        return self.pieces.get(ref, 1)
+
+
+def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
+    """The layouts that the collectives of a program ask for. Raises InputError where a tensor is cut along its
+    dimensions (what is read or written in a collective must be flat), or two collectives disagree."""
+    mesh, tensors = schedule.mesh, schedule.tensors
+    order: dict[Ref, Order] = {}
+    pieces: dict[Ref, int] = {}
+    for index, op in enumerate(program.ops):
+        if not isinstance(op, Collective) or op.kind == "all_reduce":
+            continue
+        src, dst = program.reads[index], program.writes[index][: len(op.dst)]
+        _refuse_shards(op, schedule)
+        for ref in dst if op.kind == "all_gather" else src:
+            free = canonical(tensors[ref.name], mesh)
+            first = mesh.live(op.axes)
+            mine = first + tuple(axis for axis in free if axis not in first)
+            if order.setdefault(ref, mine) != mine:
+                raise InputError(f"collective {op.name}: {ref.name} is laid out for groups over {order[ref]} already")
+            pieces[ref] = mesh.size(op.axes)
+        if op.kind == "reduce_scatter" and op.codec.is_quantised:
+            pieces.update(dict.fromkeys(dst, mesh.size(op.axes)))
+    return Layouts(schedule, order, pieces)
+
+
+def _refuse_shards(op: Collective, schedule: Schedule) -> None:
+    if op.kind == "all_to_all":
+        raise InputError(f"collective {op.name}: an all-to-all of shards cannot be executed yet; allowed: flat moves")
+    for name in {ref.name for ref in (*op.src, *op.dst)}:
+        if schedule.tensors[name].placement.shards:
+            raise InputError(f"collective {op.name}: {name} is cut along a dimension; allowed: flat or whole tensors")
+
+
+def canonical(tensor: Tensor, mesh: Mesh) -> Order:
+    """The free digits of a tensor in the order of its nesting."""
+    return tuple(axis for axis in mesh.live(tensor.nesting) if axis not in tensor.placement.flat)
+
+
+def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order, at: Mapping[str, int]) -> Array:
+    """A line with the digits of `src` as one with those of `dst`; digits that `dst` lacks are fixed at `at`.
+
+    Always a contiguous line of its own or, where nothing changes, the line itself.
+    """
+    if src == dst:
+        return line
+    xp = backend.xp
+    cube = xp.reshape(line, (*(mesh[axis] for axis in src), -1))
+    cube = cube[(*(at[axis] if axis not in dst else slice(None) for axis in src), Ellipsis)]
+    left = [axis for axis in src if axis in dst]
+    if tuple(left) != dst:
+        cube = xp.permute_dims(cube, (*(left.index(axis) for axis in dst), len(left)))
+    out = xp.reshape(cube, (-1,))
+    return xp.asarray(out, copy=True)
+
+
+def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> Array:
+    """A tensor's values as its whole line, padded with zeros to a multiple of the nesting."""
+    padding = -math.prod(tensor.shape) % mesh.size(tensor.nesting)
+    line = backend.xp.reshape(values, (-1,))
+    if not padding:
+        return line
+    zeros = backend.xp.zeros((padding,), dtype=line.dtype, device=backend.device)
+    return backend.xp.concat([line, zeros])
+
+
+def coordinates(mesh: Mesh, rank: int) -> dict[str, int]:
+    """A rank's coordinate on each axis."""
+    out = {}
+    for name, size in reversed(mesh.axes):
+        rank, out[name] = divmod(rank, size)
+    return out

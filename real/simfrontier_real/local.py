@@ -1,0 +1,75 @@
+"""Local moves of data: slice, permute, accumulate, and the codecs' encode, decode and decode-and-sum."""
+
+from __future__ import annotations
+
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Compute, Ref
+from simfrontier_real.arrays import Array
+from simfrontier_real.codecs import Encoded, decode, encode
+from simfrontier_real.layout import rearranged
+from simfrontier_real.work import Kernel, Site
+
+
+def move(site: Site, index: int, op: Compute) -> None:
+    """slice, permute, accumulate: the same values with other digits, written or added."""
+    for src, dst, added in _pairs(site, index):
+        line = _arranged(site, site.buffers[src], src, dst)
+        _put(site, dst, site.backend.cast(line, site.schedule.tensors[dst.name].dtype), added)
+
+
+def encoded(site: Site, index: int, op: Compute) -> None:
+    """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
+    for src, dst, _ in _pairs(site, index):
+        codec = _codec(site, dst)
+        line = _arranged(site, site.buffers[src], src, dst)
+        pieces = site.backend.xp.reshape(line, (site.layouts.pieces_of(dst), -1))
+        site.buffers[dst] = encode(site.backend, pieces, codec)
+
+
+def decoded(site: Site, index: int, op: Compute) -> None:
+    """decode, decode_sum: the members' pieces as one line, or their sum where they are contributions."""
+    xp, mesh = site.backend.xp, site.schedule.mesh
+    for src, dst, added in _pairs(site, index):
+        held: Encoded = site.buffers[src]
+        tensor, target = site.schedule.tensors[src.name], site.schedule.tensors[dst.name]
+        length = tensor.local_elements(mesh) // int(held.data.shape[0])
+        wide = "fp64" if target.dtype == "fp64" else "fp32"
+        values = decode(site.backend, held, _codec(site, src), length, wide)
+        line = xp.sum(values, axis=0) if op.kind == "decode_sum" else xp.reshape(values, (-1,))
+        _put(site, dst, site.backend.cast(_arranged(site, line, src, dst), target.dtype), added)
+
+
+def _pairs(site: Site, index: int) -> list[tuple[Ref, Ref, bool]]:
+    """(source, destination, whether it is added to) of a local op; tokens that it also writes are left out."""
+    reads, writes, added = site.operands(index)
+    tensors = site.schedule.tensors
+    targets = [(ref, False) for ref in writes if tensors[ref.name].role != "token"] + [(ref, True) for ref in added]
+    return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
+
+
+def _arranged(site: Site, line: Array, src: Ref, dst: Ref) -> Array:
+    order_of = site.layouts.order_of
+    return rearranged(site.backend, line, site.schedule.mesh, order_of(src), order_of(dst), site.at)
+
+
+def _put(site: Site, ref: Ref, value: Array, added: bool) -> None:
+    if added:
+        site.add(ref, value)
+    else:
+        site.buffers[ref] = value
+
+
+def _codec(site: Site, ref: Ref) -> Codec:
+    codec = site.schedule.tensors[ref.name].codec
+    assert codec is not None, f"{ref.name} is not encoded"
+    return codec
+
+
+LOCAL_KERNELS: dict[str, Kernel] = {
+    "slice": move,
+    "permute": move,
+    "accumulate": move,
+    "encode": encoded,
+    "decode": decoded,
+    "decode_sum": decoded,
+}

@@ -1,0 +1,94 @@
+"""The loopback transport: all ranks in one process, collectives by plain numpy; sums in the order of the members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule.mesh import Mesh
+from simfrontier_real.arrays import Array
+from simfrontier_real.transport import Channel
+
+Meeting = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
+
+
+@dataclass
+class LoopbackWorld:
+    """What the ranks of one mesh have in common: the messages that wait for the other members of a group."""
+
+    mesh: Mesh
+    waiting: dict[Meeting, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
+    results: dict[Meeting, dict[int, Array]] = field(default_factory=dict)
+
+    def transport(self, rank: int) -> LoopbackTransport:
+        """One rank's end."""
+        return LoopbackTransport(self, rank)
+
+    def join(self, meeting: Meeting, members: list[int], rank: int, kind: CollectiveKind, message: Array) -> None:
+        """Bring a message to a meeting; the last to come makes everybody's result."""
+        present = self.waiting.setdefault(meeting, {})
+        present[rank] = (kind, message)
+        if len(present) < len(members):
+            return
+        kinds = {member: present[member][0] for member in members}
+        assert len(set(kinds.values())) == 1, f"{meeting[0].comm}: the members call {kinds}"
+        del self.waiting[meeting]
+        self.results[meeting] = _exchange(kind, members, [present[member][1] for member in members])
+
+
+@dataclass
+class LoopbackTransport:
+    """One rank's end of a loopback world."""
+
+    world: LoopbackWorld
+    rank: int
+    calls: dict[Channel, int] = field(default_factory=lambda: defaultdict(int))
+    groups: dict[Channel, tuple[int, list[int]]] = field(default_factory=dict)
+
+    def begin(self, channel: Channel, kind: CollectiveKind, message: Array) -> LoopbackPending:
+        if channel not in self.groups:
+            table = self.world.mesh.groups(channel.axes)
+            number = int((table == self.rank).any(axis=1).argmax())
+            self.groups[channel] = (number, table[number].tolist())
+        number, members = self.groups[channel]
+        meeting = (channel, number, self.calls[channel])
+        self.calls[channel] += 1
+        self.world.join(meeting, members, self.rank, kind, message)
+        return LoopbackPending(self.world, meeting, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopbackPending:
+    """A call that is done once all members have come."""
+
+    world: LoopbackWorld
+    meeting: Meeting
+    rank: int
+
+    def is_done(self) -> bool:
+        return self.meeting in self.world.results
+
+    def wait(self) -> Array:
+        mine = self.world.results[self.meeting]
+        result = mine.pop(self.rank)
+        if not mine:
+            del self.world.results[self.meeting]
+        return result
+
+
+def _exchange(kind: CollectiveKind, members: list[int], messages: list[Array]) -> dict[int, Array]:
+    import numpy as np
+
+    sizes = {message.shape for message in messages}
+    assert len(sizes) == 1, f"{kind}: the members send {sizes}"
+    if kind == "all_gather":
+        return {member: np.stack(messages) for member in members}
+    if kind == "all_to_all":
+        return {member: np.stack([message[place] for message in messages]) for place, member in enumerate(members)}
+    total = messages[0].copy()
+    for message in messages[1:]:
+        total += message
+    if kind == "all_reduce":
+        return {member: total.copy() for member in members}
+    return {member: total[place].copy() for place, member in enumerate(members)}

@@ -1,0 +1,302 @@
+"""Measuring this machine: collectives by kind, group and size, and what the ranks compute, as a calibration."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
+from simfrontier.errors import InputError
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import REPLICATE
+from simfrontier_real.arrays import Array
+from simfrontier_real.clock import offset_s
+from simfrontier_real.executor import Executor
+from simfrontier_real.lanes import Step
+from simfrontier_real.record import Clocked, aligned, clocked
+from simfrontier_real.session import Session
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
+EDGES = (64, 128, 256, 512, 768)  # of square matrix products
+COPY_BYTES = 16 << 20
+NUM_IDLE = 100  # ops that do nothing, to time what an op costs by itself
+LANE = "compute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """What to measure: message sizes in bytes, repetitions, and how devices are packaged (for the group's shape)."""
+
+    sizes: tuple[int, ...]
+    iterations: int = 15
+    warmup: int = 2
+    devices_per_package: int = 1
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One timed op: a collective of so many bytes over `axes`, or a piece of local work by name and size."""
+
+    what: str
+    axes: tuple[str, ...]
+    size: int
+
+
+def measure(session: Session, plan: Measuring, out: Path, when: str, how: str) -> Calibration | None:
+    """Measure, twice, and write the calibration (rank 0); the second pass gives the residuals. The calibration on rank
+    0, None elsewhere."""
+    mesh = mesh_of(session)
+    probes = _probes(mesh, plan)
+    session.transport.prepare(_schedule(mesh, probes))
+    first = _pass(session, mesh, probes, plan)
+    second = _pass(session, mesh, probes, plan)
+    if first is None or second is None:
+        return None
+    ranks, durations = first
+    _, again = second
+    calls = tuple(_tables(mesh, probes, durations, again, [rank.host for rank in ranks], plan))
+    machine = _machine(probes, durations, plan)
+    hosts = sorted({rank.host for rank in ranks})
+    where = (
+        f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {platform.processor() or platform.machine()}, {_cores()} cores"
+    )
+    calibration = Calibration(
+        title=f"{session.world.backend} on {mesh.num_ranks} ranks",
+        where=where,
+        when=when,
+        how=how,
+        machine=machine,
+        calls=calls,
+    )
+    write_calibration(calibration, out)
+    return calibration
+
+
+def mesh_of(session: Session) -> Mesh:
+    """The hosts, and the ranks of one host cut by the prime factors of their number."""
+    hosts = session.world.shared(session.host)
+    names = list(dict.fromkeys(hosts))
+    per_host = len(hosts) // len(names)
+    if [hosts[rank] for rank in range(len(hosts))] != [name for name in names for _ in range(per_host)]:
+        raise InputError("measure: ranks lie unevenly on the hosts; allowed: equally many on each, host after host")
+    axes = [("host", len(names))]
+    axes += [(f"part{number}", factor) for number, factor in enumerate(_factors(per_host))]
+    return Mesh(tuple(axes))
+
+
+def _factors(number: int) -> list[int]:
+    out, factor = [], 2
+    while number > 1:
+        while number % factor == 0:
+            out.append(factor)
+            number //= factor
+        factor += 1
+    return out
+
+
+def _probes(mesh: Mesh, plan: Measuring) -> list[Probe]:
+    """Every kind over the ranks of a host (growing groups of neighbours), over all, and over the hosts alone."""
+    live = mesh.live(mesh.names)
+    inside = [axis for axis in live if axis != "host"]
+    groups = [tuple(inside[start:]) for start in range(len(inside) - 1, -1, -1)]
+    if "host" in live:
+        groups += [("host",), live]
+    out = [Probe(kind, axes, size) for axes in dict.fromkeys(groups) for kind in KINDS for size in plan.sizes]
+    out += [Probe("idle", (), number) for number in range(NUM_IDLE)]
+    out += [Probe("matmul", (), edge) for edge in EDGES]
+    return [*out, Probe("copy", (), COPY_BYTES)]
+
+
+def _schedule(mesh: Mesh, probes: list[Probe]) -> Schedule:
+    """The probes as a program: one after the other on one lane."""
+    tensor = Tensor(name="probe", shape=(1,), dtype="fp32", role="scalar", placement=REPLICATE, persistent=True)
+    ops: list[Op] = []
+    for probe in probes:
+        if probe.axes:
+            ops.append(
+                Collective(
+                    kind=probe.what,  # type: ignore[arg-type]
+                    name="probe",
+                    axes=probe.axes,
+                    src=(Ref("probe"),),
+                    dst=(Ref("probe"),),
+                    codec=Codec("fp32"),
+                    lane=LANE,
+                    comm="+".join(probe.axes),
+                )
+            )
+        else:
+            ops.append(Compute(kind=probe.what, name=probe.what, lane=LANE))
+    call = Call("probes", 0, 0, tuple(ops))
+    return Schedule(mesh=mesh, tensors={"probe": tensor}, roles=(Role("all", (call,)),), pools={}, meta={})
+
+
+@dataclass
+class ProbeWork:
+    """The probes' work: messages of zeros, products and copies on scratch memory."""
+
+    probes: list[Probe]
+    messages: list[Array | None]
+    local: list[Callable[[], object]]
+
+    def begin_step(self) -> None: ...
+
+    def run(self, index: int, ready_s: float) -> None:
+        self.local[index]()
+
+    def outgoing(self, index: int) -> tuple[Array, ...]:
+        return (self.messages[index],)
+
+    def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+
+    def read_by(self, index: int) -> list[Array]:
+        message = self.messages[index]
+        return [] if message is None else [message]
+
+    def done(self, index: int) -> None: ...
+
+
+def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> ProbeWork:
+    backend = session.backend
+    xp = backend.xp
+    messages: list[Array | None] = []
+    local: list[Callable[[], object]] = []
+    for probe in probes:
+        message: Array | None = None
+        run: Callable[[], object] = _nothing
+        if probe.axes:
+            members = mesh.size(probe.axes)
+            piece = max(1, probe.size // 4 // members)
+            shapes = {"all_gather": (piece,), "all_reduce": (piece * members,)}
+            message = backend.zeros(shapes.get(probe.what, (members, piece)), "fp32")
+        elif probe.what == "matmul":
+            square = backend.zeros((probe.size, probe.size), precision)
+            run = _bound(xp.matmul, square, square)
+        elif probe.what == "copy":
+            run = _bound(_copied, xp, backend.zeros((probe.size,), "uint8"))
+        messages.append(message)
+        local.append(run)
+    return ProbeWork(probes, messages, local)
+
+
+def _nothing() -> None: ...
+
+
+def _bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], object]:
+    return lambda: function(*arguments)
+
+
+def _copied(xp: Any, values: Array) -> Array:
+    return xp.asarray(values, copy=True)
+
+
+def _pass(
+    session: Session, mesh: Mesh, probes: list[Probe], plan: Measuring
+) -> tuple[list[Clocked], NDArray[Any]] | None:
+    """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
+    schedule = _schedule(mesh, probes)
+    program: Expanded = expand(schedule, schedule.roles[0])
+    step = Step(program, mesh, _work(session, mesh, probes, plan.precision), session.transport, time.monotonic)
+    lanes = session.lanes(step)
+    executor = Executor(step, lanes)
+    times = []
+    offset, _ = offset_s(session.world, session.host)
+    for number in range(plan.warmup + plan.iterations):
+        session.world.barrier()
+        clock = executor.run_step(session.timeout_s)
+        if number >= plan.warmup:
+            times.append(clock)
+    lanes.close()
+    ranks = session.world.gathered(clocked(times, offset, session.host, {}))
+    if ranks is None:
+        return None
+    _, start, end = aligned(schedule, program, ranks)
+    return ranks, end - start
+
+
+def _tables(
+    mesh: Mesh,
+    probes: list[Probe],
+    durations: NDArray[Any],
+    again: NDArray[Any],
+    hosts: list[str],
+    plan: Measuring,
+) -> list[CallTable]:
+    import numpy as np
+
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for index, probe in enumerate(probes):
+        if probe.axes:
+            groups.setdefault((probe.what, probe.axes), []).append(index)
+    out = []
+    for (kind, axes), indices in groups.items():
+        members = mesh.groups(axes)[0].tolist()
+        points, residuals = [], []
+        for index in indices:
+            low, middle, high = np.percentile(durations[:, :, index], [25, 50, 75])
+            size = max(1, probes[index].size // 4 // len(members)) * 4 * len(members)
+            points.append(Point(num_bytes=size, seconds=_short(middle), spread=_short((high - low) / middle)))
+            residuals.append(abs(float(np.median(again[:, :, index])) / float(middle) - 1.0))
+        out.append(
+            CallTable(
+                kind=kind,  # type: ignore[arg-type]
+                ranks=len(members),
+                nodes=len({hosts[member] for member in members}),
+                packages=len({member // plan.devices_per_package for member in members}),
+                points=tuple(points),
+                residual=_short(float(np.median(residuals))),
+            )
+        )
+    return out
+
+
+def _machine(probes: list[Probe], durations: NDArray[Any], plan: Measuring) -> dict[str, float]:
+    """Numbers of the machine's file: what an op costs by itself, memory bandwidth, and the rate of matrix products.
+
+    R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
+    """
+    import numpy as np
+
+    median = {
+        (probe.what, probe.size): float(np.median(durations[:, :, index]))
+        for index, probe in enumerate(probes)
+        if not probe.axes
+    }
+    gap = float(np.median([seconds for (what, _), seconds in median.items() if what == "idle"]))
+    copied = 2 * COPY_BYTES / (median["copy", COPY_BYTES] - gap)
+    edges = np.array(EDGES, float)
+    per_flop = np.array([max(median["matmul", edge] - gap, 1e-9) / (2 * edge**3) for edge in EDGES])
+    slope, constant = np.polyfit(1 / edges, per_flop, 1, w=1 / per_flop)
+    if constant <= 0:  # the largest products are still getting faster: take the last as the limit
+        constant, slope = float(per_flop.min()), 0.0
+    rate, half = 1 / constant, max(0.0, slope / constant)
+    return {
+        "device.hbm_bytes_per_s": _short(copied),
+        "device.kernel_gap_s": _short(gap),
+        "host.hook_s": _short(gap),
+        "device.matmul_flops_per_s": _short(rate),
+        "device.matmul_half_edge": _short(half),
+    }
+
+
+def _short(value: float) -> float:
+    """Four digits: more would be noise."""
+    return float(f"{value:.4g}") if math.isfinite(value) else 0.0
+
+
+def _cores() -> int:
+    import os
+
+    return os.cpu_count() or 1

@@ -1,0 +1,118 @@
+"""The loss, the gradient's norm and Adam, as the schedule's ops ask for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from simfrontier.schedule.ir import Compute, Ref
+from simfrontier_real.arrays import Array
+from simfrontier_real.kernels import Operands
+from simfrontier_real.work import Kernel, Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam:
+    """Adam's settings, and the norm to which gradients are clipped (infinity: never)."""
+
+    learning_rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    clip: float = 1.0
+
+
+@dataclass
+class Trainer:
+    """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
+
+    `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
+    16-bit gradients do not vanish.
+    """
+
+    adam: Adam
+    grad_accum: int
+    loss_scale: float = 1.0
+    step: int = 0
+    labels: dict[int, Array] = field(default_factory=dict)
+    losses: dict[int, Array] = field(default_factory=dict)
+
+    def kernels(self) -> dict[str, Kernel]:
+        return {"loss": self._loss, "norm2": self._norm2, "adam": self._adam}
+
+    def _loss(self, site: Site, index: int, op: Compute) -> None:
+        """Cross-entropy, averaged over all samples and positions of the step; writes its gradient."""
+        operands = Operands(site, index, op)
+        xp, logits = operands.xp, operands.one()
+        labels = self.labels[site.program.reads[index][0].micro]
+        count = math.prod(size for label, size in op.iteration if label != op.iteration[-1][0]) * self.grad_accum
+        exponentials = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+        probabilities = exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
+        classes = xp.arange(logits.shape[-1], device=site.backend.device)
+        hit = site.backend.xp.astype(classes == labels[..., None], logits.dtype)
+        chosen = xp.sum(probabilities * hit, axis=-1)
+        micro = site.program.reads[index][0].micro
+        self.losses[micro] = -xp.sum(xp.log(chosen)) / count
+        operands.put((probabilities - hit) * (self.loss_scale / count))
+
+    def _norm2(self, site: Site, index: int, op: Compute) -> None:
+        """The sum of squares of this rank's share of the gradients, and whether one is not finite.
+
+        What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
+        """
+        xp, mesh = site.backend.xp, site.schedule.mesh
+        reads, _, added = site.operands(index)
+        totals = {ref.name: ref for ref in added}
+        counted = [axis for axis, _ in site.schedule.tensors[added[0].name].placement.partial]
+        for ref in reads:
+            held = site.schedule.tensors[ref.name].placement.flat
+            if any(site.at[axis] for axis in counted if axis not in held and mesh[axis] > 1):
+                continue
+            values = site.backend.wide(site.buffers[ref]) / self.loss_scale
+            for name, value in (
+                ("gradient_norm", xp.sum(values * values)),
+                ("overflow", xp.sum(xp.astype(~xp.isfinite(values), values.dtype))),
+            ):
+                ref_to = totals[name]
+                dtype = site.schedule.tensors[name].dtype
+                site.add(ref_to, site.backend.cast(xp.reshape(value, (1,)), dtype))
+        for ref in added:
+            if ref not in site.buffers:
+                site.buffers[ref] = site.backend.zeros((1,), site.schedule.tensors[ref.name].dtype)
+
+    def _adam(self, site: Site, index: int, op: Compute) -> None:
+        """One step of Adam on this rank's share; skipped where a gradient overflowed."""
+        reads, writes, _ = site.operands(index)
+        held = {ref.name: ref for ref in reads}
+        overflow = float(site.buffers[held["overflow.total"]][0]) > 0
+        norm = math.sqrt(max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0))
+        factor = min(1.0, self.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
+        new = {ref.name: ref for ref in writes}
+        for name in [n.removesuffix(".moments") for n in new if n.endswith(".moments")]:
+            self._update(site, name, held, new, factor, overflow)
+
+    def _update(
+        self, site: Site, name: str, held: dict[str, Ref], new: dict[str, Ref], factor: float, overflow: bool
+    ) -> None:
+        xp, buffers, adam = site.backend.xp, site.buffers, self.adam
+        moments, master = buffers[held[f"{name}.moments"]], buffers[held[f"{name}.master"]]
+        if not overflow:
+            ref = held[f"{name}.grad.reduced"] if f"{name}.grad.reduced" in held else held[f"{name}.grad"]
+            gradient = xp.astype(buffers[ref], master.dtype) * (factor / self.loss_scale)
+            first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
+            second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
+            moments = xp.stack([first, second])
+            ahead = first / (1 - adam.beta1**self.step)
+            spread = xp.sqrt(second / (1 - adam.beta2**self.step)) + adam.epsilon
+            master = master - adam.learning_rate * ahead / spread
+        buffers[new[f"{name}.moments"]], buffers[new[f"{name}.master"]] = moments, master
+        target = new.get(f"{name}.new") or new[name]
+        buffers[target] = site.backend.cast(master, site.schedule.tensors[target.name].dtype)
+
+
+def all_kernels(trainer: Trainer) -> dict[str, Kernel]:
+    """Every kind of op that training needs."""
+    from simfrontier_real.kernels import MODEL_KERNELS
+    from simfrontier_real.local import LOCAL_KERNELS
+
+    return {**LOCAL_KERNELS, **MODEL_KERNELS, **trainer.kernels()}

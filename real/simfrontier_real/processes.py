@@ -1,0 +1,89 @@
+"""The torch transport: real processes over gloo, NCCL or RCCL, one process group per channel and group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from simfrontier.schedule.ir import CollectiveKind, Schedule
+from simfrontier.schedule.mesh import Mesh
+from simfrontier_real.arrays import Array
+from simfrontier_real.transport import Channel, channel_of, collectives_of
+from simfrontier_real.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class TorchPending:
+    """A collective of torch under way; gloo's must be waited for, nccl's makes the current stream wait."""
+
+    work: Any
+    result: Array
+
+    def is_done(self) -> bool:
+        return False
+
+    def wait(self) -> Array:
+        self.work.wait()
+        return self.result
+
+
+class TorchTransport:
+    """One rank's process groups. Built by all ranks together; groups are shared by schedules that ask for the same."""
+
+    def __init__(self, world: World, timeout_s: float) -> None:
+        self._world, self._timeout_s = world, timeout_s
+        self._groups: dict[tuple[str, str, tuple[int, ...]], Any] = {}
+        self._channels: dict[Channel, tuple[Any, int]] = {}
+
+    def prepare(self, schedule: Schedule) -> None:
+        """Make the process groups of a schedule; every rank calls this with the same schedule."""
+        self._channels = {}
+        for channel in channels_of(schedule):
+            members = self._members(channel, schedule.mesh)
+            key = (channel.comm, channel.lane, members)
+            if key not in self._groups:
+                self._groups[key] = self._new_group(members)
+            self._channels[channel] = (self._groups[key], len(members))
+
+    def _members(self, channel: Channel, mesh: Mesh) -> tuple[int, ...]:
+        table = mesh.groups(channel.axes)
+        return tuple(table[int((table == self._world.rank).any(axis=1).argmax())].tolist())
+
+    def _new_group(self, members: tuple[int, ...]) -> Any:
+        import torch.distributed as dist
+
+        return dist.new_group(
+            list(members),
+            timeout=timedelta(seconds=self._timeout_s),
+            backend=self._world.backend,
+            use_local_synchronization=True,
+            sort_ranks=False,  # members stand in the order of the channel's axes, which need not be that of the ranks
+        )
+
+    def begin(self, channel: Channel, kind: CollectiveKind, message: Array) -> TorchPending:
+        import torch
+        import torch.distributed as dist
+
+        group, members = self._channels[channel]
+        message = message.contiguous()
+        match kind:
+            case "all_gather":
+                out = torch.empty((members * message.shape[0],), dtype=message.dtype, device=message.device)
+                work = dist.all_gather_single(out, message, group=group, async_op=True)
+                return TorchPending(work, out.view(members, -1))
+            case "reduce_scatter":
+                out = torch.empty((message.shape[1],), dtype=message.dtype, device=message.device)
+                work = dist.reduce_scatter_single(out, message.view(-1), group=group, async_op=True)
+            case "all_to_all":
+                out = torch.empty_like(message)
+                work = dist.all_to_all_single(out, message, group=group, async_op=True)
+            case "all_reduce":
+                out = message.clone()
+                work = dist.all_reduce(out, group=group, async_op=True)
+        return TorchPending(work, out)
+
+
+def channels_of(schedule: Schedule) -> list[Channel]:
+    """The channels that a schedule's collectives use, sorted."""
+    return sorted({channel_of(op, schedule.mesh) for op in collectives_of(schedule)})

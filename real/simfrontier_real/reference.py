@@ -1,0 +1,90 @@
+"""The unsharded model in one process, by torch's autograd and torch's Adam: what every plan must agree with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simfrontier.schedule.ir import Schedule
+from simfrontier_real.data import batch, input_name
+from simfrontier_real.kernels import NORM_EPSILON
+from simfrontier_real.states import initial_weights
+from simfrontier_real.train import Trained, Training
+
+
+def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64") -> Trained:
+    """Train the schedule's model on the same data from the same weights; the schedule only says which model.
+
+    `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
+    """
+    import torch
+
+    kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
+    start = initial_weights(schedule, training.seed)
+    weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
+    adam = training.adam
+    optimizer = torch.optim.Adam(
+        weights.values(), lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
+    )
+    grad_accum = int(schedule.meta.get("grad_accum", 1))
+    model = {"tokens": _gpt, "inputs": _mlp}[input_name(schedule)]
+    losses = []
+    for step in range(training.steps):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(grad_accum):
+            data = batch(schedule, training.seed, step, micro)
+            logits = model(schedule, weights, data.inputs, kind)
+            labels = torch.as_tensor(data.labels).reshape(-1)
+            loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        gradients = [weight.grad for weight in weights.values() if weight.grad is not None]
+        norm = math.sqrt(sum(float((gradient * gradient).sum()) for gradient in gradients))
+        factor = min(1.0, adam.clip / norm) if norm > 0 else 1.0
+        for gradient in gradients:
+            gradient.mul_(factor)
+        optimizer.step()
+        losses.append(total)
+    return Trained(tuple(losses), {key: weight.detach().double().numpy() for key, weight in weights.items()})
+
+
+def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:
+    """A decoder with attention and MLP side by side on the residual stream, untied embeddings, no rotary embedding."""
+    import torch
+    from torch.nn import functional
+
+    num_layers, heads = int(schedule.meta["num_layers"]), schedule.tensors["scores"].shape[1]
+    x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
+    batch_size, length, hidden = x.shape
+
+    def linear(values: Any, module: str, layer: int) -> Any:
+        return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
+
+    def norm(values: Any, module: str, layer: int = 0) -> Any:
+        scale, shift = weights[f"{module}.weight", layer], weights[f"{module}.bias", layer]
+        return functional.layer_norm(values, (hidden,), scale, shift, NORM_EPSILON)
+
+    for layer in range(num_layers):
+        qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, heads, 3, -1)
+        query, key, value = (part.transpose(1, 2) for part in qkv.unbind(3))
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
+        inner = functional.gelu(linear(norm(x, "ln2", layer), "h_to_4h", layer), approximate="tanh")
+        x = x + attention + linear(inner, "4h_to_h", layer)
+    return linear(norm(x, "final_norm"), "head", 0)
+
+
+def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any) -> Any:
+    """A linear module and GELU, equal residual layers, and a linear head without bias."""
+    import torch
+    from torch.nn import functional
+
+    def linear(values: Any, module: str, layer: int = 0) -> Any:
+        return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
+
+    x = functional.gelu(linear(torch.as_tensor(inputs).to(kind), "embedding"), approximate="tanh")
+    for layer in range(int(schedule.meta["num_layers"])):
+        inner = functional.gelu(linear(x, "h_to_4h", layer), approximate="tanh")
+        x = x + linear(inner, "4h_to_h", layer)
+    return linear(x, "head")

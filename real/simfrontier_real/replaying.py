@@ -1,0 +1,92 @@
+"""Replaying schedules on joined ranks: warm-up, timed steps, and one trace per schedule, written by rank 0."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.trace import read_perfetto, write_perfetto
+from simfrontier_real.clock import offset_s
+from simfrontier_real.executor import Executor
+from simfrontier_real.lanes import Step
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.record import clocked, trace_of
+from simfrontier_real.replay import ReplayWork, Stand, waits_of
+from simfrontier_real.session import Loaded, Session
+from simfrontier_real.work import site_of
+
+MODES = ("real", "wait", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaying:
+    """How to replay: where traces go, how often, and what becomes of compute."""
+
+    out: Path
+    iterations: int = 10
+    warmup: int = 2
+    compute: str = "real"
+    waits: Path | None = None
+
+
+def replay_all(session: Session, plan: Replaying) -> None:
+    """Replay every schedule of a session. Raises InputError for a mode that is none, and waits that do not fit."""
+    if plan.compute not in MODES:
+        raise InputError(f"--compute: got {plan.compute!r}; {nearest(plan.compute, MODES)}")
+    if (plan.compute == "wait") != (plan.waits is not None):
+        raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
+    if session.world.rank == 0:
+        _make_folder(plan.out)
+    offset, error = offset_s(session.world, session.host)
+    for loaded in session.loaded:
+        _replay(session, loaded, plan, offset, error)
+
+
+def _replay(session: Session, loaded: Loaded, plan: Replaying, offset: float, clock_error: float) -> None:
+    world, schedule, program = session.world, loaded.schedule, loaded.program
+    session.transport.prepare(schedule)
+    site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
+    waits = _waits(loaded, plan.waits, world.rank)
+    work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
+    step = Step(program, schedule.mesh, work, session.transport, time.monotonic)
+    lanes = session.lanes(step)
+    executor = Executor(step, lanes)
+    times = []
+    for number in range(plan.warmup + plan.iterations):
+        world.barrier()
+        clock = executor.run_step(session.timeout_s)
+        if number >= plan.warmup:
+            times.append(clock)
+    lanes.close()
+    ranks = world.gathered(clocked(times, offset, session.host, step.message_bytes))
+    if ranks is None:
+        return
+    notes = {
+        "backend": world.backend,
+        "mode": f"replay, compute {plan.compute}",
+        "warmup": str(plan.warmup),
+        "clock_error_s": f"{clock_error:.9f}",
+    }
+    trace = trace_of(schedule, program, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
+    write_perfetto(trace, plan.out / f"trace-{loaded.name}.json")
+
+
+def _waits(loaded: Loaded, folder: Path | None, rank: int) -> list[float] | None:
+    if folder is None:
+        return None
+    path = folder / f"trace-{loaded.name}.json"
+    trace = read_perfetto(path)
+    if trace.digest != loaded.digest:
+        raise InputError(
+            f"{path}: is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…"
+        )
+    return waits_of(trace, rank, loaded.program.num_ops, str(path))
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimfrontierError(f"{path}: cannot be made: {error.strerror or error}") from None

@@ -1,0 +1,131 @@
+"""A session: schedule files read and checked by every rank, the ranks joined, and agreed on what they run."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.schedule.check import check
+from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.store import digest, load
+from simfrontier_real.arrays import Backend, torch_backend
+from simfrontier_real.failure import end_run
+from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
+from simfrontier_real.processes import TorchTransport
+from simfrontier_real.world import Place, World, join, leave, place_of
+
+BACKENDS = ("gloo", "nccl")
+PREFIX = "schedule-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A schedule file: `name` is the file's without `schedule-` and ending."""
+
+    name: str
+    path: Path
+    schedule: Schedule
+    program: Expanded
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Joined ranks, and how this one runs: its arrays, lanes and transport."""
+
+    world: World
+    loaded: tuple[Loaded, ...]
+    transport: TorchTransport
+    backend: Backend
+    lanes: Callable[[Step], Lanes]
+    timeout_s: float
+
+    @property
+    def host(self) -> str:
+        return socket.gethostname()
+
+
+@contextmanager
+def session(
+    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, alone_ok: bool = True
+) -> Iterator[Session]:
+    """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
+
+    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does).
+    """
+    world: World | None = None
+    rank = 0
+    try:
+        place = place_of(os.environ)
+        rank = place.rank
+        loaded = tuple(_read(path, checked) for path in paths)
+        for each in loaded:
+            _refuse_size(each, place)
+        # torch's own timeout comes after ours, which says more
+        world = join(place, backend, join_s, timeout_s + 15.0)
+        _agree(world, loaded, checked)
+        yield Session(
+            world=world,
+            loaded=loaded,
+            transport=TorchTransport(world, timeout_s + 15.0),
+            backend=torch_backend(world.device),
+            lanes=_lanes(world),
+            timeout_s=timeout_s,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        end_run(error, world, rank)
+    leave()
+
+
+def _lanes(world: World) -> Callable[[Step], Lanes]:
+    if world.device == "cpu":
+        return ThreadLanes
+    return lambda step: StreamLanes(step, world.device)
+
+
+def _read(path: Path, checked: bool) -> Loaded:
+    schedule = load(path)
+    if len(schedule.roles) != 1:
+        raise InputError(f"{path}: has {len(schedule.roles)} roles; allowed: one (pipelines cannot be executed yet)")
+    if checked:
+        report = check(schedule)
+        if report.findings:
+            more = f" (and {len(report.findings) - 1} more findings)" if len(report.findings) > 1 else ""
+            raise SimfrontierError(f"{path}: the schedule is not sound: {report.findings[0]}{more}")
+    return Loaded(
+        name=path.stem.removeprefix(PREFIX),
+        path=path,
+        schedule=schedule,
+        program=expand(schedule, schedule.roles[0]),
+        digest=digest(schedule),
+    )
+
+
+def _refuse_size(loaded: Loaded, place: Place) -> None:
+    needed = loaded.schedule.mesh.num_ranks
+    if needed != place.size:
+        axes = " × ".join(f"{name} {size}" for name, size in loaded.schedule.mesh.axes)
+        raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {place.size} were started")
+
+
+def _agree(world: World, loaded: tuple[Loaded, ...], checked: bool) -> None:
+    """Every rank runs the same schedules, by digest; else nobody starts."""
+    mine = [(each.name, each.digest) for each in loaded]
+    everybody = world.shared(mine)
+    if not checked:
+        return
+    for rank, theirs in enumerate(everybody):
+        for (name, expected), (other, found) in zip(everybody[0], theirs, strict=False):
+            if expected != found:
+                raise InputError(
+                    f"rank {rank} reads another schedule than rank 0: {other} is {found[:16]}…, "
+                    f"{name} on rank 0 is {expected[:16]}…"
+                )
+        if len(theirs) != len(everybody[0]):
+            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")

@@ -1,0 +1,125 @@
+"""The states that training starts from, laid out over the ranks, and put together again when it ends."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule.ir import Ref, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier_real.arrays import Array
+from simfrontier_real.codecs import encode
+from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
+from simfrontier_real.work import Site
+
+Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
+
+
+def weights_of(schedule: Schedule) -> list[Tensor]:
+    """The model's parameters."""
+    return [tensor for tensor in schedule.tensors.values() if tensor.role == "weight"]
+
+
+def instances(schedule: Schedule, tensor: Tensor) -> range:
+    """The layers that a persistent tensor has instances of."""
+    return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
+
+
+def initial_weights(schedule: Schedule, seed: int) -> Weights:
+    """Normal numbers around 0, or around 1 for a norm's scales; the same for every plan of a model, whatever the mesh.
+
+    Nothing is zero or equal, so that a mistake in any element shows.
+    """
+    import numpy as np
+
+    out: Weights = {}
+    for tensor in weights_of(schedule):
+        for layer in instances(schedule, tensor):
+            numbers = np.random.default_rng([seed, zlib.crc32(tensor.name.encode()), layer])
+            is_scale = len(tensor.shape) == 1 and not tensor.name.endswith(".bias")
+            width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
+            out[tensor.name, layer] = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape)
+    return out
+
+
+def place(site: Site, weights: Weights) -> None:
+    """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
+    schedule, backend, mesh = site.schedule, site.backend, site.schedule.mesh
+    for tensor in schedule.tensors.values():
+        source = tensor.name.removesuffix(".copy").removesuffix(".master").removesuffix(".moments")
+        if not tensor.persistent or tensor.role not in ("weight", "copy", "master", "optimizer"):
+            continue
+        for layer in instances(schedule, tensor):
+            ref = Ref(tensor.name, layer)
+            if tensor.role == "optimizer":
+                site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
+                continue
+            # states start from the weights as the model's type holds them, so that master and weight agree
+            whole = backend.cast(backend.array(weights[source, layer], schedule.tensors[source].dtype), tensor.dtype)
+            line = whole_line(backend, whole, tensor, mesh)
+            mine = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), site.at)
+            if tensor.codec is not None:
+                site.buffers[ref] = encode(backend, backend.xp.reshape(mine, (1, -1)), tensor.codec)
+            else:
+                site.buffers[ref] = mine
+
+
+def shard(site: Site, values: Any, name: str) -> Array:
+    """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is."""
+    tensor = site.schedule.tensors[name]
+    for axis, dim in tensor.placement.shards:
+        size = values.shape[dim] // site.schedule.mesh[axis]
+        first = site.at[axis] * size
+        values = values.take(range(first, first + size), axis=dim)
+    return values
+
+
+def held(site: Site) -> dict[tuple[str, int], Any]:
+    """This rank's lines of all weights, as numpy arrays."""
+    return {
+        (tensor.name, layer): site.backend.numpy(site.buffers[Ref(tensor.name, layer)])
+        for tensor in weights_of(site.schedule)
+        for layer in instances(site.schedule, tensor)
+    }
+
+
+def assembled(schedule: Schedule, by_rank: list[Mapping[tuple[str, int], Any]]) -> Weights:
+    """Whole weights out of all ranks' lines. Raises SimfrontierError where two ranks should hold the same and do
+    not."""
+    import numpy as np
+
+    out: Weights = {}
+    for tensor, layer in _every(schedule):
+        whole: dict[tuple[int, ...], Any] = {}
+        order = canonical(tensor, schedule.mesh)
+        flat = tuple(axis for axis in schedule.mesh.live(tensor.nesting) if axis in tensor.placement.flat)
+        for rank, lines in enumerate(by_rank):
+            at = coordinates(schedule.mesh, rank)
+            digits = tuple(at[axis] for axis in flat)
+            line = lines[tensor.name, layer]
+            if digits in whole and not np.array_equal(whole[digits], line):
+                raise SimfrontierError(
+                    f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
+                )
+            whole[digits] = line
+        out[tensor.name, layer] = _joined(whole, flat, order, tensor, schedule.mesh)
+    return out
+
+
+def _every(schedule: Schedule) -> Iterator[tuple[Tensor, int]]:
+    for tensor in weights_of(schedule):
+        for layer in instances(schedule, tensor):
+            yield tensor, layer
+
+
+def _joined(pieces: dict[tuple[int, ...], Any], flat: Order, free: Order, tensor: Tensor, mesh: Mesh) -> Any:
+    """Pieces by their digits over `flat`, each with the digits of `free` inside, as the tensor's shape."""
+    import numpy as np
+
+    nesting = mesh.live(tensor.nesting)
+    cube = np.stack([pieces[digits] for digits in sorted(pieces)]).reshape([mesh[a] for a in (*flat, *free)] + [-1])
+    now = (*flat, *free)
+    cube = cube.transpose([now.index(axis) for axis in nesting] + [len(now)])
+    return cube.reshape(-1)[: tensor.num_elements].reshape(tensor.shape).astype(np.float64)

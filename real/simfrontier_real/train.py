@@ -1,0 +1,121 @@
+"""Training a small real model by a schedule: every rank's states, its share of the data, and step after step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.ir import Ref, Schedule
+from simfrontier_real.arrays import Backend, numpy_backend
+from simfrontier_real.data import batch, input_name
+from simfrontier_real.executor import Executor
+from simfrontier_real.lanes import InlineLanes, Lanes, Step
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.optimizer import Adam, Trainer, all_kernels
+from simfrontier_real.states import Weights, assembled, held, initial_weights, place, shard
+from simfrontier_real.transport import Transport
+from simfrontier_real.work import RealWork, Site, site_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What to train: number of optimizer steps, seed of weights and data, Adam's settings, scale of the loss."""
+
+    steps: int = 20
+    seed: int = 0
+    adam: Adam = field(default_factory=Adam)
+    loss_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The mean loss of every step, and the whole weights at the end."""
+
+    losses: tuple[float, ...]
+    weights: Weights
+
+
+class TrainingRank:
+    """One rank that trains."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        program: Expanded,
+        backend: Backend,
+        rank: int,
+        transport: Transport,
+        training: Training,
+        lanes: Callable[[Step], Lanes] = InlineLanes,
+    ) -> None:
+        self.site: Site = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
+        self._training = training
+        grad_accum = int(schedule.meta.get("grad_accum", 1))
+        self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
+        work = RealWork(self.site, all_kernels(self.trainer))
+        self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
+        self.lanes = lanes(self.step)
+        self.executor = Executor(self.step, self.lanes)
+        self._input = input_name(schedule)
+        place(self.site, initial_weights(schedule, training.seed))
+
+    def load(self, number: int) -> None:
+        """Take in the data of a step, counted from 0."""
+        self.trainer.step = number + 1
+        self.trainer.losses.clear()
+        backend = self.site.backend
+        for micro in range(self.trainer.grad_accum):
+            whole = batch(self.site.schedule, self._training.seed, number, micro)
+            dtype = self.site.schedule.tensors[self._input].dtype
+            inputs = shard(self.site, whole.inputs, self._input)
+            labels = shard(self.site, whole.labels, self._input)
+            self.site.buffers[Ref(self._input, 0, micro)] = backend.array(inputs, dtype)
+            self.trainer.labels[micro] = backend.array(labels, "int64")
+
+    def loss(self) -> float:
+        """This rank's part of the mean loss of the step that has just run."""
+        return sum(float(loss) for loss in self.trainer.losses.values())
+
+    def held(self) -> dict[tuple[str, int], Any]:
+        return held(self.site)
+
+
+def train_in_one_process(
+    schedule: Schedule, training: Training, backend: Backend | None = None, program: Expanded | None = None
+) -> Trained:
+    """Train on all ranks of a schedule's mesh in this process, over the loopback transport.
+
+    Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
+    """
+    program = expand(schedule, schedule.roles[0]) if program is None else program
+    backend = numpy_backend() if backend is None else backend
+    world = LoopbackWorld(schedule.mesh)
+    ranks = [
+        TrainingRank(schedule, program, backend, rank, world.transport(rank), training)
+        for rank in range(schedule.mesh.num_ranks)
+    ]
+    losses = []
+    for number in range(training.steps):
+        for rank in ranks:
+            rank.load(number)
+        run_together([rank.executor for rank in ranks])
+        losses.append(sum(rank.loss() for rank in ranks))
+    return Trained(tuple(losses), assembled(schedule, [rank.held() for rank in ranks]))
+
+
+def run_together(executors: list[Executor]) -> None:
+    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
+    for executor in executors:
+        executor.begin()
+    waiting = list(enumerate(executors))
+    while waiting:
+        moved = [executor.advance(0.0) for _, executor in waiting]
+        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
+        if waiting and not any(moved):
+            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
+            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))

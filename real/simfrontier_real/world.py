@@ -1,0 +1,214 @@
+"""Where this process stands among its ranks, as torchrun or srun says, and joining the others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from simfrontier.errors import InputError, SimfrontierError
+
+_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+_SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+DEFAULT_PORT = 29500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One process among `size` ranks; `address:port` is where rank 0 listens."""
+
+    rank: int
+    size: int
+    local_rank: int
+    address: str
+    port: int
+
+
+def place_of(environment: Mapping[str, str]) -> Place:
+    """The place that the launcher gives; alone where there is no launcher. Raises InputError for half a place."""
+    for keys in (_TORCHRUN, _SRUN):
+        there = [key for key in keys if key in environment]
+        if there == list(keys):
+            rank, size, local = (_number(key, environment[key]) for key in keys)
+            if rank >= size:
+                raise InputError(f"{keys[0]}: got {rank}; allowed: 0 to {size - 1} ({keys[1]} is {size})")
+            address = environment.get("MASTER_ADDR", "127.0.0.1" if size == 1 else "")
+            if not address:
+                raise InputError("MASTER_ADDR is not set; allowed: the host of rank 0 (see real/slurm/README.md)")
+            port = _number("MASTER_PORT", environment.get("MASTER_PORT", str(DEFAULT_PORT)))
+            return Place(rank=rank, size=size, local_rank=local, address=address, port=port)
+    if any(key in environment for key in _TORCHRUN):
+        missing = ", ".join(key for key in _TORCHRUN if key not in environment)
+        raise InputError(f"the launcher did not set {missing}; start with torchrun or srun")
+    return Place(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
+
+
+def _number(key: str, text: str) -> int:
+    if not text.isdecimal():
+        raise InputError(f"{key}: got {text!r}; allowed: a whole number")
+    return int(text)
+
+
+@dataclass
+class World:
+    """The ranks that have found each other: torch's default process group and the store that they share."""
+
+    place: Place
+    backend: str
+    device: str
+    store: Any
+    control: Any  # a gloo group of all ranks, for what is said beside the schedule
+
+    @property
+    def rank(self) -> int:
+        return self.place.rank
+
+    @property
+    def size(self) -> int:
+        return self.place.size
+
+    def gathered(self, value: Any) -> list[Any] | None:
+        """Everybody's value on rank 0, None elsewhere."""
+        import torch.distributed as dist
+
+        out: list[Any] | None = [None] * self.size if self.rank == 0 else None
+        dist.gather_object(value, out, dst=0, group=self.control)
+        return out
+
+    def shared(self, value: Any) -> list[Any]:
+        """Everybody's value, everywhere."""
+        import torch.distributed as dist
+
+        out: list[Any] = [None] * self.size
+        dist.all_gather_object(out, value, group=self.control)
+        return out
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        import torch.distributed as dist
+
+        dist.barrier(group=self.control)
+
+
+def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
+    """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
+
+    Collectives of gloo and nccl give up after `timeout_s`.
+    """
+    import torch
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import PrefixStore
+
+    device = "cpu"
+    if backend == "nccl":
+        if not torch.cuda.is_available():
+            raise InputError("--backend nccl: this machine has no GPU that torch can use; allowed: gloo")
+        device = f"cuda:{place.local_rank % torch.cuda.device_count()}"
+        torch.cuda.set_device(device)
+    else:
+        _name_interface(place.address)
+        torch.set_num_threads(1)  # ranks share the cores
+    store = _store(place, join_s)
+    _wait_for_all(store, place, join_s)
+    try:
+        dist.init_process_group(
+            backend,
+            store=PrefixStore("world", store),
+            rank=place.rank,
+            world_size=place.size,
+            timeout=timedelta(seconds=timeout_s),
+        )
+        control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
+    except (RuntimeError, ValueError) as error:
+        raise SimfrontierError(f"the {backend} ranks cannot be joined: {_first_line(error)}") from None
+    return World(place, backend, device, store, control)
+
+
+def leave() -> None:
+    """Take the process groups down, if there are any."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        with suppress(RuntimeError):
+            dist.destroy_process_group()
+
+
+def _store(place: Place, join_s: float) -> Any:
+    """The key-value store of all ranks: torchrun's own where it has one, else rank 0 listens."""
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import TCPStore
+
+    where = f"{place.address}:{place.port}"
+    is_agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
+    try:
+        return TCPStore(
+            place.address,
+            place.port,
+            world_size=None,
+            is_master=place.rank == 0 and not is_agents,
+            timeout=timedelta(seconds=join_s),
+            wait_for_workers=False,
+        )
+    except (dist.DistError, RuntimeError, ValueError) as error:
+        said = _first_line(error)
+        if "EADDRINUSE" in said or "address already in use" in said:
+            raise SimfrontierError(
+                f"port {place.port} of {place.address} is taken; set MASTER_PORT to a free one"
+            ) from None
+        raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {said}") from None
+
+
+def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
+    """Everybody says that it is there, and how many ranks it expects."""
+    deadline = time.monotonic() + join_s
+    try:
+        store.set(f"size/{place.rank}", str(place.size))
+        while True:
+            here = [rank for rank in range(place.size) if store.check([f"size/{rank}"])]
+            if len(here) == place.size:
+                break
+            if time.monotonic() > deadline:
+                missing = [str(rank) for rank in range(place.size) if rank not in here]
+                raise SimfrontierError(
+                    f"of {place.size} ranks {len(here)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
+                )
+            time.sleep(0.05)
+        sizes = {rank: int(store.get(f"size/{rank}")) for rank in range(place.size)}
+    except RuntimeError as error:
+        raise SimfrontierError(
+            f"the store at {place.address}:{place.port} does not answer: {_first_line(error)}"
+        ) from None
+    odd = {rank: size for rank, size in sizes.items() if size != place.size}
+    if odd:
+        rank, size = next(iter(odd.items()))
+        raise SimfrontierError(f"rank {place.rank} was started as one of {place.size}, rank {rank} as one of {size}")
+
+
+def _name_interface(address: str) -> None:
+    """Tell gloo the network interface that leads to rank 0, unless the user does; it must not be the loopback one."""
+    if "GLOO_SOCKET_IFNAME" in os.environ:
+        return
+    with suppress(OSError):
+        import fcntl
+        import struct
+
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            local = address in ("localhost", "127.0.0.1", socket.gethostname())
+            probe.connect(("192.0.2.1" if local else address, 9))  # no packet is sent: this asks the routing table
+            mine = probe.getsockname()[0]
+            for _, name in socket.if_nameindex():
+                with suppress(OSError):
+                    request = struct.pack("256s", name[:15].encode())
+                    at = socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, request)[20:24])  # SIOCGIFADDR
+                    if at == mine and name != "lo":
+                        os.environ["GLOO_SOCKET_IFNAME"] = name
+                        return
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
