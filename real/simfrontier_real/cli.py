@@ -39,7 +39,7 @@ def replay(
     waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
-    join_timeout: JoinOption = 20.0,
+    join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
     ranks: Ranks = None,
 ) -> None:
@@ -67,7 +67,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
-    join_timeout: JoinOption = 20.0,
+    join_timeout: JoinOption = 15.0,
     unchecked: Unchecked = False,
     ranks: Ranks = None,
 ) -> None:
@@ -96,7 +96,7 @@ def measure(
     precision: Annotated[str, typer.Option(help="of the matrix products: fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
-    join_timeout: JoinOption = 20.0,
+    join_timeout: JoinOption = 15.0,
     ranks: Ranks = None,
 ) -> None:
     """Time the collectives by kind, group and size, and what ranks compute, as a calibration for the simulator."""
@@ -131,10 +131,14 @@ def _launch(ranks: int | None) -> None:
 
 def main() -> None:
     """Entry point; errors of a run end it in `session`, errors before it here."""
+    import os
     import sys
 
     from simfrontier.errors import SimfrontierError
 
+    os.environ.setdefault(
+        "TORCH_CPP_LOG_LEVEL", "ERROR"
+    )  # its warnings are stack traces; errors reach us as exceptions
     try:
         app()
     except SimfrontierError as error:

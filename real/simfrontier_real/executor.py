@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from simfrontier.errors import SimfrontierError
@@ -9,6 +10,8 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier_real.lanes import Lanes, Step, StreamLanes
+
+_BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
 
 
 class StuckError(SimfrontierError):
@@ -67,7 +70,7 @@ class Executor:
             return False  # nothing runs and nothing may start: no wait would help
         for index, _, end_s, error in self._lanes.finished(timeout_s):
             if error is not None:
-                raise error
+                raise _explained(error, title(self._step.program, index))
             self._end[index] = end_s
             del self._running[index]
             self._step.work.done(index)
@@ -95,6 +98,16 @@ class Executor:
             waits = ", ".join(f"{lane} {done} of {needed} ops" for lane, done, needed in lacking)
             lines.append(f"{lane_of(program, index)}: {title(program, index)} waits for {waits}")
         return lines
+
+
+def _explained(error: BaseException, what: str) -> BaseException:
+    """An error of torch's collectives with the op that it ended; others as they are."""
+    if not isinstance(error, RuntimeError):
+        return error
+    said = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
+    said = said.split(". This is typically")[0]
+    gone = "the connection to another rank broke (it ended or was killed)" if _BROKEN.search(said) else "failed"
+    return SimfrontierError(f"{what}: {gone}: {said}")
 
 
 def lane_of(program: Expanded, index: int) -> str:

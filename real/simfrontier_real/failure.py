@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.executor import StuckError
-from simfrontier_real.world import World
+from simfrontier_real.world import LINGER_S, SpokenError, World
 
 COLLECT_S = 3.0  # how long the tables of other ranks are waited for
 MAX_LINES = 40
@@ -21,11 +21,13 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     code = getattr(error, "exit_code", 1)
     if isinstance(error, StuckError):
         _say_tables(error.table, world, rank)
-    elif _is_first(world, "said"):
+    elif not isinstance(error, SpokenError) and _is_first(world, "said"):
         if isinstance(error, SimfrontierError):
-            _say(f"rank {rank}: {error}" if world is not None and world.size > 1 else str(error))
+            _say(str(error))
         else:
             _say(f"rank {rank}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+        if world is not None and rank == 0:
+            time.sleep(LINGER_S)  # the others ask this rank's store who speaks
     sys.stdout.flush()
     os._exit(code)
 

@@ -18,7 +18,7 @@ from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
 from simfrontier_real.processes import TorchTransport
-from simfrontier_real.world import Place, World, join, leave, place_of
+from simfrontier_real.world import World, join, leave, place_of
 
 BACKENDS = ("gloo", "nccl")
 PREFIX = "schedule-"
@@ -52,9 +52,7 @@ class Session:
 
 
 @contextmanager
-def session(
-    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, alone_ok: bool = True
-) -> Iterator[Session]:
+def session(paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float) -> Iterator[Session]:
     """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
 
     `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does).
@@ -64,12 +62,9 @@ def session(
     try:
         place = place_of(os.environ)
         rank = place.rank
-        loaded = tuple(_read(path, checked) for path in paths)
-        for each in loaded:
-            _refuse_size(each, place)
         # torch's own timeout comes after ours, which says more
         world = join(place, backend, join_s, timeout_s + 15.0)
-        _agree(world, loaded, checked)
+        loaded = _agreed(world, paths, checked)
         yield Session(
             world=world,
             loaded=loaded,
@@ -107,25 +102,43 @@ def _read(path: Path, checked: bool) -> Loaded:
     )
 
 
-def _refuse_size(loaded: Loaded, place: Place) -> None:
+def _refuse_size(loaded: Loaded, size: int) -> None:
     needed = loaded.schedule.mesh.num_ranks
-    if needed != place.size:
-        axes = " × ".join(f"{name} {size}" for name, size in loaded.schedule.mesh.axes)
-        raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {place.size} were started")
+    if needed != size:
+        axes = " × ".join(f"{name} {count}" for name, count in loaded.schedule.mesh.axes)
+        raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {size} were started")
 
 
-def _agree(world: World, loaded: tuple[Loaded, ...], checked: bool) -> None:
-    """Every rank runs the same schedules, by digest; else nobody starts."""
-    mine = [(each.name, each.digest) for each in loaded]
-    everybody = world.shared(mine)
-    if not checked:
-        return
+def _agreed(world: World, paths: list[Path], checked: bool) -> tuple[Loaded, ...]:
+    """The schedules that all ranks read, which are the same by digest, or nobody starts: the fault of the first rank
+    that has one is raised everywhere."""
+    loaded: tuple[Loaded, ...] = ()
+    fault: SimfrontierError | None = None
+    try:
+        loaded = tuple(_read(path, checked) for path in paths)
+        for each in loaded:
+            _refuse_size(each, world.size)
+    except SimfrontierError as error:
+        fault = error
+    said = (None, 0) if fault is None else (str(fault), fault.exit_code)
+    everybody = world.shared((said, [(each.name, each.digest) for each in loaded]))
+    faults = {rank: said for rank, (said, _) in enumerate(everybody) if said[0] is not None}
+    if faults:
+        text, code = next(iter(faults.values()))
+        who = "" if len(faults) == world.size else f"rank {', '.join(map(str, faults))}: "
+        raise (InputError if code == InputError.exit_code else SimfrontierError)(who + str(text))
+    if checked:
+        _refuse_differences([names for _, names in everybody])
+    return loaded
+
+
+def _refuse_differences(everybody: list[list[tuple[str, str]]]) -> None:
     for rank, theirs in enumerate(everybody):
-        for (name, expected), (other, found) in zip(everybody[0], theirs, strict=False):
+        if len(theirs) != len(everybody[0]):
+            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")
+        for (name, expected), (other, found) in zip(everybody[0], theirs, strict=True):
             if expected != found:
                 raise InputError(
                     f"rank {rank} reads another schedule than rank 0: {other} is {found[:16]}…, "
                     f"{name} on rank 0 is {expected[:16]}…"
                 )
-        if len(theirs) != len(everybody[0]):
-            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")

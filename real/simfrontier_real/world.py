@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,11 @@ from simfrontier.errors import InputError, SimfrontierError
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
+LINGER_S = 1.5
+
+
+class SpokenError(SimfrontierError):
+    """What another rank has said already; this one only ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +119,8 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
     else:
         _name_interface(place.address)
         torch.set_num_threads(1)  # ranks share the cores
-    store = _store(place, join_s)
-    _wait_for_all(store, place, join_s)
+    store = _in_time(lambda: _store(place, join_s), place, join_s)
+    _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
     try:
         dist.init_process_group(
             backend,
@@ -163,30 +169,56 @@ def _store(place: Place, join_s: float) -> Any:
         raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {said}") from None
 
 
+def _in_time(work: Callable[[], Any], place: Place, limit_s: float) -> Any:
+    """Do what may hang inside torch (a stranger may listen on the port) on a thread of its own, and wait so long."""
+    outcome: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit_s + 1.0)
+    if raised:
+        raise raised[0]
+    if not outcome:
+        raise SimfrontierError(
+            f"rank {place.rank}: nothing that answers like rank 0 listens at {place.address}:{place.port} "
+            f"within {limit_s:g} s; is another program on that port?"
+        )
+    return outcome[0]
+
+
 def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
-    """Everybody says that it is there, and how many ranks it expects."""
+    """Everybody says that it is there, and how many ranks it expects; one speaks for all where they do not agree."""
     deadline = time.monotonic() + join_s
+    here: list[int] = []
+    fault = ""
     try:
         store.set(f"size/{place.rank}", str(place.size))
-        while True:
+        while not fault:
             here = [rank for rank in range(place.size) if store.check([f"size/{rank}"])]
-            if len(here) == place.size:
-                break
-            if time.monotonic() > deadline:
+            sizes = {rank: int(store.get(f"size/{rank}")) for rank in here}
+            odd = next((rank for rank, size in sizes.items() if size != place.size), None)
+            if odd is not None:
+                fault = f"rank {place.rank} was started as one of {place.size}, rank {odd} as one of {sizes[odd]}"
+            elif len(here) == place.size:
+                return
+            elif time.monotonic() > deadline:
                 missing = [str(rank) for rank in range(place.size) if rank not in here]
-                raise SimfrontierError(
-                    f"of {place.size} ranks {len(here)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
-                )
-            time.sleep(0.05)
-        sizes = {rank: int(store.get(f"size/{rank}")) for rank in range(place.size)}
+                fault = f"of {place.size} ranks {len(here)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
+            else:
+                time.sleep(0.05)
+        spoken = int(store.add("refusals", 1)) > 1
+        if place.rank == 0:
+            time.sleep(LINGER_S)  # the others still ask this rank's store who speaks
     except RuntimeError as error:
-        raise SimfrontierError(
-            f"the store at {place.address}:{place.port} does not answer: {_first_line(error)}"
-        ) from None
-    odd = {rank: size for rank, size in sizes.items() if size != place.size}
-    if odd:
-        rank, size = next(iter(odd.items()))
-        raise SimfrontierError(f"rank {place.rank} was started as one of {place.size}, rank {rank} as one of {size}")
+        raise SimfrontierError(f"rank 0 at {place.address}:{place.port} is gone: {_first_line(error)}") from None
+    raise SpokenError(fault) if spoken else SimfrontierError(fault)
 
 
 def _name_interface(address: str) -> None:
