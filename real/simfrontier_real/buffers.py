@@ -19,6 +19,7 @@ class Buffers:
 
     def __init__(self, schedule: Schedule, program: Expanded) -> None:
         self.held: dict[Ref, Any] = {}
+        self.bundled: dict[int, Any] = {}  # by the collective that will send it: a message that is being written
         persistent = {tensor.name for tensor in schedule.tensors.values() if tensor.persistent}
         self._tokens = {tensor.name for tensor in schedule.tensors.values() if tensor.role == "token"}
         self._uses, self._users = _uses(program, persistent | self._tokens)
@@ -45,6 +46,7 @@ class Buffers:
 
     def used_by(self, op: int) -> None:
         """An op is done: drop what nobody uses any more."""
+        self.bundled.pop(op, None)
         for number, ref in self._uses[op]:
             self._left[number] -= 1
             if not self._left[number]:

@@ -60,7 +60,7 @@ class Operands:
         for ref in self.site.program.reads[self.index]:
             tensor = tensors[ref.name]
             if tensor.role != "activation" and base_name(ref.name) == name:
-                line = self.site.buffers[ref]
+                line = self.xp.reshape(self.site.buffers[ref], (-1,))
                 return self.xp.reshape(line[: tensor.num_elements], tensor.shape)
         return None
 

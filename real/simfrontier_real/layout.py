@@ -21,15 +21,29 @@ Order = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle:
+    """Where an instance lies in the flat message that its permute writes: the collective that sends the message, and
+    the instance's columns of its [members, total]."""
+
+    op: int
+    members: int
+    start: int
+    width: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layouts:
     """How instances are laid out: the order of their digits, and in how many pieces they are encoded.
 
-    `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece.
+    `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece. `bundles` holds what
+    is put in order for a scatter of several tensors at once.
     """
 
     schedule: Schedule
     order: Mapping[Ref, Order]
     pieces: Mapping[Ref, int]
+    bundles: Mapping[Ref, Bundle]
 
     def order_of(self, ref: Ref) -> Order:
         """The digits of an instance, the first slowest."""
@@ -60,7 +74,29 @@ def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
             pieces[ref] = mesh.size(op.axes)
         if op.kind == "reduce_scatter" and op.codec.is_quantised:
             pieces.update(dict.fromkeys(dst, mesh.size(op.axes)))
-    return Layouts(schedule, order, pieces)
+    return Layouts(schedule, order, pieces, _bundles(schedule, program))
+
+
+def _bundles(schedule: Schedule, program: Expanded) -> dict[Ref, Bundle]:
+    """The sources of every scatter of several tensors that one permute has written for it."""
+    out: dict[Ref, Bundle] = {}
+    writer: dict[Ref, int] = {}
+    for index, op in enumerate(program.ops):
+        src = program.reads[index]
+        is_scatter = isinstance(op, Collective) and op.kind == "reduce_scatter" and not op.codec.is_quantised
+        if is_scatter and len(src) > 1 and _is_permute(program, {writer.get(ref, -1) for ref in src}):
+            members = schedule.mesh.size(op.axes)  # type: ignore[union-attr]
+            widths = [schedule.tensors[ref.name].local_elements(schedule.mesh) // members for ref in src]
+            start = 0
+            for ref, width in zip(src, widths, strict=True):
+                out[ref] = Bundle(index, members, start, width, sum(widths))
+                start += width
+        writer.update(dict.fromkeys(program.writes[index], index))
+    return out
+
+
+def _is_permute(program: Expanded, writers: set[int]) -> bool:
+    return len(writers) == 1 and min(writers) >= 0 and program.ops[min(writers)].kind == "permute"
 
 
 def _refuse_shards(op: Collective, schedule: Schedule) -> None:
@@ -79,10 +115,11 @@ def canonical(tensor: Tensor, mesh: Mesh) -> Order:
 def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order, at: Mapping[str, int]) -> Array:
     """A line with the digits of `src` as one with those of `dst`; digits that `dst` lacks are fixed at `at`.
 
-    Always a contiguous line of its own or, where nothing changes, the line itself.
+    Always a contiguous line of its own or, where nothing changes, the line itself; a gathered piece of a larger
+    message comes as [members, n].
     """
     if src == dst:
-        return line
+        return backend.xp.reshape(line, (-1,))
     xp = backend.xp
     cube = xp.reshape(line, (*(mesh[axis] for axis in src), -1))
     cube = cube[(*(at[axis] if axis not in dst else slice(None) for axis in src), Ellipsis)]

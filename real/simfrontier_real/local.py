@@ -56,7 +56,7 @@ def _put(site: Site, ref: Ref, value: Array, added: bool) -> None:
     if added:
         site.add(ref, value)
     else:
-        site.buffers[ref] = value
+        site.put(ref, value)
 
 
 def _codec(site: Site, ref: Ref) -> Codec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from simfrontier.errors import SimfrontierError
@@ -17,6 +18,8 @@ def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
     """The messages of one call: all-gather and all-reduce [n], reduce-scatter and all-to-all [members, n]; data, then
     scales where the codec has them."""
     src = site.program.reads[index]
+    if index in site.buffers.bundled:
+        return (site.buffers.bundled[index],)
     if op.codec.is_quantised or site.schedule.tensors[src[0].name].codec is not None:
         held = [site.buffers[ref] for ref in src]
         columns = [list(parts) for parts in zip(*(each.parts for each in held), strict=True)]
@@ -26,7 +29,9 @@ def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
     for message in messages:
         _refuse_wrong_pieces(site, op, message)
     if op.kind in ("all_gather", "all_reduce"):
-        return tuple(site.backend.xp.reshape(message, (-1,)) for message in messages)
+        messages = tuple(site.backend.xp.reshape(message, (-1,)) for message in messages)
+    if op.kind == "all_reduce" and len(src) == 1 and not site.schedule.tensors[op.dst[0].name].shares:
+        return tuple(site.backend.xp.asarray(message, copy=True) for message in messages)  # it is reduced in place
     return messages
 
 
@@ -47,14 +52,15 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
         if stored:
             site.buffers[b] = Encoded(parts[0], parts[1] if len(parts) > 1 else None)
         else:
-            site.buffers[b] = xp.reshape(parts[0], (-1,))
+            alone = parts[0].shape[0] == 1 or parts[0].shape == rows[0].shape
+            site.buffers[b] = xp.reshape(parts[0], (-1,)) if alone else parts[0]  # no copy: a permute follows
     for ref in site.program.writes[index][len(op.dst) :]:
         site.buffers[ref] = None  # a token
 
 
 def _rows(site: Site, op: Collective, ref: Ref) -> Array:
     """A line as [1, n], or as one row for each member that will get it."""
-    line = site.buffers[ref]
+    line = site.backend.xp.reshape(site.buffers[ref], (-1,))
     members = site.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
     if line.shape[0] % members:
         raise SimfrontierError(f"{op.kind} {op.name}: {ref.name} has {line.shape[0]} elements for {members} members")
@@ -76,4 +82,4 @@ def _widths(site: Site, op: Collective, ref: Ref) -> tuple[int, ...]:
     if isinstance(held, Encoded):
         return tuple(int(part.shape[1]) for part in held.parts)
     members = site.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
-    return (int(held.shape[0]) // members,)
+    return (math.prod(held.shape) // members,)

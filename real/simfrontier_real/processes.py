@@ -79,7 +79,7 @@ class TorchTransport:
                 out = torch.empty_like(message)
                 work = dist.all_to_all_single(out, message, group=group, async_op=True)
             case "all_reduce":
-                out = message.clone()
+                out = message  # in place: the message is ours to write
                 work = dist.all_reduce(out, group=group, async_op=True)
         return TorchPending(work, out)
 

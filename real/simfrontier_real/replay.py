@@ -21,7 +21,6 @@ from simfrontier_real.work import Kernel, RealWork, Site
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")
-_SPIN_S = 200e-6  # a sleeping process wakes up late; the end of a wait is spent looking at the clock
 
 
 @dataclass
@@ -54,6 +53,14 @@ class Stand:
         """A buffer of the right size where a collective may read it; activations are read by nobody here."""
         tensor = site.schedule.tensors[ref.name]
         if tensor.role in ("activation", "token", "optimizer"):
+            return
+        bundle = site.layouts.bundles.get(ref)
+        if bundle is not None:
+            whole = ("message", bundle.members, bundle.total, tensor.dtype)
+            if whole not in self.blanks:
+                self.blanks[whole] = site.backend.zeros((bundle.members, bundle.total), tensor.dtype)
+            site.buffers.bundled[bundle.op] = self.blanks[whole]
+            site.buffers[ref] = self.blanks[whole][:, bundle.start : bundle.start + bundle.width]
             return
         key = (ref.name, site.layouts.pieces_of(ref))
         if key not in self.blanks:
@@ -123,12 +130,10 @@ class ReplayWork(RealWork):
 
 
 def wait_until(deadline_s: float) -> None:
-    """Sleep to a moment of the monotonic clock, the last part of it awake."""
+    """Sleep to a moment of the monotonic clock; never awake, because ranks may share cores."""
     left = deadline_s - time.monotonic()
-    if left > _SPIN_S:
-        time.sleep(left - _SPIN_S)
-    while time.monotonic() < deadline_s:
-        time.sleep(0)  # let others run: ranks may share cores
+    if left > 0:
+        time.sleep(left)
 
 
 def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:

@@ -32,6 +32,21 @@ class Site:
         program = self.program
         return program.reads[index], program.writes[index], program.accumulates[index]
 
+    def put(self, ref: Ref, line: Array) -> None:
+        """Write a line, straight into the message that it will travel in where it is one of several."""
+        bundle = self.layouts.bundles.get(ref)
+        if bundle is None:
+            self.buffers[ref] = line
+            return
+        message = self.buffers.bundled.get(bundle.op)
+        if message is None:
+            dtype = self.schedule.tensors[ref.name].dtype
+            message = self.backend.empty((bundle.members, bundle.total), dtype)
+            self.buffers.bundled[bundle.op] = message
+        columns = message[:, bundle.start : bundle.start + bundle.width]
+        columns[...] = self.backend.xp.reshape(line, (bundle.members, -1))
+        self.buffers[ref] = columns
+
     def add(self, ref: Ref, value: Array) -> None:
         """Add to a buffer; the first addition of a step makes it."""
         held = self.buffers.held.get(ref)
