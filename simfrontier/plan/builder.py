@@ -7,11 +7,12 @@ move and merge them; `hops` turns the moves into collectives.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose, Stage, States
 from simfrontier.plan.program import Hook, Item, Move, Piece, Program
+from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, partial, placements_of
@@ -74,10 +75,16 @@ class _Builder:
                 dims=value.dims,
                 per_layer=value.per_layer,
                 per_micro=True,
-                persistent=name == "tokens",
+                persistent=value.persistent,
             )
         )
         return name + suffix
+
+    @property
+    def _copy_codec(self) -> Codec | None:
+        """How second copies are coded; a codec that is the model's own type codes nothing."""
+        codec = self.plan.copy_codec
+        return None if codec is None or codec.name == self.workload.precision.model else codec
 
     def _is_whole(self, weight: Weight) -> bool:
         return weight.num_elements <= self.engine.persistence_elements
@@ -87,12 +94,13 @@ class _Builder:
         self.states[weight.name] = states
         if states.weight.on(self.mesh).flat:
             self.sharded.add(weight.name)
-        self._state(weight, "", "fp16", "weight", states.weight)
-        self._state(weight, ".grad", "fp16", "accumulator", states.accumulator)
-        self._state(weight, ".moments", "moments", "optimizer", states.optimizer)
-        self._state(weight, ".master", "fp32", "master", states.optimizer)
+        precision = self.workload.precision
+        self._state(weight, "", precision.model, "weight", states.weight)
+        self._state(weight, ".grad", precision.model, "accumulator", states.accumulator)
+        self._state(weight, ".moments", precision.moments, "optimizer", states.optimizer)
+        self._state(weight, ".master", precision.wide, "master", states.optimizer)
         if states.copy is not None and states.weight.on(self.mesh).flat:  # what is whole is never gathered
-            self._state(weight, ".copy", "fp16", "copy", states.copy)
+            self._state(weight, ".copy", precision.model, "copy", states.copy)
         if states.accumulator.on(self.mesh) != partial(self.plan.axes).on(self.mesh):
             self._transient(weight, ".grad.raw", "gradient", partial(self.plan.axes), per_micro=True)
         if states.accumulator.on(self.mesh) != states.optimizer.on(self.mesh):
@@ -103,7 +111,7 @@ class _Builder:
             self._transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
 
     def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
-        codec = self.plan.copy_codec if role == "copy" else None
+        codec = self._copy_codec if role == "copy" else None
         self._declare(
             Tensor(
                 name=weight.name + suffix,
@@ -132,7 +140,7 @@ class _Builder:
             Tensor(
                 name=weight.name + suffix,
                 shape=weight.shape,
-                dtype="fp16",
+                dtype=self.workload.precision.model,
                 role=role,
                 placement=placement.on(self.mesh),
                 dims=weight.dims,
@@ -216,11 +224,17 @@ class _Builder:
                 purpose=purpose,
                 src=(src,),
                 dst=(dst,),
-                hops=hops,
+                hops=self._sending(src, hops),
                 num_elements=weight.num_elements,
                 accumulate=accumulate,
             )
         )
+
+    def _sending(self, src: Ref, hops: tuple[Hop, ...]) -> tuple[Hop, ...]:
+        """Hops that all say what they send: those without a codec send what is moved as it is stored."""
+        tensor = self.tensors[src.name]
+        own = tensor.codec or Codec(tensor.dtype)
+        return tuple(replace(hop, codec=hop.codec or own) for hop in hops)
 
     def _value(self, use: Use, layer: int, micro: int, again: bool) -> Ref:
         """The instance an op means; `again` is the one that recomputation makes."""
@@ -292,7 +306,7 @@ class _Builder:
             if f"{name}.copy" in self.tensors:
                 home = layer if weight.per_layer else 0
                 src, dst = Ref(gathered_name(name, stage), home, micro), Ref(f"{name}.copy", home)
-                kind = "encode" if self.plan.copy_codec else "slice"
+                kind = "encode" if self._copy_codec else "slice"
                 self.items.append(Compute(kind=kind, name=f"{name}.copy", reads=(src,), writes=(dst,)))
 
     # ── the optimizer step ──
@@ -308,7 +322,11 @@ class _Builder:
             for suffix, placement in (("", partial(self.plan.optimizer)), (".total", Placement())):
                 self._declare(
                     Tensor(
-                        name=scalar + suffix, shape=(1,), dtype="fp32", role="scalar", placement=placement.on(self.mesh)
+                        name=scalar + suffix,
+                        shape=(1,),
+                        dtype=self.workload.precision.wide,
+                        role="scalar",
+                        placement=placement.on(self.mesh),
                     )
                 )
         for label, layer, weights in places:
@@ -351,7 +369,7 @@ class _Builder:
                     purpose="scalar",
                     src=(Ref(name),),
                     dst=(Ref(f"{name}.total"),),
-                    hops=self.plan.hops["scalar"],
+                    hops=self._sending(Ref(name), self.plan.hops["scalar"]),
                     num_elements=1,
                 )
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -12,30 +12,51 @@ from simfrontier.plan.plan import CopyRule, Plan, Purpose
 from simfrontier.schedule.codec import Codec, parse_codec
 from simfrontier.schedule.mesh import Mesh
 
+PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
+
+
+def codec_of(text: str) -> Codec | None:
+    """What a codec's text means; `plain` is None. Raises InputError."""
+    return None if text == PLAIN else parse_codec(text)
+
 
 def _codec(value: object) -> object:
-    return parse_codec(value) if isinstance(value, str) else value
+    return codec_of(value) if isinstance(value, str) else value
 
 
-CodecText = Annotated[Codec, BeforeValidator(_codec)]
-FP16, FP32 = Codec("fp16"), Codec("fp32")
+CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
 INT8, INT4 = Codec("int8", 6144), Codec("int4", 6144)
 NODE_AXES = ("package", "gcd")
 
 
 class Options(BaseModel):
-    """Keys that every plan takes: its family, and the codec of gradients that are not quantised."""
+    """Keys that every plan takes: its family, and the codec of gradients that are not quantised.
+
+    A codec that is not given (or `plain`) is the model's own type.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
     family: str
-    gradient_codec: CodecText = FP16
+    gradient_codec: CodecText = None
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same options for people to read, with the model's own type as the codec of what is not coded."""
+        own = Codec(dtype)
+        written: dict[str, object] = {}
+        for key, value in self:
+            if isinstance(value, tuple):
+                parts = [part.in_precision(dtype) if isinstance(part, HopOptions) else part for part in value]
+                written[key] = tuple(parts)
+            elif key.endswith("_codec") and key != "copy_codec":
+                written[key] = value or own
+        return self.model_copy(update=written)
 
 
 class GatherOptions(Options):
     """And the codec of weights that are not quantised."""
 
-    gather_codec: CodecText = FP16
+    gather_codec: CodecText = None
 
 
 class PlainOptions(GatherOptions):
@@ -69,8 +90,8 @@ class TopoOptions(Options):
     node_gradient_codec: CodecText = INT4
     cross_gradient_codec: CodecText = INT4
     cross_gradients: Literal["step", "micro_batch"] = "step"
-    second_copy: Literal["none", "fp16", "int8"] = "none"
-    publish_codec: CodecText = FP16
+    second_copy: Literal["none", "plain", "fp16", "int8"] = "none"
+    publish_codec: CodecText = None
     publish: Literal["node_then_package", "flat"] = "node_then_package"
     pipelined: bool = False
 
@@ -81,8 +102,12 @@ class HopOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
     axes: tuple[str, ...] = Field(min_length=1)
-    codec: CodecText = FP16
+    codec: CodecText = None
     via: Literal["library", "ring", "direct", "tree", "hierarchical"] = "library"
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same hop for people to read, as `Options.in_precision`."""
+        return self.model_copy(update={"codec": self.codec or Codec(dtype)})
 
     def hop(self) -> Hop:
         return Hop(self.axes, self.codec, self.via)
@@ -95,7 +120,7 @@ class LatticeOptions(GatherOptions):
     accumulator: tuple[str, ...]
     optimizer: tuple[str, ...]
     copy_axes: tuple[str, ...] | None = None
-    copy_codec: CodecText | None = None
+    copy_codec: CodecText = None
     copy_rule: CopyRule = "first_gather_of_step"
     nesting: tuple[str, ...] | None = None
     one_at_a_time: bool = False
@@ -110,15 +135,15 @@ class LatticeOptions(GatherOptions):
 Hops = dict[Purpose, tuple[Hop, ...]]
 
 
-def _routes(axes: tuple[str, ...], weights: Codec, gradients: Codec, **other: tuple[Hop, ...]) -> Hops:
+def _routes(axes: tuple[str, ...], weights: Codec | None, gradients: Codec | None, **other: tuple[Hop, ...]) -> Hops:
     """Every move in one hop over all axes, except those given."""
     routes: Hops = {
         "weight_gather": (Hop(axes, weights),),
         "copy_gather": (Hop(axes, weights),),
         "gradient": (Hop(axes, gradients),),
         "step_reduction": (Hop(axes, gradients),),
-        "publish": (Hop(axes, FP16),),
-        "scalar": (Hop(axes, FP32),),
+        "publish": (Hop(axes),),
+        "scalar": (Hop(axes),),
     }
     routes.update(other)  # type: ignore[arg-type]
     return routes
@@ -192,6 +217,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
     nesting = mesh.live(("gcd", "package", "node"))
     pair, node = frozenset(mesh.live(("gcd",))), frozenset(mesh.live(NODE_AXES))
     per_micro_batch = options.cross_gradients == "micro_batch"
+    quantised = options.node_gradient_codec is not None and options.node_gradient_codec.is_quantised
     in_node = Hop(mesh.live(("gcd", "package")), options.node_gradient_codec)
     cross = Hop(mesh.live(("node",)), options.cross_gradient_codec)
     gradient = (in_node, cross) if per_micro_batch else (in_node,)
@@ -205,7 +231,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
         nesting=nesting,
         weight=pair,
         copy=None if options.second_copy == "none" or pair == node else node,
-        copy_codec=INT8 if options.second_copy == "int8" else None,
+        copy_codec={"int8": INT8, "fp16": Codec("fp16")}.get(options.second_copy),
         accumulator=frozenset(axes) if per_micro_batch else node,
         optimizer=frozenset(axes),
         hops=_routes(
@@ -217,9 +243,9 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh) -> Plan:
             step_reduction=(cross,),
             publish=publish,
         ),
-        fallback=(Hop(axes, options.gradient_codec),) if options.node_gradient_codec.is_quantised else None,
+        fallback=(Hop(axes, options.gradient_codec),) if quantised else None,
         fallback_multiple=2 * mesh.size(node),
-        one_at_a_time=options.node_gradient_codec.is_quantised,
+        one_at_a_time=quantised,
         pipelined=options.pipelined,
     )
 

@@ -108,27 +108,26 @@ class _Maker:
     ) -> list[Op]:
         if step.kind == "slice":
             return [_local("slice", move.purpose, src, dst, lane)]
-        stored = self.tensors[src[0].name].codec
-        if stored and stored != step.codec:
+        codec, stored = step.codec, self.tensors[src[0].name].codec
+        assert codec is not None, "the builder says for every hop what it sends"
+        if stored and stored != codec:
             raise InputError(
                 f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
-                f"sends {step.codec}; give the hop the codec {stored}"
+                f"sends {codec}; give the hop the codec {stored}"
             )
-        if not stored and step.codec.name == self.tensors[src[0].name].dtype:
+        if not stored and codec.name == self.tensors[src[0].name].dtype:
             return self._native(move, step, src, dst, ways, lane, number)
-        stacked = step.axes if step.codec.is_quantised and step.kind == "reduce_scatter" else ()
-        if step.codec.is_quantised and step.kind == "all_reduce":
+        stacked = step.axes if codec.is_quantised and step.kind == "reduce_scatter" else ()
+        if codec.is_quantised and step.kind == "all_reduce":
             axes = "+".join(step.axes)
             raise InputError(
-                f"{move.purpose}: an all-reduce over {axes} cannot carry {step.codec}; use fp32, fp16 or bf16, "
+                f"{move.purpose}: an all-reduce over {axes} cannot carry {codec}; use fp64, fp32, fp16 or bf16, "
                 "or give the state a flat placement so that the reduction is a scatter"
             )
         sent = src  # what is stored in the codec of the hop is sent as it is
         if not stored:
-            sent = [self._buffer(w, s, step.src, f"sent{number}", step.codec) for w, s in zip(ways, src, strict=True)]
-        got = [
-            self._buffer(w, s, step.dst, f"got{number}", step.codec, stacked) for w, s in zip(ways, src, strict=True)
-        ]
+            sent = [self._buffer(w, s, step.src, f"sent{number}", codec) for w, s in zip(ways, src, strict=True)]
+        got = [self._buffer(w, s, step.dst, f"got{number}", codec, stacked) for w, s in zip(ways, src, strict=True)]
         return [
             *([] if stored else [_local("encode", move.purpose, src, sent, lane)]),
             self._collective(move, step, sent, got, lane),
@@ -153,7 +152,7 @@ class _Maker:
         return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
 
     def _collective(self, move: Move, step: Step, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
-        assert step.kind != "slice"
+        assert step.kind != "slice" and step.codec is not None
         everyone = set(step.axes) == self.world
         return Collective(
             kind=step.kind,

@@ -18,17 +18,18 @@ StepKind = Literal["slice", "reduce_scatter", "all_reduce", "all_to_all", "all_g
 class Hop:
     """One leg of a move: the axes it crosses, how messages are written on it, and by which algorithm.
 
+    Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one.
     `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction last.
     """
 
     axes: tuple[str, ...]
-    codec: Codec
+    codec: Codec | None = None
     via: Via | Literal["hierarchical"] = "library"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One collective (or local slice) of a move, with the placements before and after it.
+    """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
 
     `permute` says that the members' pieces do not lie side by side in the larger block: a local reordering is needed,
     after a gather or before a scatter.
@@ -38,7 +39,7 @@ class Step:
     axes: tuple[str, ...]
     src: Placement
     dst: Placement
-    codec: Codec
+    codec: Codec | None
     via: Via = "library"
     permute: bool = False
 
@@ -88,7 +89,7 @@ class _Builder:
     def _add(
         self, kind: StepKind, axes: tuple[str, ...], to: Placement, hop: Hop | None, permute: bool = False
     ) -> None:
-        codec = hop.codec if hop else Codec("fp16")
+        codec = hop.codec if hop else None
         via: Via = hop.via if hop and hop.via != "hierarchical" else "library"
         self.out.append(Step(kind, axes, self.now, to, codec, via, permute))
         self.now = to

@@ -22,7 +22,7 @@ first_gather_of_step: all but the first after an optimizer step (0.13.2 and late
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """Placements of one weight's states. `copy` is a second, 16-bit or coded copy of the weight, or None."""
+    """Placements of one weight's states. `copy` is a second copy of the weight, plain or coded, or None."""
 
     weight: Placement
     copy: Placement | None
@@ -60,7 +60,7 @@ class Plan:
     @property
     def quantises_gradients(self) -> bool:
         """Whether the ordinary route of a gradient has a quantised hop."""
-        return any(hop.codec.is_quantised for hop in self.hops["gradient"])
+        return any(hop.codec is not None and hop.codec.is_quantised for hop in self.hops["gradient"])
 
     def states(self, weight: Weight, persistent: bool) -> States:
         """Placements for one weight; `persistent` weights stay whole on every rank."""

@@ -25,7 +25,7 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
     hops = tuple(sorted(plan.hops.items()))
     shapes = [(weight.name, weight.shape) for weight in workload.weights.values()]
     shapes += [(value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()]
-    model = (workload.name, workload.num_layers, workload.checkpointing, shapes)
+    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, shapes)
     return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), engine, grad_accum, model))
 
 

@@ -168,7 +168,7 @@ class _Rules:
         if op.token is not None and self.of[op.token.name].tensor.role != "token":
             say("placements", f"{op.token.name} with role token", f"role {self.of[op.token.name].tensor.role}")
         if op.kind == "all_reduce" and op.codec.is_quantised:
-            say("placements", "an all_reduce in fp32, fp16 or bf16", f"codec {op.codec}")
+            say("placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}")
         for src, dst in self.pairs(op, op.dst, say):
             self._codecs(op, src.name, dst.name, say)
             self.stacked(src.name, (), say)

@@ -7,10 +7,19 @@ from typing import Final
 
 from simfrontier.errors import InputError, nearest
 
-_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "int8": 8, "int4": 4}
+_BITS: Final = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16, "int8": 8, "int4": 4}
 _BLOCKED: Final = ("int8", "int4")
 _SCALE_BYTES: Final = 4  # one FP32 scale per block (DeepSpeed 0.16.5, csrc/quantization)
-DTYPE_BYTES: Final = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2, "int64": 8, "token": 0, "moments": 8}
+DTYPE_BYTES: Final = {
+    "fp64": 8,
+    "fp32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "int64": 8,
+    "token": 0,
+    "moments": 8,  # Adam's two of one element, in fp32
+    "moments64": 16,  # and in fp64
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class Codec:
 
 
 def parse_codec(text: str) -> Codec:
-    """`fp32`, `fp16`, `bf16`, or `int8:BLOCK`, `int4:BLOCK` with the block in elements; raises InputError."""
+    """`fp64`, `fp32`, `fp16`, `bf16`, or `int8:BLOCK`, `int4:BLOCK` with the block in elements; raises InputError."""
     name, _, block = text.partition(":")
     if name not in _BITS:
         raise InputError(f"codec {text!r}: {nearest(name, tuple(_BITS))}")

@@ -11,7 +11,8 @@ from simfrontier.schedule.mesh import Mesh
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
-    """Bytes read and written: each operand once, what is added to twice; a lookup reads only the rows it takes."""
+    """Bytes read and written: each operand once, what is added to twice; a lookup reads only the rows it takes, the
+    product that makes a weight's gradient not the weight that a hook fetched before it."""
 
     def total(refs: tuple[Ref, ...]) -> int:
         return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
@@ -33,7 +34,19 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
             for a, b in zip(op.reads, op.writes, strict=True)
         )
         return read + total(op.writes)
-    return total(op.reads) + total(op.writes) + 2 * total(op.accumulates)
+    reads = op.reads
+    if op.matmul is not None and _makes_gradients_of_weights(op, tensors):  # likewise
+        reads = tuple(ref for ref in reads if tensors[ref.name].role != "gathered")
+    return total(reads) + total(op.writes) + 2 * total(op.accumulates)
+
+
+def _makes_gradients_of_weights(op: Compute, tensors: Mapping[str, Tensor]) -> bool:
+    return all(tensors[ref.name].role in ("gradient", "accumulator") for ref in (*op.writes, *op.accumulates))
+
+
+def matmul_dtype(op: Compute, tensors: Mapping[str, Tensor]) -> str:
+    """The type of the numbers that a matrix product multiplies: that of its first operand."""
+    return tensors[op.reads[0].name].dtype
 
 
 def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:

@@ -1,20 +1,32 @@
 """Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
 
-from simfrontier.workload.catalog import MODELS, GptShape, find_model
+from simfrontier.workload.catalog import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
 from simfrontier.workload.gpt import gpt
 from simfrontier.workload.graph import Phase, Use, Value, Weight, Workload, WorkOp
-from simfrontier.workload.metric import neox_flops
+from simfrontier.workload.metric import neox_flops, step_flops
+from simfrontier.workload.mlp import mlp
+from simfrontier.workload.model import workload_of
+from simfrontier.workload.precision import PRECISIONS, Precision, find_precision
 
 __all__ = [
     "MODELS",
+    "PRECISIONS",
     "GptShape",
+    "MlpShape",
     "Phase",
+    "Precision",
+    "Shape",
     "Use",
     "Value",
     "Weight",
     "WorkOp",
     "Workload",
     "find_model",
+    "find_precision",
     "gpt",
+    "mlp",
     "neox_flops",
+    "sizes_of",
+    "step_flops",
+    "workload_of",
 ]

@@ -1,8 +1,8 @@
-"""Named decoder models: their shapes, and where each shape is published."""
+"""Named models: their shapes, and where each shape is published."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from simfrontier.errors import InputError, nearest
 
@@ -20,10 +20,7 @@ class GptShape:
     source: str
 
     def __post_init__(self) -> None:
-        for key in ("num_layers", "hidden", "heads", "vocabulary", "sequence"):
-            value = getattr(self, key)
-            if value < 1:
-                raise InputError(f"model {self.name}: {key} = {value}; allowed: 1 or more")
+        _refuse_sizes(self)
         if self.hidden % self.heads:
             raise InputError(
                 f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
@@ -37,6 +34,48 @@ class GptShape:
         return self.num_layers * (12 * h * h + 13 * h) + 2 * h + 2 * self.vocabulary * h
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlpShape:
+    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
+    `classes` to choose from."""
+
+    name: str
+    num_layers: int
+    inputs: int
+    hidden: int
+    classes: int
+    source: str
+
+    def __post_init__(self) -> None:
+        _refuse_sizes(self)
+
+    @property
+    def sequence(self) -> int:
+        """A sample is one position: where tokens are counted, samples are."""
+        return 1
+
+    @property
+    def num_parameters(self) -> int:
+        """ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias, head."""
+        h = self.hidden
+        return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
+
+
+Shape = GptShape | MlpShape
+
+
+def sizes_of(shape: Shape | type[Shape]) -> tuple[str, ...]:
+    """The names of a shape's sizes, in the order in which they are declared."""
+    return tuple(each.name for each in fields(shape) if each.name not in ("name", "source"))
+
+
+def _refuse_sizes(shape: Shape) -> None:
+    for key in sizes_of(shape):
+        value = getattr(shape, key)
+        if value < 1:
+            raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
+
+
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
 _AXONN = "axonn-ai/Megatron-AxoNN launch_per_comm_model.py, run_axonn_amd.sh; V = 51200"
 
@@ -47,7 +86,7 @@ def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
     )
 
 
-MODELS: dict[str, GptShape] = {
+MODELS: dict[str, Shape] = {
     shape.name: shape
     for shape in (
         GptShape(
@@ -81,11 +120,12 @@ MODELS: dict[str, GptShape] = {
             sequence=32,
             source="made for tests and examples",
         ),
+        MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source="made for tests and examples"),
     )
 }
 
 
-def find_model(name: str) -> GptShape:
+def find_model(name: str) -> Shape:
     """The named shape; raises InputError with the nearest name."""
     if name not in MODELS:
         raise InputError(f"model {name!r}: {nearest(name, tuple(MODELS))}")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from simfrontier.workload.precision import Precision
+
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -13,13 +15,17 @@ MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements."""
+    """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
+
+    `persistent` values are the data of a micro-batch: no op writes them.
+    """
 
     name: str
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     dtype: str
     per_layer: bool
+    persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +74,14 @@ class Phase:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
-    backward."""
+    backward. A sample has `sequence` positions (1 in a model without sequences)."""
 
     name: str
     batch: int
     sequence: int
     num_layers: int
     checkpointing: bool
+    precision: Precision
     embedding: Phase
     layer: Phase
     head: Phase

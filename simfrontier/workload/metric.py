@@ -1,8 +1,19 @@
-"""The training-rate metrics: the GPT-NeoX TFLOPS formula (recomputation counted or not) and MFU."""
+"""The training-rate metrics: useful operations of a step, recomputation counted or not (TFLOPS, and MFU)."""
 
 from __future__ import annotations
 
-from simfrontier.workload.catalog import GptShape
+from simfrontier.workload.catalog import GptShape, MlpShape, Shape
+from simfrontier.workload.mlp import mlp
+
+
+def step_flops(shape: Shape, samples: int, recomputed: bool) -> float:
+    """Operations of one step of `samples` samples over all ranks, with or without recomputed forwards.
+
+    A GPT by the GPT-NeoX formula, an MLP by its own matrix products.
+    """
+    if isinstance(shape, MlpShape):
+        return float(mlp(shape, samples, recomputed).matmul_flops)
+    return neox_flops(shape, samples, shape.sequence, 4 if recomputed else 3)
 
 
 def neox_flops(shape: GptShape, samples: int, sequence: int, factor: int) -> float:

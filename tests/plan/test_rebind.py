@@ -9,7 +9,7 @@ from simfrontier.plan.rebind import rebound, rebound_program, structure_of
 from simfrontier.schedule.expand import expand
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest
-from simfrontier.workload import find_model, gpt
+from simfrontier.workload import find_model, gpt, workload_of
 
 SHAPE = find_model("gpt-neox-20b")
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -35,6 +35,20 @@ def test_rebound_equals_built(family: str, micro_batch: int) -> None:
     assert program.waits == fresh.waits
     assert program.ops == fresh.ops
     assert program.calls == fresh.calls
+
+
+@pytest.mark.parametrize("family", NAMED)
+def test_an_mlp_in_fp32_is_rebound_too(family: str) -> None:
+    options = FAMILIES[family][0](family=family)
+    small, large = mesh_of(2), mesh_of(4)
+    built = {}
+    for mesh in (small, large):
+        work = workload_of(find_model("tiny-mlp"), mesh.num_ranks, checkpointing=True, precision="fp32")
+        plan = make_plan(family, options, mesh)
+        built[mesh] = build(work, plan, mesh, Engine()), structure_of(work, plan, mesh, Engine(), 1)
+    (first, like), (other, same) = built[small], built[large]
+    assert like == same
+    assert digest(rebound(first, large, large.num_ranks)[0]) == digest(other)
 
 
 @pytest.mark.parametrize("family", NAMED)

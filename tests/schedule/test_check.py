@@ -334,7 +334,7 @@ def test_wrong_codec_is_named() -> None:
 def test_quantised_all_reduce_is_named() -> None:
     schedule = schedule_of(options_of("ddp"), mesh_of(1, 2, 2))
     wrong = mutated(schedule, changed(where("all_reduce", name="step_reduction"), codec=Codec("int8", 64)))
-    says(wrong, "placements: ", "expected an all_reduce in fp32, fp16 or bf16; found codec int8:64")
+    says(wrong, "placements: ", "expected an all_reduce in fp64, fp32, fp16 or bf16; found codec int8:64")
 
 
 def test_doubled_accumulate_is_named() -> None:

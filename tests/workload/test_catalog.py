@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.workload import MODELS, GptShape, find_model, gpt
+from simfrontier.workload import MODELS, GptShape, MlpShape, find_model, gpt, sizes_of, workload_of
 
 NEOX = find_model("gpt-neox-20b")
 
@@ -23,7 +23,7 @@ def test_the_13b_model_has_13_10_billion_parameters() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_formula_counts_the_weights_of_the_graph(name: str) -> None:
     shape = MODELS[name]
-    assert gpt(shape, 1, checkpointing=False).num_parameters == shape.num_parameters
+    assert workload_of(shape, 1, checkpointing=False).num_parameters == shape.num_parameters
 
 
 def test_sizes_per_layer_of_the_20b_model() -> None:
@@ -75,9 +75,9 @@ def test_an_unknown_model_names_the_nearest() -> None:
         find_model("gpt-neox-20B")
 
 
-def message(**changes: int) -> str:
+def message(name: str = "tiny", **changes: int) -> str:
     with pytest.raises(InputError) as caught:
-        replace(MODELS["tiny"], **changes)  # type: ignore[arg-type]
+        replace(MODELS[name], **changes)  # type: ignore[arg-type]
     return str(caught.value)
 
 
@@ -85,6 +85,21 @@ def message(**changes: int) -> str:
 def test_sizes_are_at_least_one(key: str) -> None:
     assert message(**{key: 0}) == f"model tiny: {key} = 0; allowed: 1 or more"
     assert message(**{key: -3}) == f"model tiny: {key} = -3; allowed: 1 or more"
+
+
+@pytest.mark.parametrize("key", ["num_layers", "inputs", "hidden", "classes"])
+def test_sizes_of_an_mlp_are_at_least_one(key: str) -> None:
+    assert message("tiny-mlp", **{key: 0}) == f"model tiny-mlp: {key} = 0; allowed: 1 or more"
+
+
+def test_sizes_are_told_by_the_shape() -> None:
+    assert sizes_of(GptShape) == ("num_layers", "hidden", "heads", "vocabulary", "sequence")
+    assert sizes_of(find_model("tiny-mlp")) == ("num_layers", "inputs", "hidden", "classes")
+
+
+def test_the_tiny_mlp_has_69_000_parameters() -> None:
+    """32·64 + 64 in; two layers of 64·256 + 256 and 256·64 + 64; 16·64 out: 2,112 + 2 · 33,088 + 1,024."""
+    assert find_model("tiny-mlp").num_parameters == 2112 + 2 * 33_088 + 1024 == 69_312
 
 
 def test_hidden_divides_into_heads() -> None:
@@ -97,3 +112,6 @@ def test_shapes_are_values() -> None:
     assert GptShape(
         name="tiny", num_layers=2, hidden=64, heads=4, vocabulary=256, sequence=32, source="made for tests and examples"
     ) == find_model("tiny")
+    assert MlpShape(
+        name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source="made for tests and examples"
+    ) == find_model("tiny-mlp")

@@ -1,0 +1,37 @@
+"""The model that a scenario's table means: a named shape, or one of the user's own, of a GPT or of an MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from simfrontier.errors import InputError
+from simfrontier.scenario.form import ModelTable
+from simfrontier.workload import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
+
+
+def shape_of(table: ModelTable) -> Shape:
+    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size. Raises
+    InputError."""
+    sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
+    given = {key: value for key, value in sizes.items() if value is not None}
+    form = _form_of(table.name, given)
+    keys = sizes_of(form)
+    for key in given:
+        if key not in keys:
+            kind = "an MLP" if form is MlpShape else "a GPT"
+            raise InputError(f"model.{key}: {table.name} is {kind}, whose sizes are {', '.join(keys)}")
+    lacking = [key for key in keys if key not in given]
+    if not lacking:
+        return form(name=table.name, source="scenario", **given)
+    if table.name not in MODELS and len(given) > 1:
+        raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
+    shape = find_model(table.name)
+    return replace(shape, **given) if given else shape
+
+
+def _form_of(name: str, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
+    """What the sizes are of: the kind of the named model, else an MLP where a size is given that only an MLP has."""
+    if name in MODELS:
+        return type(MODELS[name])
+    return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape

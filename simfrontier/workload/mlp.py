@@ -1,0 +1,102 @@
+"""A multilayer perceptron as a graph of ops: features in, equal residual layers, classes out.
+
+Labels: b sample, i input feature, h hidden feature, f feed-forward feature (4 × hidden), c class. The first linear
+module and its GELU are the embedding; a layer is x + 4h_to_h(gelu(h_to_4h(x))); the head has no bias.
+"""
+
+from __future__ import annotations
+
+from simfrontier.errors import InputError
+from simfrontier.workload.catalog import MlpShape
+from simfrontier.workload.draft import Draft, here
+from simfrontier.workload.graph import Phase, Workload
+from simfrontier.workload.precision import Precision, find_precision
+
+
+def mlp(shape: MlpShape, batch: int, checkpointing: bool, precision: str = "fp16") -> Workload:
+    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
+    fp32 or fp64. Raises InputError."""
+    if batch < 1:
+        raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
+    return _Mlp(shape, batch, find_precision(precision)).workload(checkpointing)
+
+
+class _Mlp(Draft):
+    """The model's phases, written down one after the other."""
+
+    def __init__(self, shape: MlpShape, batch: int, precision: Precision) -> None:
+        self.shape, self.batch = shape, batch
+        sizes = {"b": batch, "i": shape.inputs, "h": shape.hidden, "f": 4 * shape.hidden, "c": shape.classes}
+        super().__init__(precision, sizes, rows=("b",))
+
+    def workload(self, checkpointing: bool) -> Workload:
+        self._declare()
+        return Workload(
+            name=self.shape.name,
+            batch=self.batch,
+            sequence=1,
+            num_layers=self.shape.num_layers,
+            checkpointing=checkpointing,
+            precision=self.precision,
+            embedding=self._embedding(),
+            layer=self._layer(),
+            head=self._head(),
+            values=self.values,
+            weights=self.weights,
+        )
+
+    def _declare(self) -> None:
+        inputs, hidden, inner = self.shape.inputs, self.shape.hidden, 4 * self.shape.hidden
+        self.value("inputs", ("b", "i"), (self.batch, inputs), per_layer=False, persistent=True)
+        for name in ("embedding.out", "d.embedding"):
+            self.value(name, ("b", "h"), (self.batch, hidden), per_layer=False)
+        for name in ("x", "mlp.out", "d.x", "d.mlp_path"):
+            self.value(name, ("b", "h"), (self.batch, hidden))
+        for name in ("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"):
+            self.value(name, ("b", "f"), (self.batch, inner))
+        self.logits("c")
+
+        self.linear_weights("embedding", ("h", "i"), (hidden, inputs), per_layer=False)
+        self.linear_weights("h_to_4h", ("f", "h"), (inner, hidden))
+        self.linear_weights("4h_to_h", ("h", "f"), (hidden, inner))
+        self.weight("head.weight", "head", ("c", "h"), (self.shape.classes, hidden), per_layer=False)
+
+    def _embedding(self) -> Phase:
+        return Phase(
+            forward=(
+                self.linear("embedding", "hi", "inputs", "embedding.out"),
+                self.pointwise("embedding.gelu", "gelu", "bh", reads=here("embedding.out"), writes=here("x")),
+            ),
+            backward=(
+                self.pointwise(
+                    "embedding.gelu.backward",
+                    "gelu",
+                    "bh",
+                    reads=here("d.x", "embedding.out"),
+                    writes=here("d.embedding"),
+                ),
+                self.weight_gradient("embedding", "hi", here("d.embedding"), "inputs"),
+            ),
+        )
+
+    def _layer(self) -> Phase:
+        out = (("d.x", 1),)
+        return Phase(
+            forward=(
+                self.linear("h_to_4h", "fh", "x", "h_to_4h.out"),
+                self.pointwise("gelu", "gelu", "bf", reads=here("h_to_4h.out"), writes=here("gelu.out")),
+                self.linear("4h_to_h", "hf", "gelu.out", "mlp.out"),
+                self.pointwise("residual", "add", "bh", reads=here("x", "mlp.out"), writes=(("x", 1),)),
+            ),
+            backward=(
+                *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
+                self.pointwise(
+                    "gelu.backward", "gelu", "bf", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
+                ),
+                *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "x", "d.mlp_path"),
+                self.pointwise("residual.backward", "add", "bh", reads=(*out, *here("d.mlp_path")), writes=here("d.x")),
+            ),
+        )
+
+    def _head(self) -> Phase:
+        return Phase(forward=self.classifier("ch", "x"), backward=self.classifier_backward("ch", "x", "d.x"))

@@ -1,0 +1,233 @@
+"""Schedules in every precision: exact bytes, natively sent moves, and codecs that somebody asks for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from simfrontier.analysis.volumes import Needs, step_needs
+from simfrontier.errors import InputError
+from simfrontier.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.plan.rebind import structure_of
+from simfrontier.schedule import Collective, Mesh, Schedule, check
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.workload import PRECISIONS, GptShape, find_model, workload_of
+
+FAMILY_NAMES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
+MODEL_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
+UNQUANTISED: dict[str, dict[str, Any]] = {
+    "zeropp": {"weight_codec": "plain", "quantised_gradient_codec": "plain"},
+    "zero-topo": {"weight_codec": "plain", "node_gradient_codec": "plain", "cross_gradient_codec": "plain"},
+}
+QUANTISED: dict[str, dict[str, Any]] = {
+    "zeropp": {"weight_codec": "int8:64", "quantised_gradient_codec": "int4:64"},
+    "zero-topo": {"weight_codec": "int8:64", "node_gradient_codec": "int4:64", "cross_gradient_codec": "int4:64"},
+}
+CODING = {"encode", "decode", "decode_sum"}
+STATES = ("weight", "copy", "accumulator", "optimizer", "master")
+NOTHING_WHOLE = Engine(persistence_elements=0, reuse_elements=0)  # and every gather is made
+# every weight divides by 16 ranks, so that no padding disturbs the closed forms
+EXACT = GptShape(
+    name="exact", num_layers=2, hidden=64, heads=4, vocabulary=128, sequence=8, source="made for this test"
+)
+PSI = EXACT.num_parameters
+
+
+def mesh_of(node: int, package: int, gcd: int) -> Mesh:
+    return Mesh((("node", node), ("package", package), ("gcd", gcd)))
+
+
+TWO_NODES = mesh_of(2, 4, 2)
+
+
+def built(
+    family: str,
+    precision: str,
+    mesh: Mesh = TWO_NODES,
+    model: str = "exact",
+    grad_accum: int = 1,
+    checkpointing: bool = True,
+    engine: Engine = NOTHING_WHOLE,
+    **options: Any,
+) -> Schedule:
+    chosen = FAMILIES[family][0].model_validate({"family": family, **options})
+    shape = EXACT if model == "exact" else find_model(model)
+    work = workload_of(shape, mesh.num_ranks, checkpointing, precision)
+    return build(work, make_plan(family, chosen, mesh), mesh, engine, grad_accum)
+
+
+def kinds(schedule: Schedule) -> set[str]:
+    return {op.kind for role in schedule.roles for _, op in role.instances()}
+
+
+def codecs(schedule: Schedule, move: str) -> set[str]:
+    """The codecs of a move's collectives."""
+    ops = {op for role in schedule.roles for _, op in role.instances() if isinstance(op, Collective)}
+    return {str(op.codec) for op in ops if op.name == move}
+
+
+# ── every family in every precision ──
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-mlp"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_every_family_is_sound_and_unquantised_moves_are_sent_as_they_are(
+    family: str, precision: str, model: str
+) -> None:
+    some_whole = Engine(persistence_elements=300, prefetch_elements=20_000, live_elements=100_000)
+    sizes = ((1, 1, 2), (2, 2, 2), (3, 4, 2))
+    for mesh, grad_accum, checkpointing in product(sizes, (1, 2), (True, False)):
+        case = (mesh, grad_accum, checkpointing)
+        schedule = built(
+            family,
+            precision,
+            mesh_of(*mesh),
+            model,
+            grad_accum,
+            checkpointing,
+            some_whole,
+            **UNQUANTISED.get(family, {}),
+        )
+        assert str(check(schedule)) == "no findings", case
+        assert not kinds(schedule) & CODING, case
+        sent = {codec for move in ("weight_gather", "gradient", "publish") for codec in codecs(schedule, move)}
+        assert sent <= {precision}, case
+        assert from_json(to_json(schedule), "stored") == schedule, case
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "fp64"])
+@pytest.mark.parametrize("family", ["zeropp", "zero-topo"])
+def test_quantised_plans_are_sound_and_send_what_they_send_in_fp16(family: str, precision: str) -> None:
+    def schedule(of: str) -> Schedule:
+        return built(family, of, model="tiny", grad_accum=2, **QUANTISED[family])
+
+    mine, usual = schedule(precision), schedule("fp16")
+    assert str(check(mine)) == "no findings"
+    assert codecs(mine, "weight_gather") == codecs(usual, "weight_gather") == {"int8:64"}
+    assert "int4:64" in codecs(mine, "gradient") & codecs(usual, "gradient")
+    coded = {name: t.local_bytes(mine.mesh) for name, t in mine.tensors.items() if t.codec and t.codec.is_quantised}
+    assert coded and coded == {name: usual.tensors[name].local_bytes(usual.mesh) for name in coded}
+
+
+# ── exact bytes ──
+
+
+def per_parameter(schedule: Schedule) -> Fraction:
+    """Bytes of one rank's states per parameter of the model."""
+    total = 0
+    for tensor in schedule.tensors.values():
+        if tensor.role in STATES:
+            total += (EXACT.num_layers if tensor.per_layer else 1) * tensor.local_bytes(schedule.mesh)
+    return Fraction(total, PSI)
+
+
+# weight w, gradient w, master m, two moments 2 m: 16-bit: 2 + 2 + 4 + 8; fp32: 4 + 4 + 4 + 8; fp64: 8 + 8 + 8 + 16
+WHOLE = {"fp16": 16, "bf16": 16, "fp32": 20, "fp64": 40}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_states_per_parameter(precision: str) -> None:
+    whole, own = WHOLE[precision], MODEL_BYTES[precision]
+    optimizer = whole - 2 * own
+    assert per_parameter(built("ddp", precision)) == whole
+    assert per_parameter(built("zero1", precision)) == 2 * own + Fraction(optimizer, 16)
+    assert per_parameter(built("zero2", precision)) == own + Fraction(own + optimizer, 16)
+    assert per_parameter(built("zero3", precision)) == Fraction(whole, 16)
+    assert per_parameter(built("hsdp", precision)) == Fraction(whole, 8)
+    topo = built("zero-topo", precision, **UNQUANTISED["zero-topo"])
+    assert per_parameter(topo) == Fraction(own, 2) + Fraction(own, 8) + Fraction(optimizer, 16)
+    # zeropp's second copy of the weights lies over a node of 8
+    assert per_parameter(built("zeropp", precision)) == Fraction(whole, 16) + Fraction(own, 8)
+
+
+def needs(family: str, precision: str, **options: Any) -> Needs:
+    return step_needs(built(family, precision, **options))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_a_rank_receives_scales_with_the_models_type(precision: str) -> None:
+    own = MODEL_BYTES[precision]
+    # ZeRO-3 over 16 ranks: every gradient is scattered once; each rank takes 15/16 of psi elements for its own 1/16
+    zero3, usual = needs("zero3", precision), needs("zero3", "fp16")
+    assert zero3.total("gcd", "gradient") == own * PSI * Fraction(15, 16)
+    # ddp: an all-reduce is a scatter and a gather
+    assert needs("ddp", precision).total("gcd", "step_reduction") == 2 * own * PSI * Fraction(15, 16)
+    # ZeRO-1: new weights are published once
+    assert needs("zero1", precision).total("gcd", "publish") == own * PSI * Fraction(15, 16)
+    for boundary in TWO_NODES.names:
+        assert zero3.total(boundary, "weight_gather") * 2 == usual.total(boundary, "weight_gather") * own > 0
+
+
+def test_scalars_are_fp32_and_in_fp64_models_fp64() -> None:
+    for precision, size in (("fp16", 4), ("bf16", 4), ("fp32", 4), ("fp64", 8)):
+        schedule = built("zero3", precision)
+        scalars = {t.name: t.local_bytes(schedule.mesh) for t in schedule.tensors.values() if t.role == "scalar"}
+        assert set(scalars.values()) == {size} and len(scalars) == 4
+        # two all-reduces of one number over 16 ranks
+        assert step_needs(schedule).total("gcd", "scalar") == 2 * 2 * size * Fraction(15, 16)
+
+
+# ── codecs that somebody asks for ──
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_plain_and_the_models_own_type_are_the_default(family: str) -> None:
+    options = dict(UNQUANTISED.get(family, {}))
+    for precision in PRECISIONS:
+        usual = digest(built(family, precision, **options))
+        named = dict.fromkeys([*options, "gradient_codec"], precision)
+        assert digest(built(family, precision, **{**options, **named})) == usual, precision
+        assert digest(built(family, precision, **options, gradient_codec="plain")) == usual, precision
+
+
+def test_fp16_on_an_fp32_model_is_encoded() -> None:
+    schedule = built("zero3", "fp32", gather_codec="fp16")
+    assert str(check(schedule)) == "no findings"
+    assert codecs(schedule, "weight_gather") == {"fp16"}
+    assert codecs(schedule, "gradient") == {"fp32"}
+    assert kinds(schedule) & CODING == {"encode", "decode"}
+    half, whole = needs("zero3", "fp16"), step_needs(schedule)
+    assert whole.total("gcd", "weight_gather") == half.total("gcd", "weight_gather")
+
+
+@pytest.mark.parametrize(("family", "move"), [("ddp", "step_reduction"), ("zero2", "gradient")])
+def test_fp16_gradients_of_an_fp32_model_are_encoded(family: str, move: str) -> None:
+    schedule = built(family, "fp32", gradient_codec="fp16")
+    assert str(check(schedule)) == "no findings"
+    assert codecs(schedule, move) == {"fp16"}
+    assert {"encode", "decode"} <= kinds(schedule)
+
+
+def test_a_second_copy_may_be_narrower_than_the_model() -> None:
+    """Over a node of 8 ranks: an eighth of 2 bytes instead of 4 per parameter."""
+    plain = built("zero-topo", "fp32", second_copy="plain", **UNQUANTISED["zero-topo"])
+    narrow = built("zero-topo", "fp32", second_copy="fp16", **{**UNQUANTISED["zero-topo"], "weight_codec": "fp16"})
+    for schedule in (plain, narrow):
+        assert str(check(schedule)) == "no findings"
+    assert per_parameter(plain) - per_parameter(narrow) == Fraction(4 - 2, 8)
+    assert narrow.tensors["qkv.weight.copy"].codec == Codec("fp16")
+    assert digest(built("zero-topo", "fp16", second_copy="fp16")) == digest(
+        built("zero-topo", "fp16", second_copy="plain")
+    )
+
+
+def test_a_narrow_copy_that_is_gathered_otherwise_is_refused() -> None:
+    said = (
+        r"^copy_gather: head.weight.copy is stored as fp16, but its hop over gcd\+package sends int8:6144; "
+        "give the hop the codec fp16$"
+    )
+    with pytest.raises(InputError, match=said):
+        built("zero-topo", "fp32", second_copy="fp16")
+
+
+def test_precisions_are_different_structures() -> None:
+    plan = make_plan("zero3", FAMILIES["zero3"][0](family="zero3"), TWO_NODES)
+    found = {
+        structure_of(workload_of(EXACT, 16, True, precision), plan, TWO_NODES, Engine(), 1) for precision in PRECISIONS
+    }
+    assert len(found) == len(PRECISIONS)

@@ -1,0 +1,55 @@
+"""The MLP graph: its operations counted by hand, its names and shapes, and its rate metric."""
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.workload import MlpShape, find_model, mlp, neox_flops, step_flops
+
+SHAPE = MlpShape(name="mlp", num_layers=3, inputs=40, hidden=96, classes=24, source="for this test")
+
+
+def test_matmul_flops_by_hand() -> None:
+    """2 b n k a product, b = 5. In: forward and the weight's gradient, 2 · i h; its input needs no gradient. A layer:
+    two products of 4h² forward, twice that backward. Head: three of c h. Recomputation repeats the layers' forward."""
+    b, i, h, c, layers = 5, 40, 96, 24, 3
+    plain = 2 * b * (2 * i * h + layers * 3 * 8 * h * h + 3 * c * h)
+    assert mlp(SHAPE, b, checkpointing=False).matmul_flops == plain
+    assert mlp(SHAPE, b, checkpointing=True).matmul_flops == plain + 2 * b * layers * 8 * h * h
+
+
+def test_the_metric_of_an_mlp_is_its_own_operations() -> None:
+    assert step_flops(SHAPE, 7, recomputed=True) == mlp(SHAPE, 7, checkpointing=True).matmul_flops
+    assert step_flops(SHAPE, 7, recomputed=False) == mlp(SHAPE, 7, checkpointing=False).matmul_flops
+
+
+def test_the_metric_of_a_gpt_is_the_formula_of_gpt_neox() -> None:
+    tiny = find_model("tiny")
+    assert step_flops(tiny, 7, recomputed=True) == neox_flops(tiny, 7, 32, 4)  # type: ignore[arg-type]
+    assert step_flops(tiny, 7, recomputed=False) == neox_flops(tiny, 7, 32, 3)  # type: ignore[arg-type]
+
+
+def test_values_have_rows_first_and_features_last() -> None:
+    work = mlp(SHAPE, 5, checkpointing=False)
+    assert {name: (value.dims, value.shape) for name, value in work.values.items() if value.shape[1] != 96} == {
+        "inputs": (("b", "i"), (5, 40)),
+        **dict.fromkeys(("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"), (("b", "f"), (5, 384))),
+        **dict.fromkeys(("logits", "logits.fp32", "d.logits"), (("b", "c"), (5, 24))),
+    }
+    assert (work.sequence, SHAPE.sequence) == (1, 1)
+
+
+def test_ops_are_named_as_a_gpts_are() -> None:
+    work = mlp(SHAPE, 5, checkpointing=False)
+    assert [op.name for op in work.embedding.forward] == ["embedding", "embedding.gelu"]
+    assert [op.name for op in work.layer.forward] == ["h_to_4h", "gelu", "4h_to_h", "residual"]
+    assert [op.name for op in work.head.forward] == ["head", "to_fp32"]
+    assert [op.name for op in work.head.backward] == ["loss", "head.dgrad", "head.wgrad"]
+    assert [op.name for op in work.layer.backward] == [
+        *("4h_to_h.dgrad", "4h_to_h.wgrad", "gelu.backward", "h_to_4h.dgrad", "h_to_4h.wgrad", "residual.backward"),
+    ]
+    assert [op.name for op in work.embedding.backward] == ["embedding.gelu.backward", "embedding.wgrad"]
+
+
+def test_the_batch_is_at_least_one() -> None:
+    with pytest.raises(InputError, match=r"^model mlp: batch = 0; allowed: 1 or more$"):
+        mlp(SHAPE, 0, checkpointing=True)

@@ -1,0 +1,71 @@
+"""Precisions: the type of every value of a model, and what does not depend on it."""
+
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.workload import PRECISIONS, Precision, Workload, WorkOp, find_model, find_precision, gpt, workload_of
+
+MODELS = ("tiny", "tiny-mlp")
+
+
+def work_in(model: str, precision: str) -> Workload:
+    return workload_of(find_model(model), 2, checkpointing=True, precision=precision)
+
+
+def test_precisions_are_told_in_full() -> None:
+    assert {
+        "fp16": Precision(name="fp16", model="fp16", wide="fp32", moments="moments"),
+        "bf16": Precision(name="bf16", model="bf16", wide="fp32", moments="moments"),
+        "fp32": Precision(name="fp32", model="fp32", wide="fp32", moments="moments"),
+        "fp64": Precision(name="fp64", model="fp64", wide="fp64", moments="moments64"),
+    } == PRECISIONS
+
+
+def test_an_unknown_precision_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
+        gpt(find_model("tiny"), 1, checkpointing=True, precision="fp23")  # type: ignore[arg-type]
+
+
+def test_fp16_is_the_default() -> None:
+    assert work_in("tiny", "fp16") == gpt(find_model("tiny"), 2, checkpointing=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_value_is_of_the_models_type_but_tokens_and_wide_logits(model: str, precision: str) -> None:
+    others = {"tokens": "int64", "logits.fp32": "fp32"}
+    for value in work_in(model, precision).values.values():
+        assert value.dtype == others.get(value.name, precision), value.name
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_only_16_bit_logits_are_widened_for_the_loss(model: str) -> None:
+    def head(precision: str) -> tuple[list[str], WorkOp]:
+        work = work_in(model, precision)
+        loss = next(op for op in work.head.backward if op.kind == "loss")
+        return [op.name for op in work.head.forward if op.kind == "cast"], loss
+
+    for precision in ("fp16", "bf16"):
+        casts, loss = head(precision)
+        assert (casts, loss.reads) == (["to_fp32"], (("logits.fp32", 0),))
+    for precision in ("fp32", "fp64"):
+        casts, loss = head(precision)
+        assert (casts, loss.reads) == ([], (("logits", 0),))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bf16_differs_from_fp16_in_types_alone(model: str) -> None:
+    half, brain = work_in(model, "fp16"), work_in(model, "bf16")
+    changed = {
+        name: replace(value, dtype="bf16") if value.dtype == "fp16" else value for name, value in half.values.items()
+    }
+    assert replace(half, values=changed, precision=find_precision("bf16")) == brain
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("model", MODELS)
+def test_parameters_and_operations_do_not_depend_on_it(model: str, precision: str) -> None:
+    work, usual = work_in(model, precision), work_in(model, "fp16")
+    assert (work.weights, work.matmul_flops) == (usual.weights, usual.matmul_flops)
