@@ -13,7 +13,7 @@ from simfrontier.scenario import RequiredTable, Scenario, scenario_of
 from simfrontier.simulate import Fidelity
 from simfrontier.simulate.memory import memory_timeline
 from simfrontier.study import Shop, simulated
-from simfrontier.workload import neox_flops
+from simfrontier.workload import step_flops
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
 CLOSE = 1e-2  # relative distance to a published ratio at which a solution is good enough
@@ -121,7 +121,7 @@ class _Rates:
             built = self.shop.get(scenario, plan, self.devices)
             step = simulated(scenario, built, self.fidelity)
             samples = file.training.micro_batch * file.training.grad_accum * self.devices
-            flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
+            flops = step_flops(scenario.shape, samples, scenario.checkpointing)
             fits = memory_timeline(step).peak_bytes <= scenario.machine.device.hbm_bytes
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits
         return self.known[key]

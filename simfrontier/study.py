@@ -24,7 +24,7 @@ from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
 from simfrontier.simulate.memory import MemoryTimeline, memory_timeline
 from simfrontier.trace import Trace
 from simfrontier.units import written
-from simfrontier.workload import neox_flops
+from simfrontier.workload import step_flops
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,8 +211,9 @@ def _row(
     training, machine = scenario.file.training, scenario.machine
     samples = training.micro_batch * training.grad_accum * devices
     moved, spent = traffic(step), exposure(step)
-    flops = neox_flops(scenario.shape, samples, scenario.sequence, 4 if scenario.checkpointing else 3)
-    useful = neox_flops(scenario.shape, samples, scenario.sequence, 3)
+    flops = step_flops(scenario.shape, samples, scenario.checkpointing)
+    useful = step_flops(scenario.shape, samples, recomputed=False)
+    peak_flops_per_s = machine.matmul(scenario.precision.model).peak_flops_per_s
     row: Row = {
         "scenario": scenario.name,
         "plan": plan,
@@ -224,7 +225,7 @@ def _row(
         "compute_time_s": step.compute_s,
         "exposed_comm_s": step.step_s - step.compute_s,
         "tflops_per_device": flops / step.step_s / devices / 1e12,
-        "mfu": useful / step.step_s / devices / machine.device.peak_flops_per_s,
+        "mfu": useful / step.step_s / devices / peak_flops_per_s,
         "tokens_per_s": samples * scenario.sequence / step.step_s,
         **{f"bytes_{boundary}": moved.total(boundary) for boundary in BOUNDARIES},
         "peak_memory_bytes": memory.peak_bytes,
@@ -246,10 +247,13 @@ def _row(
 
 
 def _need(scenario: Scenario, step: SimulatedStep) -> Cell:
-    """What any algorithm must move between nodes; counted for block placement only, where a mesh's node is a node."""
-    if scenario.file.run.placement != "block" and step.cluster.fabric.num_nodes > 1:
+    """What any algorithm must move between nodes; counted only where a mesh's node is a node, placed as a block."""
+    num_nodes = step.cluster.fabric.num_nodes
+    if num_nodes == 1:
+        return 0.0
+    if scenario.file.run.placement != "block" or not step.cluster.mesh_is_machine:
         return ""
-    return float(step_needs(step.schedule).total("node")) * step.cluster.fabric.num_nodes
+    return float(step_needs(step.schedule).total("node")) * num_nodes
 
 
 def run_study(

@@ -4,6 +4,7 @@ scenario means."""
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario, parse_setting, scenario_of
+from simfrontier.workload import PRECISIONS, MlpShape, find_model
 from tests.invoke import ROOT, TOY, refusal
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -138,6 +140,12 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
         ("model.sequence=0", "model.sequence: got 0, allowed: greater than or equal to 1"),
         ("model.checkpointing=half", "model.checkpointing: got 'half', allowed: 'full' or 'none'"),
         ("model.name=tini", "model 'tini': did you mean \"tiny\"?"),
+        ("model.precision=fp8", "model.precision: got 'fp8', allowed: 'fp16', 'bf16', 'fp32' or 'fp64'"),
+        ("model.inputs=0", "model.inputs: got 0, allowed: greater than or equal to 1"),
+        (
+            "model.inputs=8",
+            "model.inputs: tiny is a GPT, whose sizes are num_layers, hidden, heads, vocabulary, sequence",
+        ),
         (
             "model.hidden=66",
             "model tiny: hidden = 66 does not divide into heads = 4; nearest that does: heads = 3",
@@ -186,8 +194,8 @@ def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: 
 
 def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
     assert said_of(["a.b.c=1"], tmp_path) == (
-        "a: unknown key, allowed: engine, library, machine, model, name, perturbation, plans, published, run, "
-        "sensitivity, title, training"
+        "a: unknown key, allowed: engine, library, machine, mesh, model, name, perturbation, plans, published, run, "
+        "sensitivity, title, and 1 more"
     )
 
 
@@ -209,6 +217,18 @@ SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocab
         (
             [*SHAPE, "model.heads=0", "model.sequence=32"],
             "model.heads: got 0, allowed: greater than or equal to 1",
+        ),
+        (
+            ["model.name=own", "model.inputs=8", "model.hidden=64"],
+            "model: a shape of your own needs all of num_layers, inputs, hidden, classes; missing: num_layers, classes",
+        ),
+        (
+            ["model.name=own", "model.inputs=8", "model.heads=4"],
+            "model.heads: own is an MLP, whose sizes are num_layers, inputs, hidden, classes",
+        ),
+        (
+            ["model.name=tiny-mlp", "model.sequence=8"],
+            "model.sequence: tiny-mlp is an MLP, whose sizes are num_layers, inputs, hidden, classes",
         ),
     ],
 )
@@ -248,11 +268,26 @@ def test_a_setting_is_toml_or_a_bare_word(text: str, value: object) -> None:
     assert parse_setting(text) == ("a", value)
 
 
+def test_an_mlp_is_named_or_of_ones_own() -> None:
+    tiny = scenario_of(DOCUMENT, "toy.toml", {"model.name": "tiny-mlp", "model.hidden": 32}).shape
+    assert tiny == replace(find_model("tiny-mlp"), hidden=32)
+    sizes = {"num_layers": 3, "inputs": 8, "hidden": 16, "classes": 4}
+    own = scenario_of(DOCUMENT, "toy.toml", {"model.name": "own", **{f"model.{k}": v for k, v in sizes.items()}}).shape
+    assert own == MlpShape(name="own", source="scenario", **sizes)
+
+
+def test_the_precision_is_that_of_the_workload() -> None:
+    assert scenario_of(DOCUMENT, "toy.toml").precision.model == "fp16"
+    for name in ("tiny", "tiny-mlp"):
+        scenario = scenario_of(DOCUMENT, "toy.toml", {"model.name": name, "model.precision": "fp64"})
+        assert scenario.workload(scenario.mesh(4)).precision == scenario.precision == PRECISIONS["fp64"]
+
+
 # ── plans ──
 
 CODEC = "write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"
 ALL_REDUCE = (
-    "cannot carry int8:64; use fp32, fp16 or bf16, "
+    "cannot carry int8:64; use fp64, fp32, fp16 or bf16, "
     "or give the state a flat placement so that the reduction is a scatter"
 )
 
@@ -286,7 +321,7 @@ ALL_REDUCE = (
             "gradient_codec=int8:64",
             f"at 8 devices: step_reduction: an all-reduce over node+package+gcd {ALL_REDUCE}",
         ),
-        ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'fp16' or 'int8'"),
+        ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'plain', 'fp16' or 'int8'"),
         ("zero-topo", "publish=direct", "publish: got 'direct', allowed: 'node_then_package' or 'flat'"),
     ],
 )

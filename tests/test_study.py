@@ -66,6 +66,9 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
         {"model.num_layers": 2, "model.hidden": 128, "model.heads": 4, "model.vocabulary": 256, "model.sequence": 32},
         {"model.num_layers": 2, "model.hidden": 64, "model.heads": 8, "model.vocabulary": 256, "model.sequence": 32},
         {"model.num_layers": 2, "model.hidden": 64, "model.heads": 4, "model.vocabulary": 512, "model.sequence": 32},
+        {"model.precision": "bf16"},
+        {"model.precision": "fp32"},
+        {"model.name": "tiny-mlp"},
     ],
 )
 def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dict[str, Any]) -> None:
@@ -133,6 +136,24 @@ def test_rates_follow_from_the_step_time() -> None:
         flops = 96 * samples * 32 * 2 * 64**2 * (1 + 32 / (6 * 64) + 256 / (16 * 2 * 64))
         assert o.row["tflops_per_device"] == pytest.approx(flops / seconds / o.devices / 1e12, rel=1e-12)
         assert o.row["mfu"] == pytest.approx(0.75 * flops / seconds / o.devices / 2e12, rel=1e-12)
+
+
+@pytest.mark.parametrize(("precision", "peak"), [("fp16", 2e12), ("bf16", 2e12), ("fp32", 1e12), ("fp64", 0.5e12)])
+def test_mfu_is_against_the_peak_of_the_models_precision(precision: str, peak: float) -> None:
+    for o in run_study(toy({"model.precision": precision}, "zero3")).outcomes:
+        assert o.row["mfu"] == pytest.approx(0.75 * float(o.row["tflops_per_device"]) * 1e12 / peak, rel=1e-12)
+
+
+def test_an_mlp_counts_samples_and_its_own_products() -> None:
+    for o in run_study(toy({"model.name": "tiny-mlp", "training.micro_batch": 3}, "zero3")).outcomes:
+        seconds, samples = float(o.row["step_time_s"]), 3 * o.devices
+        assert o.row["tokens_per_s"] == pytest.approx(samples / seconds, rel=1e-12)
+        # 2 n k: in 32 x 64 twice, a layer's 8 h^2 three times (four with checkpointing), out 16 x 64 three times
+        useful = 2 * samples * (2 * 32 * 64 + 2 * 3 * 8 * 64**2 + 3 * 16 * 64)
+        again = 2 * samples * 2 * 8 * 64**2
+        rate = (useful + again) / seconds / o.devices
+        assert o.row["tflops_per_device"] == pytest.approx(rate / 1e12, rel=1e-12)
+        assert o.row["mfu"] == pytest.approx(useful / seconds / o.devices / 2e12, rel=1e-12)
 
 
 def test_only_the_largest_size_is_drawn() -> None:

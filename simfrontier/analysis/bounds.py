@@ -37,9 +37,10 @@ def bounds(step: SimulatedStep) -> Bounds:
         for cls, group in enumerate(groups):
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
         if isinstance(op, Collective):
-            for group, work in enumerate(priced.works):
-                column = cluster.folding.column(priced.pattern, group)
-                wire[column.rows] += count * work.amount * column.wire
+            for work in priced.works:
+                if work.amount > 0.0:
+                    flow = cluster.flows[work.flow]
+                    wire[flow.rows] += count * work.amount * flow.load
     used = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
     link_s = float((wire[used] / cluster.folding.capacity[used]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)

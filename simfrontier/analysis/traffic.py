@@ -16,7 +16,7 @@ from simfrontier.collectives import messages_of, sent_share
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective, Op
 from simfrontier.simulate import Cluster, SimulatedStep
-from simfrontier.simulate.pricing import shares_of
+from simfrontier.simulate.choice import shares_of
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -80,7 +80,8 @@ def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float
 class Moved:
     """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
 
-    `need` is what any algorithm has to bring in, `link` what the chosen one does bring in.
+    `need` is what any algorithm has to bring in, None where the mesh's nodes are not the machine's; `link` is what the
+    chosen one does bring in.
     """
 
     name: str
@@ -90,8 +91,15 @@ class Moved:
     algorithm: str
     calls: int
     message_bytes: int
-    need: Fraction
+    need: Fraction | None
     link: Fraction
+
+
+def _need(op: Collective, cluster: Cluster, count: int) -> Fraction | None:
+    if cluster.fabric.num_nodes == 1:
+        return Fraction(0)
+    schedule = cluster.schedule
+    return count * op_need(op, schedule, schedule.mesh.names[0]) if cluster.mesh_is_machine else None
 
 
 def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
@@ -110,7 +118,7 @@ def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
             algorithm=cluster.algorithms[id(op)],
             calls=count,
             message_bytes=count * size,
-            need=count * op_need(op, schedule, schedule.mesh.names[0]),
+            need=_need(op, cluster, count),
             link=count * size * sent_per_byte(op, cluster)[-1] / cluster.fabric.num_nodes,
         )
         key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
@@ -120,7 +128,7 @@ def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
                 one,
                 calls=one.calls + known.calls,
                 message_bytes=one.message_bytes + known.message_bytes,
-                need=one.need + known.need,
+                need=None if one.need is None or known.need is None else one.need + known.need,
                 link=one.link + known.link,
             )
         found[key] = one

@@ -1,19 +1,34 @@
 """Collectives: what they move, and what a library would do to move it."""
 
+from simfrontier.collectives.calibration import (
+    Calibration,
+    CallTable,
+    Point,
+    load_calibration,
+    write_calibration,
+)
 from simfrontier.collectives.library import Algorithm, GroupShape, HopTimes, Library
 from simfrontier.collectives.load import libraries, load_library
-from simfrontier.collectives.volume import Message, messages_of, sent_share, whole_side, wire_of
+from simfrontier.collectives.overlay import machine_numbers
+from simfrontier.collectives.volume import Message, call_of, messages_of, sent_share, whole_side, wire_of
 
 __all__ = [
     "Algorithm",
+    "Calibration",
+    "CallTable",
     "GroupShape",
     "HopTimes",
     "Library",
     "Message",
+    "Point",
+    "call_of",
     "libraries",
+    "load_calibration",
     "load_library",
+    "machine_numbers",
     "messages_of",
     "sent_share",
     "whole_side",
     "wire_of",
+    "write_calibration",
 ]

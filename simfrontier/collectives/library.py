@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from simfrontier.collectives.calibration import CallTable, Group
+from simfrontier.errors import InputError
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind, Via
 
-Algorithm = Literal["ring", "tree", "direct"]
+Algorithm = Literal["ring", "ring_twice", "tree", "direct"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,10 @@ class Library:
 
     A ring passes blocks of c = S/n bytes through n - 1 hops. With the Simple protocol a step costs
     max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is
-    taken.
+    taken; `ring_ll` is None in a library without LL, `tree` in one without trees.
+
+    `choices`: what may carry each kind of call. `ring_twice` is a reduce-scatter that is done as a ring all-reduce of
+    the whole message, of which a rank keeps its part. `tables`: measured times of calls, which win over the law above.
     """
 
     name: str
@@ -54,14 +59,16 @@ class Library:
     units_per_channel: float
     ring: HopTimes
     forwarded_share: float
-    ring_ll: HopTimes
+    ring_ll: HopTimes | None
     ll_bytes_per_s: float
     link_shares: Mapping[str, float]
     ring_caps: Mapping[tuple[int, int], float]
-    tree: HopTimes
+    tree: HopTimes | None
     tree_ratio: float
     direct: HopTimes
     sources: tuple[Provenance, ...]
+    choices: Mapping[CollectiveKind, tuple[Algorithm, ...]]
+    tables: Mapping[Group, CallTable] = field(default_factory=dict)
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the library with its source."""
@@ -80,12 +87,23 @@ class Library:
         return cap * self.tree_ratio if algorithm == "tree" else cap
 
     def algorithms(self, kind: CollectiveKind, quantised: bool, via: Via) -> tuple[Algorithm, ...]:
-        """What may carry a collective: RCCL has only rings for all-gather and reduce-scatter."""
+        """What may carry a collective: the library's choices, unless the schedule says `via`, or what is coded cannot
+        be summed on the way. Raises InputError for a tree where the library has none."""
         if kind == "all_to_all" or (kind == "reduce_scatter" and quantised):
             return ("direct",)
-        if via != "library":
-            return (via,)
-        return ("ring", "tree") if kind == "all_reduce" else ("ring",)
+        if via == "library":
+            return self.choices[kind]
+        if via == "tree" and self.tree is None:
+            raise InputError(
+                f"{kind} by tree: library {self.name} has no tree, allowed: {', '.join(self.choices[kind])}"
+            )
+        return (via,)
+
+    def table(self, call: CollectiveKind | None, group: GroupShape) -> CallTable | None:
+        """The measured times of a call (None: of no call of the library) in a group of that shape, if there are any."""
+        if call is None:
+            return None
+        return self.tables.get((call, group.size, group.num_nodes, group.num_packages))
 
     def latency_s(
         self, algorithm: Algorithm, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
@@ -93,8 +111,9 @@ class Library:
         """Time of one call beyond volume / bytes_per_s, for a message of S bytes and the rate at which a rank sends
         alone."""
         match algorithm:
-            case "ring":
-                return self._ring_latency(message_bytes, group, bytes_per_s, rounds=2 if kind == "all_reduce" else 1)
+            case "ring" | "ring_twice":
+                twice = kind == "all_reduce" or algorithm == "ring_twice"
+                return self._ring_latency(message_bytes, group, bytes_per_s, rounds=2 if twice else 1)
             case "tree":
                 return self._tree_latency(group)
             case "direct":
@@ -107,11 +126,15 @@ class Library:
         simple = inside * max(0.0, self.ring.in_node_s - hidden) + between * max(
             0.0, self.ring.between_nodes_s - hidden
         )
+        by_simple = self.ring.base_s + rounds * simple
+        if self.ring_ll is None:
+            return by_simple
         low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
         low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
-        return min(self.ring.base_s + rounds * simple, self.ring_ll.base_s + rounds * max(low, 0.0))
+        return min(by_simple, self.ring_ll.base_s + rounds * max(low, 0.0))
 
     def _tree_latency(self, group: GroupShape) -> float:
+        assert self.tree is not None, "`algorithms` names no tree in a library without one"
         per_node = group.size // group.num_nodes
         depth = math.floor(math.log2(group.num_nodes))
         return self.tree.base_s + 2 * ((per_node - 1) * self.tree.in_node_s + depth * self.tree.between_nodes_s)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.collectives.library import HopTimes, Library
+from simfrontier.collectives.calibration import Calibration
+from simfrontier.collectives.library import Algorithm, HopTimes, Library
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
+from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml
 
+if TYPE_CHECKING:
+    from simfrontier.collectives.schema import LibraryFile
+
 CATALOG = Path(__file__).parent / "catalog"
+# What carries each kind of call where a library's file does not say it.
+AS_RCCL: Mapping[CollectiveKind, tuple[Algorithm, ...]] = {
+    "all_gather": ("ring",),
+    "reduce_scatter": ("ring",),
+    "all_reduce": ("ring", "tree"),
+    "all_to_all": ("direct",),
+}
 
 
 def libraries() -> tuple[str, ...]:
@@ -19,9 +33,11 @@ def libraries() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
-def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None) -> Library:
+def load_library(
+    name_or_path: str, overrides: Mapping[str, float] | None = None, calibration: Calibration | None = None
+) -> Library:
     """The library model of that name, or of the TOML file at that path; `overrides`: dotted key of a number → new
-    value.
+    value; they win over what a calibration measured.
 
     Raises InputError.
     """
@@ -29,10 +45,17 @@ def load_library(name_or_path: str, overrides: Mapping[str, float] | None = None
     where = path.name if path.parent == CATALOG else str(path)
     document = read_toml(path, "library file")
     library = _library(document, where)
+    if calibration is not None:
+        for key, value in calibration.library.items():
+            _override(document, key, value, where, "measured", calibration.source)
+        where += ", with a calibration"
+        library = _library(document, where)
     if overrides:
         for key, value in overrides.items():
-            _override(document, key, value, where)
+            _override(document, key, value, where, "assumed", "scenario override")
         library = _library(document, f"{where}, with overrides")
+    if calibration is not None:
+        library = replace(library, tables=calibration.tables, sources=(*library.sources, *calibration.provenance()))
     return library
 
 
@@ -47,15 +70,15 @@ def _path(name_or_path: str) -> Path:
     return CATALOG / f"{name_or_path}.toml"
 
 
-def _override(document: dict[str, Any], key: str, value: float, where: str) -> None:
-    numbers = [source.key for source in _sources(document, "")]
+def _override(document: dict[str, Any], key: str, value: float, where: str, kind: str, source: str) -> None:
+    numbers = [number.key for number in _sources(document, "") if number.unit != "entries"]
     if key not in numbers:
         raise InputError(f"{where}: {key!r} is not a number of this library; {nearest(key, numbers)}")
     table = document
     for part in key.split("."):
         table = table[part]
     whole = isinstance(table["value"], int) and float(value).is_integer()
-    table |= {"value": int(value) if whole else value, "kind": "assumed", "source": "scenario override"}
+    table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
 
 
 def _library(document: dict[str, Any], where: str) -> Library:
@@ -68,30 +91,42 @@ def _library(document: dict[str, Any], where: str) -> Library:
         file = LibraryFile.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{where}: {one_line(error, LibraryFile)}") from None
+    choices = _choices(file, where)
     return Library(
         name=file.name,
         title=file.title,
         num_channels=file.num_channels.value,
         units_per_channel=file.units_per_channel.value,
-        ring=HopTimes(
-            base_s=file.ring.base_s.value,
-            in_node_s=file.ring.hop_in_node_s.value,
-            between_nodes_s=file.ring.hop_between_nodes_s.value,
-        ),
+        ring=_hops(file.ring),
         forwarded_share=file.ring.forwarded_share.value,
-        ring_ll=HopTimes(
-            base_s=file.ring_ll.base_s.value,
-            in_node_s=file.ring_ll.hop_in_node_s.value,
-            between_nodes_s=file.ring_ll.hop_between_nodes_s.value,
-        ),
-        ll_bytes_per_s=file.ring_ll.bytes_per_s.value,
+        ring_ll=_hops(file.ring_ll) if file.ring_ll is not None else None,
+        ll_bytes_per_s=file.ring_ll.bytes_per_s.value if file.ring_ll is not None else math.inf,
         link_shares={name: share.value for name, share in file.shares.items()},
         ring_caps={_ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
-        tree=_hops(file.tree),
-        tree_ratio=file.tree.bandwidth_ratio.value,
+        tree=_hops(file.tree) if file.tree is not None else None,
+        tree_ratio=file.tree.bandwidth_ratio.value if file.tree is not None else 1.0,
         direct=_hops(file.direct),
         sources=tuple(_sources(document, "")),
+        choices=choices,
     )
+
+
+def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[Algorithm, ...]]:
+    """What carries each kind of call: as the file says, or as RCCL does."""
+    if file.algorithms is None:
+        choices: dict[CollectiveKind, tuple[Algorithm, ...]] = dict(AS_RCCL)
+    else:
+        listed = file.algorithms
+        choices = {
+            "all_gather": tuple(listed.all_gather),
+            "reduce_scatter": tuple(listed.reduce_scatter),
+            "all_reduce": tuple(listed.all_reduce),
+            "all_to_all": tuple(listed.all_to_all),
+        }
+    if "tree" in choices["all_reduce"] and file.tree is None:
+        said = "by default" if file.algorithms is None else "by algorithms.all_reduce"
+        raise InputError(f"{where}: tree: missing, needed because all-reduces may go by tree {said}")
+    return choices
 
 
 def _ranks_and_packages(name: str) -> tuple[int, int]:
@@ -113,9 +148,8 @@ def _sources(document: dict[str, Any], prefix: str) -> list[Provenance]:
     for name, part in document.items():
         if isinstance(part, dict) and "source" in part:
             key = prefix + name
-            out.append(
-                Provenance(key=key, value=part["value"], unit=unit_of(key), kind=part["kind"], source=part["source"])
-            )
+            value, unit = (part["value"], unit_of(key)) if "value" in part else (len(part) - 2, "entries")
+            out.append(Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"]))
         elif isinstance(part, dict):
             out += _sources(part, f"{prefix}{name}.")
     return out

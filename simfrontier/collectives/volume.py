@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.library import Algorithm
-from simfrontier.schedule.ir import Collective, Ref, Tensor
+from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]
@@ -52,8 +52,22 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
 
 def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:
     """Bytes that a rank sends per byte of the message: the volume that a pattern's loads are counted in."""
-    size = mesh.size(op.axes)
+    return sent_part(op.kind, algorithm, mesh.size(op.axes))
+
+
+def sent_part(kind: CollectiveKind, algorithm: Algorithm, num_ranks: int) -> Fraction:
+    """The same for a kind of call in a group of that many ranks."""
     if algorithm == "tree":
         return Fraction(1)
-    share = Fraction(size - 1, size)
-    return 2 * share if op.kind == "all_reduce" else share
+    share = Fraction(num_ranks - 1, num_ranks)
+    return 2 * share if kind == "all_reduce" or algorithm == "ring_twice" else share
+
+
+def call_of(op: Collective) -> CollectiveKind | None:
+    """The call of a library that carries an op; None where the schedule prescribes the algorithm.
+
+    A coded reduction is an all-to-all, and decoding and summing by the ranks.
+    """
+    if op.kind == "all_to_all" or (op.kind == "reduce_scatter" and op.codec.is_quantised):
+        return "all_to_all"
+    return op.kind if op.via == "library" else None

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import math
-import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -15,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from simfrontier.errors import InputError
+from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report import write_manifest, write_results
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
@@ -37,7 +34,7 @@ def run_scenario(
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
     gc.disable()  # a run ends soon and makes few cycles; collecting would take a quarter of its time
     folder = out or Path("reports") / scenario.name
-    _ensure_writable(folder)
+    ensure_writable(folder)
     table = scenario.file.sensitivity if vary else None
     if vary:
         scenario.refuse_variations()
@@ -60,52 +57,12 @@ def run_scenario(
 
         study = run_study(scenario, fidelity, exact, jobs, said)
         sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
-    _write(study, sensitivity, folder, page)
+    with filled(folder, stale=("trace-*.json", "index.html")) as new:
+        _write_all(study, sensitivity, new, page)
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
     else:
         _print(study, sensitivity, folder, page)
-
-
-def _ensure_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before hours of simulation, and leave no trace of having tried."""
-    try:
-        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        with tempfile.TemporaryFile(dir=there):
-            return
-    except OSError as error:
-        raise _not_writable(folder, error) from None
-
-
-def _not_writable(folder: Path, error: OSError) -> InputError:
-    allowed = "a folder that you may write, or a name for a new one"
-    return InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: {allowed}")
-
-
-def _write(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
-    """Write everything beside the folder's old results, then put it in their place: all of it, or nothing."""
-    try:
-        made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-                try:
-                    _write_all(study, sensitivity, Path(new), page)
-                except InputError as error:
-                    raise InputError(str(error).replace(new, str(folder))) from None
-                names = sorted(file.name for file in Path(new).iterdir())
-                for name in names:
-                    os.replace(Path(new) / name, folder / name)
-                for old in (*folder.glob("trace-*.json"), folder / "index.html"):
-                    if old.name not in names:  # of an earlier run
-                        old.unlink(missing_ok=True)
-        except BaseException:
-            if made:
-                with suppress(OSError):
-                    folder.rmdir()
-            raise
-    except OSError as error:
-        raise _not_writable(folder, error) from None
 
 
 def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:

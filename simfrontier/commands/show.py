@@ -44,12 +44,14 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
     size = min(scenario.file.run.devices)
     step = simulated(scenario, Shop().get(scenario, chosen, size), "analytic")
     typer.echo(f"{chosen} on {size}: bytes per step into each node")
-    form = "{:<15} {:<16} {:<18} {:<10} {:<7} {:>6} {:>10} {:>10} {:>10}"
+    moves = moves_of(step)
+    by = max((len(moved.algorithm) for moved in moves), default=0)
+    form = f"{{:<15}} {{:<16}} {{:<18}} {{:<10}} {{:<{max(by, 7)}}} {{:>6}} {{:>10}} {{:>10}} {{:>10}}"
     typer.echo(form.format("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link"))
-    for moved in moves_of(step):
-        sizes = (float(moved.message_bytes), float(moved.need), float(moved.link))
+    for moved in moves:
+        sizes = (moved.message_bytes, moved.need, moved.link)
         cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, moved.calls)
-        typer.echo(form.format(*cells, *(written(value, "bytes") for value in sizes)))
+        typer.echo(form.format(*cells, *("–" if value is None else written(float(value), "bytes") for value in sizes)))
     typer.echo("need: what any algorithm must bring in; link: what this one brings in (scales and padding included).")
 
 

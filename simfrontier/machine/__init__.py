@@ -1,7 +1,18 @@
 """What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
 
-from simfrontier.machine.hardware import Device, Dragonfly, End, Host, Link, LinkClass, Machine, Node, Provenance
-from simfrontier.machine.load import catalog, load_machine
+from simfrontier.machine.hardware import (
+    Device,
+    Dragonfly,
+    End,
+    Host,
+    Link,
+    LinkClass,
+    Machine,
+    Matmul,
+    Node,
+    Provenance,
+)
+from simfrontier.machine.load import Measured, catalog, load_machine
 from simfrontier.machine.sizes import mesh_sizes
 
 __all__ = [
@@ -12,6 +23,8 @@ __all__ = [
     "Link",
     "LinkClass",
     "Machine",
+    "Matmul",
+    "Measured",
     "Node",
     "Provenance",
     "catalog",

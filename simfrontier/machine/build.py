@@ -3,13 +3,26 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine.hardware import Device, Dragonfly, End, Host, Link, LinkClass, Machine, Node, Provenance
+from simfrontier.machine.hardware import (
+    BUS,
+    Device,
+    Dragonfly,
+    End,
+    Host,
+    Link,
+    LinkClass,
+    Machine,
+    Matmul,
+    Node,
+    Provenance,
+)
 from simfrontier.machine.routing import routes
-from simfrontier.machine.schema import DragonflyFile, MachineFile
+from simfrontier.machine.schema import DragonflyFile, MachineFile, MatmulFile
 
-PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part; all others join two devices
+PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part, as `bus`; all others join two devices
 
 
 def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
@@ -38,10 +51,22 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             matmul_flops_per_s=file.device.matmul_flops_per_s.value,
             matmul_half_edge=file.device.matmul_half_edge.value,
             kernel_gap_s=file.device.kernel_gap_s.value,
+            fp32=_matmul(file.device.fp32),
+            fp64=_matmul(file.device.fp64),
         ),
         host=Host(hook_s=file.host.hook_s.value),
         link_classes=classes,
         sources=sources,
+    )
+
+
+def _matmul(file: MatmulFile | None) -> Matmul | None:
+    if file is None:
+        return None
+    return Matmul(
+        peak_flops_per_s=file.peak_flops_per_s.value,
+        flops_per_s=file.matmul_flops_per_s.value,
+        half_edge=file.matmul_half_edge.value,
     )
 
 
@@ -58,15 +83,21 @@ def _check_sizes(file: MachineFile) -> None:
     per_node, per_package = file.devices_per_node.value, file.devices_per_package.value
     if per_node % per_package:
         raise InputError(f"devices_per_package: got {per_package}, allowed: a divisor of devices_per_node = {per_node}")
-    device = file.device
-    if device.matmul_flops_per_s.value > device.peak_flops_per_s.value:
-        raise InputError(
-            f"device.matmul_flops_per_s: got {device.matmul_flops_per_s.value:g}, "
-            f"allowed: at most device.peak_flops_per_s = {device.peak_flops_per_s.value:g}"
-        )
+    for key, rates in (("device", file.device), ("device.fp32", file.device.fp32), ("device.fp64", file.device.fp64)):
+        if rates is not None and rates.matmul_flops_per_s.value > rates.peak_flops_per_s.value:
+            raise InputError(
+                f"{key}.matmul_flops_per_s: got {rates.matmul_flops_per_s.value:g}, "
+                f"allowed: at most {key}.peak_flops_per_s = {rates.peak_flops_per_s.value:g}"
+            )
+    joined = {"node.links": file.node.links, "node.rings": file.node.rings}
+    for key, part in joined.items():
+        if file.node.bus is None and part is None:
+            raise InputError(f"{key}: missing, needed because there is no node.bus, which would join all devices")
+        if file.node.bus is not None and part is not None:
+            raise InputError(f"{key}: not allowed beside node.bus, which joins all devices")
     needed = {"node.nics": file.node.nics, "node.chains": file.node.chains}
-    for key, part in needed.items():
-        if file.num_nodes.value > 1 and part is None:
+    for key, outside in needed.items():
+        if file.num_nodes.value > 1 and outside is None:
             raise InputError(f"{key}: missing, needed because num_nodes is {file.num_nodes.value}")
     for key, extra in {**needed, "dragonfly": file.dragonfly}.items():
         if file.num_nodes.value == 1 and extra is not None:
@@ -81,10 +112,12 @@ def _check_sizes(file: MachineFile) -> None:
 
 
 def _check_link_classes(file: MachineFile) -> None:
-    used = dict.fromkeys(file.node.links.pairs, "node.links")
-    for reserved in (PCIE, NIC, GLOBAL):
+    used = dict.fromkeys(file.node.links.pairs if file.node.links is not None else (), "node.links")
+    for reserved in (PCIE, NIC, GLOBAL, BUS):
         if reserved in used:
             raise InputError(f'node.links.pairs.{reserved}: got "{reserved}", which never joins two devices')
+    if file.node.bus is not None:
+        used |= {BUS: "node.bus"}
     if file.node.nics is not None:
         used |= {PCIE: "node.nics", NIC: "node.nics"}
     if file.dragonfly is not None:
@@ -99,12 +132,20 @@ def _check_link_classes(file: MachineFile) -> None:
 
 def _node(file: MachineFile, classes: dict[str, LinkClass]) -> Node:
     num_devices, per_package = file.devices_per_node.value, file.devices_per_package.value
-    pairs = _pairs(file.node.links.pairs, num_devices)
-    links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
-    paths = routes(links, num_devices)
-    for a, b in ((a, b) for a in range(num_devices) for b in range(num_devices) if a != b and not paths[a][b]):
-        raise InputError(f"node.links: device {b} cannot be reached from device {a}, allowed: every pair has a route")
-    rings = _orders("node.rings", file.node.rings.orders, pairs, num_devices, closed=True)
+    if file.node.links is not None and file.node.rings is not None:
+        pairs = _pairs(file.node.links.pairs, num_devices)
+        links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
+        paths = routes(links, num_devices)
+        for a, b in ((a, b) for a in range(num_devices) for b in range(num_devices) if a != b and not paths[a][b]):
+            said = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
+            raise InputError(f"node.links: {said}")
+        rings = _orders("node.rings", file.node.rings.orders, pairs, num_devices, closed=True)
+    else:
+        around = tuple(range(num_devices))
+        pairs = dict.fromkeys(permutations(around, 2), BUS)
+        links = [_link(classes[BUS], BUS, BUS, BUS)]
+        paths = tuple(tuple((0,) if a != b else () for b in around) for a in around)
+        rings = (around, around[::-1])
     nic_device: tuple[int, ...] = ()
     nic_of: tuple[int, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()

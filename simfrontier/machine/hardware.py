@@ -8,7 +8,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-End = int | str  # a device's local number, "nic0" .., or "net"
+from simfrontier.errors import InputError
+
+End = int | str  # a device's local number, "nic0" .., "net", or "bus"
+BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +49,8 @@ class Link:
 class Node:
     """One node's directed link graph; a link's local id is its index in `links`.
 
-    Links between devices come first, sorted by (src, dst); then for each NIC its pcie up, pcie down, tx (`nic0>net`)
-    and rx (`net>nic0`).
+    Links between devices come first, sorted by (src, dst), or the one `bus` that they share; then for each NIC its
+    pcie up, pcie down, tx (`nic0>net`) and rx (`net>nic0`).
     """
 
     links: tuple[Link, ...]
@@ -58,6 +61,11 @@ class Node:
     routes_in: tuple[tuple[int, ...], ...]
     rings: tuple[tuple[int, ...], ...]  # directed and closed, over all devices: used while in one node
     chains: tuple[tuple[int, ...], ...]  # open, entry device to exit device: used when a ring spans nodes
+
+    @property
+    def has_bus(self) -> bool:
+        """Whether all devices of the node share one resource, so that it is the route of every pair."""
+        return any(link.src == BUS for link in self.links)
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
         """Local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to itself."""
@@ -89,27 +97,53 @@ class Dragonfly:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One GCD or GPU.
+class Matmul:
+    """Matrix products of one type of numbers: the nominal peak, and what is achieved.
 
-    Matrix products of 16-bit numbers run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge
-    x = (batch * m * n * k)^(1/3), R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R).
-    R and x0 are fitted on square products; that other shapes run like the square of equal work is assumed.
+    They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
+    R = `flops_per_s` and x0 = `half_edge` (the edge that gets half of R). R and x0 are fitted on square products; that
+    other shapes run like the square of equal work is assumed.
     """
+
+    peak_flops_per_s: float
+    flops_per_s: float
+    half_edge: float
+
+    def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
+        """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
+        edge = math.cbrt(batch * m * n * k)
+        return self.flops_per_s * edge / (edge + self.half_edge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
+    them."""
 
     hbm_bytes: float
     hbm_bytes_per_s: float  # nominal
     hbm_share: float  # of it, what a streaming kernel achieves
     num_compute_units: int
-    peak_flops_per_s: float  # 16-bit matrix peak, the denominator of MFU
-    matmul_flops_per_s: float
+    peak_flops_per_s: float  # 16-bit matrix peak, the denominator of a 16-bit model's MFU
+    matmul_flops_per_s: float  # of 16-bit numbers
     matmul_half_edge: float
     kernel_gap_s: float  # between two kernels of one stream
+    fp32: Matmul | None = None
+    fp64: Matmul | None = None
+
+    def matmuls(self) -> dict[str, Matmul]:
+        """How products run, by the type of their numbers; what the machine's file does not say is not there."""
+        narrow = Matmul(
+            peak_flops_per_s=self.peak_flops_per_s,
+            flops_per_s=self.matmul_flops_per_s,
+            half_edge=self.matmul_half_edge,
+        )
+        every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
+        return {name: one for name, one in every.items() if one is not None}
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
-        edge = math.cbrt(batch * m * n * k)
-        return self.matmul_flops_per_s * edge / (edge + self.matmul_half_edge)
+        """Achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
+        return self.matmuls()["fp16"].rate(m, n, k, batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +179,16 @@ class Machine:
     def num_devices(self) -> int:
         """Devices of the whole machine."""
         return self.num_nodes * self.devices_per_node
+
+    def matmul(self, dtype: str) -> Matmul:
+        """How matrix products of that type of numbers run. Raises InputError where the machine's file does not say."""
+        known = self.device.matmuls()
+        if dtype not in known:
+            raise InputError(
+                f"machine {self.name} has no rate of matrix products of {dtype} numbers (device.{dtype}); "
+                f"allowed: {', '.join(known)}"
+            )
+        return known[dtype]
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the machine with its source, in the order of the machine's file."""

@@ -5,6 +5,7 @@ Whatever is wrong with a file becomes one InputError line: file, key, what was g
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,27 @@ CATALOG = Path(__file__).parent / "catalog"
 OVERRIDE_SOURCE = "scenario override"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Numbers of a machine's file that were measured elsewhere: dotted key → value, and their common source."""
+
+    numbers: Mapping[str, float]
+    source: str
+
+
 def catalog() -> tuple[str, ...]:
     """Names of the machines that simfrontier brings along."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
-def load_machine(name_or_path: str, overrides: Mapping[str, float] | None = None) -> Machine:
+def load_machine(
+    name_or_path: str, overrides: Mapping[str, float] | None = None, measured: Measured | None = None
+) -> Machine:
     """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
 
-    `overrides`: dotted key of a number, e.g. `link_classes.nic.share`, to its new value; the number's kind becomes
-    "assumed" and its source "scenario override". Raises InputError.
+    `measured`: what a calibration says instead of the file. `overrides`: dotted key of a number, e.g.
+    `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source "scenario override";
+    they win over what was measured. Raises InputError.
     """
     from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
 
@@ -39,9 +51,13 @@ def load_machine(name_or_path: str, overrides: Mapping[str, float] | None = None
     try:
         file = _validate(document)
         machine = build(file, tuple(_sources(document)))
+        if measured is not None and measured.numbers:
+            where += ", with a calibration"
+            document = _overridden(document, measured.numbers, "measured", measured.source)
+            machine = build(_validate(document), tuple(_sources(document)))
         if overrides:
             where += ", with overrides"
-            document = _overridden(document, overrides)
+            document = _overridden(document, overrides, "assumed", OVERRIDE_SOURCE)
             machine = build(_validate(document), tuple(_sources(document)))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
@@ -85,11 +101,13 @@ def _sources(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenan
 
 
 def _num_entries(table: Mapping[str, Any]) -> int:
-    listed = next(value for name, value in table.items() if name not in ("kind", "source"))
+    listed = next((value for name, value in table.items() if name not in ("kind", "source")), None)
+    if listed is None:
+        return 1  # a bus has nothing but its kind and source
     return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed)
 
 
-def _overridden(document: dict[str, Any], overrides: Mapping[str, float]) -> dict[str, Any]:
+def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
     for key, value in overrides.items():
@@ -100,5 +118,5 @@ def _overridden(document: dict[str, Any], overrides: Mapping[str, float]) -> dic
             table = table[name]
         # A scenario's numbers are floats; a count is a whole number all the same.
         whole = isinstance(value, float) and value.is_integer() and unit_of(key) == "count"
-        table |= {"value": int(value) if whole else value, "kind": "assumed", "source": OVERRIDE_SOURCE}
+        table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
     return changed

@@ -53,9 +53,14 @@ class OrdersFile(Table):
     orders: Annotated[list[Order], Field(min_length=1)]
 
 
+class BusFile(Table):
+    """One shared resource that every copy between two devices of the node passes; its capacity is link class `bus`."""
+
+
 class NodeFile(Strict):
-    links: LinksFile
-    rings: OrdersFile
+    links: LinksFile | None = None  # with rings; or else
+    rings: OrdersFile | None = None
+    bus: BusFile | None = None
     nics: NicsFile | None = None
     chains: OrdersFile | None = None
 
@@ -64,6 +69,14 @@ class DragonflyFile(Strict):
     nodes_per_group: Count
     num_groups: Count
     nonminimal_share: Part
+
+
+class MatmulFile(Strict):
+    """Matrix products of one type of numbers, by the keys that the device has for 16-bit ones."""
+
+    peak_flops_per_s: Positive
+    matmul_flops_per_s: Positive
+    matmul_half_edge: AtLeastZero
 
 
 class DeviceFile(Strict):
@@ -75,6 +88,8 @@ class DeviceFile(Strict):
     matmul_flops_per_s: Positive
     matmul_half_edge: AtLeastZero
     kernel_gap_s: AtLeastZero
+    fp32: MatmulFile | None = None
+    fp64: MatmulFile | None = None
 
 
 class HostFile(Strict):

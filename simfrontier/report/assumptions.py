@@ -10,6 +10,7 @@ from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
 from simfrontier.report.words import exactly, in_words
 from simfrontier.schedule.codec import Codec
+from simfrontier.workload import sizes_of
 
 KINDS = {
     "assumed": "no source, a plain value",
@@ -59,8 +60,9 @@ def _settings(view: View) -> Iterable[list[str]]:
     scenario = view.scenario
     shape, file = scenario.shape, scenario.file
     yield ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")]
-    sizes = ("num_layers", "hidden", "heads", "vocabulary", "sequence")
-    yield ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes))]
+    yield ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))]
+    if file.model.precision != "fp16":
+        yield ["precision", text(f"{file.model.precision}: weights, activations and gradients")]
     yield ["activation checkpointing", text(file.model.checkpointing)]
     training = file.training
     yield [
@@ -88,7 +90,8 @@ _FIDELITIES: Mapping[str, str] = {
 
 def _plans(view: View) -> Iterable[list[str]]:
     classes = {outcome.plan: outcome.row["rank_classes"] for outcome in view.drawn}
-    for name, options in view.scenario.plans.items():
+    for name, given in view.scenario.plans.items():
+        options = given.in_precision(view.scenario.precision.model)
         said = ", ".join(f"{key} {_written(value)}" for key, value in options if value is not None)
         yield [text(name), text(said), text(classes.get(name, "–"))]
 

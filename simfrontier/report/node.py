@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import Machine
+from simfrontier.machine.hardware import BUS
 from simfrontier.report.markup import text
 from simfrontier.report.words import percent, quantity
 
@@ -73,6 +74,9 @@ def drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
     widths = {link.link_class: 2.0 + 6.0 * math.sqrt(link.bytes_per_s / widest) for link in machine.node.links}
     lines, labels = [], []
     for (a, b), both in pairs.items():
+        if a == BUS:
+            lines += _bus(both[0], where, widths[BUS], full)
+            continue
         start, end = _ends(where, a, b)
         lines += _lines(both, start, end, where, widths, full)
         labels.append(_label(both, start, end))
@@ -140,6 +144,23 @@ def _lines(
             f'stroke="{shade}" stroke-width="{width:.1f}"><title>{text(words)}</title></line>'
         )
     return made
+
+
+def _bus(load: LinkLoad, where: Layout, width: float, full: float) -> list[str]:
+    """What all devices share: a box in the middle with a line from each of them."""
+    shade, busy = colour(load.utilisation / full if full else 0.0), percent(load.utilisation)
+    carried = f"{quantity(load.num_bytes, 'bytes')} per step, {busy} of its capacity"
+    ways = [
+        f'<line x1="{x}" y1="{y}" x2="{_CENTRE_X}" y2="{_CENTRE_Y}" stroke="{shade}" stroke-width="{width:.1f}"/>'
+        for x, y in where.devices
+    ]
+    return [
+        *ways,
+        f'<rect class="nic" x="{_CENTRE_X - 42}" y="{_CENTRE_Y - 24}" width="84" height="48" rx="6">'
+        f"<title>{text(f'{load.name} ({load.link_class}): {carried}')}</title></rect>"
+        f'<text class="nic" x="{_CENTRE_X}" y="{_CENTRE_Y - 5}" text-anchor="middle">{text(load.name)}</text>'
+        f'<text class="load" x="{_CENTRE_X}" y="{_CENTRE_Y + 14}" text-anchor="middle">{busy}</text>',
+    ]
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> str:

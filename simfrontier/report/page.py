@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from simfrontier.errors import SimfrontierError
 from simfrontier.report.assumptions import assumptions
 from simfrontier.report.breakdown import breakdown
 from simfrontier.report.files import write_whole
 from simfrontier.report.headline import headline
-from simfrontier.report.markup import text
 from simfrontier.report.memory import memory
 from simfrontier.report.published import published
 from simfrontier.report.reading import reading
 from simfrontier.report.scaling import scaling
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
+from simfrontier.report.shell import whole_page
 from simfrontier.report.timeline import timeline
 from simfrontier.report.traffic import traffic
 from simfrontier.report.view import View
 from simfrontier.report.words import in_words, sizes_in_words
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
+from simfrontier.workload import MlpShape, Shape
 
-_HERE = Path(__file__).parent
 CONTENTS = {
     "headline": "In short",
     "published": "Published",
@@ -53,22 +51,8 @@ def page(study: Study, sensitivity: Sensitivity | None) -> str:
         "assumptions": assumptions(view),
         "reading": reading(view),
     }
-    links = "".join(f'<a href="#{name}">{CONTENTS[name]}</a>' for name, made in sections.items() if made)
-    title = text(study.scenario.file.title)
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">',
-            f"<title>{title}: predicted by simfrontier</title>",
-            f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>",
-            f'<p class="sub">{text(_subtitle(view))}</p>\n<nav>{links}</nav>\n</header>',
-            "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n<main>",
-            *(made for made in sections.values() if made),
-            "</main>",
-            f"<script>{_plotly()}</script>\n<script>\n{_asset('page.js')}</script>\n</body>\n</html>\n",
-        ]
-    )
+    title = study.scenario.file.title
+    return whole_page(title, f"{title}: predicted by simfrontier", _subtitle(view), CONTENTS, sections)
 
 
 def write_page(study: Study, sensitivity: Sensitivity | None, path: Path) -> None:
@@ -82,11 +66,18 @@ def _subtitle(view: View) -> str:
     model = f"{scenario.shape.name} with {in_words(scenario.shape.num_parameters)} parameters"
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
-        f"{view.study.fidelity}): {model}, sequences of {scenario.sequence:,} tokens, micro-batch "
+        f"{view.study.fidelity}): {model}, {_samples(scenario.shape)}, micro-batch "
         f"{training.micro_batch} per {view.device}, accumulation {training.grad_accum}, activation checkpointing "
         f"{scenario.file.model.checkpointing}; {len(view.plans)} plans on {sizes_in_words(view.sizes)} "
         f"{view.devices}.{_ills(view)}"
     )
+
+
+def _samples(shape: Shape) -> str:
+    """What one sample of the model is."""
+    if isinstance(shape, MlpShape):
+        return f"samples of {shape.inputs:,} features"
+    return f"sequences of {shape.sequence:,} tokens"
 
 
 def _ills(view: View) -> str:
@@ -97,19 +88,3 @@ def _ills(view: View) -> str:
     slow = [f"{view.device} {device} at {100 * factor:g} % of its speed" for device, factor in ill.slow.items()]
     links = [f"{name} of node {node} at {100 * factor:g} %" for (node, name), factor in ill.links.items()]
     return f" The machine is not well: {', '.join(slow + links)}."
-
-
-def _asset(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """plotly.js out of the installed package, which is found without the cost of importing it."""
-    found = importlib.util.find_spec("plotly")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        source = Path(folder) / "package_data" / "plotly.min.js"
-        if source.is_file():
-            return source.read_text(encoding="utf-8")
-    raise SimfrontierError(
-        "the page needs plotly.min.js of the Python package plotly, which is not installed; pip install plotly"
-    )

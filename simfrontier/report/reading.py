@@ -6,6 +6,7 @@ from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
 from simfrontier.simulate import Fidelity
+from simfrontier.workload import MlpShape
 
 _LIMITS: dict[Fidelity, str] = {
     "flow": "Operations share links, memory and compute units fairly; single messages are not simulated.",
@@ -32,23 +33,14 @@ def reading(view: View) -> str:
 
 def definitions(view: View) -> dict[str, str]:
     """Meaning of the columns of results.csv that the page uses."""
-    factor = 4 if view.scenario.checkpointing else 3
-    recomputed = "with" if view.scenario.checkpointing else "without"
     return {
         "step_time_s": "One optimizer step: from its first operation to the last one on the rank that ends last.",
         "compute_time_s": (
             "Time that this (critical) rank’s compute lane is busy with kernels, slowed by communication beside them."
         ),
         "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting included.",
-        "tflops_per_device": (
-            f"GPT-NeoX’s formula, 24 f B s L h² (1 + s/6h + V/16Lh) over step time and {view.devices}, with f = "
-            f"{factor} ({recomputed} the recomputation of activation checkpointing), B sequences of s tokens, L "
-            "layers of width h, vocabulary V."
-        ),
-        "mfu": (
-            "Model flop/s utilisation: the same formula with f = 3 (recomputation is not useful work), over the "
-            "nominal 16-bit matrix peak."
-        ),
+        "tflops_per_device": _tflops(view),
+        "mfu": _mfu(view),
         "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
         "speedup": "TFLOPS per device over those of the scenario’s first plan at the same size.",
         "bytes_package, bytes_intra_node, bytes_inter_node": (
@@ -57,6 +49,30 @@ def definitions(view: View) -> dict[str, str]:
         "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether memory holds it.",
         "bound_s": "Lower bound: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
     }
+
+
+def _tflops(view: View) -> str:
+    factor = 4 if view.scenario.checkpointing else 3
+    recomputed = f"{'with' if view.scenario.checkpointing else 'without'} the recomputation of activation checkpointing"
+    if isinstance(view.scenario.shape, MlpShape):
+        return (
+            f"Operations of the model’s matrix products, {recomputed}, over step time and {view.devices}; tokens_per_s "
+            "counts samples."
+        )
+    return (
+        f"GPT-NeoX’s formula, 24 f B s L h² (1 + s/6h + V/16Lh) over step time and {view.devices}, with f = "
+        f"{factor} ({recomputed}), B sequences of s tokens, L layers of width h, vocabulary V."
+    )
+
+
+def _mfu(view: View) -> str:
+    precision = view.scenario.precision.model
+    peak = "16-bit" if precision in ("fp16", "bf16") else precision
+    is_mlp = isinstance(view.scenario.shape, MlpShape)
+    useful = "the same operations without recomputation" if is_mlp else "the same formula with f = 3"
+    return (
+        f"Model flop/s utilisation: {useful} (recomputation is not useful work), over the nominal {peak} matrix peak."
+    )
 
 
 def _made(view: View) -> list[list[str]]:

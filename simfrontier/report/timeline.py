@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
 from simfrontier.report.markup import Figure, paragraph, plot, section
 from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
 from simfrontier.report.view import View
 from simfrontier.report.words import listed, quantity
 from simfrontier.trace import Span, Trace
 
-_WAIT = "waiting for other ranks"
+WAIT = "waiting for other ranks"
 COLOURS = {
     "matrix products": COMPUTE,
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
     **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
     "host": "#4B4B4B",
-    _WAIT: "#D9D9D9",
+    WAIT: "#D9D9D9",
 }
 _LANES = ("host", "compute", "gather", "reduce")
 
@@ -58,11 +61,32 @@ def bars(trace: Trace) -> Figure:
     spans = trace.spans[0]
     longest = max((span.end_s for span in spans), default=0.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
-    parts: dict[str, tuple[list[float], list[float], list[int], list[str]]] = {
-        name: ([], [], [], []) for name in COLOURS
+    lanes = lanes_of(spans)
+    traces = list(lane_bars(spans, lanes, scale, kind_of, COLOURS).values())
+    names = {
+        "tickvals": list(range(len(lanes))),
+        "ticktext": lanes,
+        "range": [len(lanes) - 0.5, -0.5],
+        "fixedrange": True,
     }
-    lanes = [lane for lane in _LANES if any(span.lane == lane for span in spans)]
-    lanes += sorted({span.lane for span in spans} - set(lanes))
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
+    return figure(traces, x, axis("", **names), 150 + 72 * len(lanes), barmode="overlay", dragmode="zoom")
+
+
+def lanes_of(spans: Iterable[Span]) -> list[str]:
+    """The lanes that ops are on, in the order in which they are drawn."""
+    there = {span.lane for span in spans}
+    lanes = [lane for lane in _LANES if lane in there]
+    return lanes + sorted(there - set(lanes))
+
+
+def lane_bars(
+    spans: Iterable[Span], lanes: Sequence[str], scale: float, kind: Callable[[Span], str], colours: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Bars from start to end in rows of lanes, and one for each wait, by colour; times in units of 1/scale seconds."""
+    parts: dict[str, tuple[list[float], list[float], list[int], list[str]]] = {
+        name: ([], [], [], []) for name in colours
+    }
     row = {lane: number for number, lane in enumerate(lanes)}
 
     def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
@@ -74,33 +98,25 @@ def bars(trace: Trace) -> Figure:
 
     for span in spans:
         if span.level and span.start_s - span.ready_s > 1e-12:
-            add(_WAIT, span, span.ready_s, span.start_s)
-        add(kind_of(span), span, span.start_s, span.end_s)
-    traces = [
-        {
+            add(WAIT, span, span.ready_s, span.start_s)
+        add(kind(span), span, span.start_s, span.end_s)
+    return {
+        name: {
             "type": "bar",
             "orientation": "h",
-            "name": kind,
+            "name": name,
             "base": bases,
             "x": lengths,
             "y": rows,
             "width": 0.78,
             "offset": -0.39,
-            "marker": {"color": COLOURS[kind], "line": {"width": 0}},
+            "marker": {"color": colours[name], "line": {"width": 0}},
             "hovertext": words,
-            "hovertemplate": f"%{{hovertext}}<extra>{kind}</extra>",
+            "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
         }
-        for kind, (bases, lengths, rows, words) in parts.items()
+        for name, (bases, lengths, rows, words) in parts.items()
         if bases
-    ]
-    names = {
-        "tickvals": list(range(len(lanes))),
-        "ticktext": lanes,
-        "range": [len(lanes) - 0.5, -0.5],
-        "fixedrange": True,
     }
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
-    return figure(traces, x, axis("", **names), 150 + 72 * len(lanes), barmode="overlay", dragmode="zoom")
 
 
 def describe(span: Span, start_s: float, end_s: float) -> str:

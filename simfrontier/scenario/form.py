@@ -26,15 +26,24 @@ class MachineTable(Strict):
 
 
 class LibraryTable(Strict):
-    """Which collective library (by default the machine's), and numbers of its file that this scenario sets
-    otherwise."""
+    """Which collective library (by default the machine's), a calibration of machine and library, and numbers of the
+    library's file that this scenario sets otherwise."""
 
     name: Name | None = None
+    calibration: Name | None = None  # a file of measured numbers and times
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
+class MeshTable(Strict):
+    """How ranks are cut into nodes and packages for the plans (default: as the machine's devices are)."""
+
+    devices_per_node: Positive | None = None
+    devices_per_package: Positive | None = None
+
+
 class ModelTable(Strict):
-    """A named model, or a shape of one's own (`name` is then free); sequence length and checkpointing."""
+    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence) or an MLP
+    (inputs, classes); checkpointing; and the type of weights, activations and gradients."""
 
     name: Text
     num_layers: Count | None = None
@@ -42,7 +51,10 @@ class ModelTable(Strict):
     heads: Size | None = None
     vocabulary: Size | None = None
     sequence: Size | None = None
+    inputs: Size | None = None
+    classes: Size | None = None
     checkpointing: Literal["full", "none"] = "full"
+    precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
 
 
 class TrainingTable(Strict):
@@ -139,6 +151,7 @@ class ScenarioFile(Strict):
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
+    mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()
     run: RunTable

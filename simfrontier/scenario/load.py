@@ -13,18 +13,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simfrontier.collectives import Library, load_library
+from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine, load_machine, mesh_sizes
 from simfrontier.machine.faults import one_line
 from simfrontier.network import Fabric, Perturbation
-from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, make_plan
+from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, codec_of, make_plan
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.scenario.form import ModelTable, ScenarioFile
-from simfrontier.schedule.codec import parse_codec
+from simfrontier.scenario.form import ScenarioFile
+from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.tomlfile import read_toml
-from simfrontier.workload import MODELS, GptShape, Workload, find_model, gpt
+from simfrontier.workload import Precision, Shape, Workload, find_precision, workload_of
 
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
@@ -40,7 +40,7 @@ class Scenario:
     file: ScenarioFile
     machine: Machine
     library: Library
-    shape: GptShape
+    shape: Shape
     plans: Mapping[str, Options]
     settings: tuple[str, ...] = ()
 
@@ -51,6 +51,10 @@ class Scenario:
     @property
     def sequence(self) -> int:
         return self.shape.sequence
+
+    @property
+    def precision(self) -> Precision:
+        return find_precision(self.file.model.precision)
 
     @property
     def checkpointing(self) -> bool:
@@ -72,12 +76,14 @@ class Scenario:
 
     def mesh(self, num_devices: int) -> Mesh:
         """The mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
-        sizes = mesh_sizes(self.machine, num_devices)
+        cut = self.file.mesh
+        sizes = mesh_sizes(self.machine, num_devices, cut.devices_per_node, cut.devices_per_package)
         return Mesh(tuple((axis, sizes[axis]) for axis in AXES))
 
     def workload(self, mesh: Mesh) -> Workload:
         """One micro-batch over all ranks of the mesh."""
-        return gpt(self.shape, self.file.training.micro_batch * mesh.num_ranks, self.checkpointing)
+        batch = self.file.training.micro_batch * mesh.num_ranks
+        return workload_of(self.shape, batch, self.checkpointing, self.file.model.precision)
 
     def plan(self, name: str, mesh: Mesh) -> Plan:
         """A plan of this scenario on a mesh; raises InputError that names file and plan."""
@@ -150,14 +156,14 @@ def scenario_of(
 def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str]) -> Scenario:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
-    machine = load_machine(_beside(where, file.machine.name), file.machine.overrides)
+    machine, library = _machine_and_library(where, file)
     scenario = Scenario(
         where=where,
         document=document,
         file=file,
         machine=machine,
-        library=load_library(_beside(where, file.library.name or machine.library), file.library.overrides),
-        shape=_shape(file.model),
+        library=library,
+        shape=shape_of(file.model),
         plans={name: _options(name, table) for name, table in file.plans.items()},
     )
     for size in file.run.devices:
@@ -168,6 +174,26 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
     if file.sensitivity is not None:
         _refuse_perturbation(scenario, _mesh(scenario, file.sensitivity.devices, "sensitivity"))
     return scenario
+
+
+def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Library]:
+    """As their files say; over these, as the calibration says; over that, as the scenario's overrides say."""
+    machine_name, named = _beside(where, file.machine.name), file.library
+    machine = load_machine(machine_name, file.machine.overrides)
+    library_name = _beside(where, named.name or machine.library)
+    if named.calibration is None:
+        return machine, load_library(library_name, named.overrides)
+    path = _beside(where, named.calibration)
+    try:
+        calibration = load_calibration(path)
+    except InputError as error:
+        raise InputError(f"library.calibration: {error}") from None
+    try:
+        library = load_library(library_name, named.overrides, calibration)
+        measured = machine_numbers(calibration, load_machine(machine_name), library)
+        return load_machine(machine_name, file.machine.overrides, measured), library
+    except InputError as error:
+        raise InputError(f"library.calibration: {path}: {error}") from None
 
 
 def _beside(where: str, name: str) -> str:
@@ -213,7 +239,8 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
     try:
         return scenario.mesh(size)
     except InputError as error:
-        raise InputError(f"{table}.{error}") from None
+        text = str(error)
+        raise InputError(text if text.startswith("mesh: ") else f"{table}.{text}") from None
 
 
 def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
@@ -222,23 +249,11 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
     if perturbation is None:
         return
     try:
-        Fabric.build(scenario.machine, mesh["node"], perturbation, num_devices=mesh.num_ranks)
+        num_nodes = -(-mesh.num_ranks // scenario.machine.devices_per_node)
+        Fabric.build(scenario.machine, num_nodes, perturbation, num_devices=mesh.num_ranks)
     except InputError as error:
         text = str(error).removeprefix("perturbation: ")
         raise InputError(f"perturbation: {text} (with {mesh.num_ranks} devices)") from None
-
-
-def _shape(table: ModelTable) -> GptShape:
-    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size."""
-    keys = ("num_layers", "hidden", "heads", "vocabulary", "sequence")
-    given = {key: getattr(table, key) for key in keys if getattr(table, key) is not None}
-    lacking = [key for key in keys if key not in given]
-    if not lacking:
-        return GptShape(name=table.name, source="scenario", **given)
-    if table.name not in MODELS and len(given) > 1:
-        raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
-    shape = find_model(table.name)
-    return replace(shape, **given) if given else shape
 
 
 def _options(name: str, table: Mapping[str, Any]) -> Options:
@@ -269,7 +284,7 @@ def _prepared(value: Any, place: str) -> Any:
             if not isinstance(value, str):
                 raise InputError(f'{place}: got {value!r}, allowed: a codec, such as "fp16" or "int8:6144"')
             try:
-                return parse_codec(value)
+                return codec_of(value)
             except InputError as error:
                 raise InputError(f"{place}: {error}") from None
     return value

@@ -13,16 +13,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, GroupShape, Library, messages_of, sent_share
+from simfrontier.collectives import Algorithm, CallTable, GroupShape, Library, call_of, messages_of, sent_share
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Folding, Pattern, Perturbation, direct, fold, local, meeting, ring, solve, tree
-from simfrontier.schedule.cost import matmul_shape, traffic_bytes
+from simfrontier.network import Fabric, Folding, Pattern, Perturbation, fold, local
+from simfrontier.schedule.cost import matmul_dtype, matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulate.choice import MEETING, Choices, group_shape, pattern_key, seconds_alone, speeds_alone
 
 LOCAL = "local"
-MEETING = "meeting"
 SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
 Placement = Literal["block", "cyclic"]
 # Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a
@@ -30,6 +29,7 @@ Placement = Literal["block", "cyclic"]
 _HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
     ("all_gather", "ring"): 2.0,
     ("reduce_scatter", "ring"): 3.0,
+    ("reduce_scatter", "ring_twice"): 2.5,
     ("all_reduce", "ring"): 2.5,
     ("all_reduce", "tree"): 5.0,
 }
@@ -74,7 +74,8 @@ class Cluster:
     """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
 
     `algorithms` and `small` go by id of the op. `counted` has the pattern of every collective, small ones too, for
-    counts of bytes; `patterns` those that load links, and meetings for the small ones.
+    counts of bytes; `patterns` those that load links, and meetings for the small ones. `nominal` is the capacity of
+    every link class without perturbation, on which calibrated times are taken to hold.
     """
 
     schedule: Schedule
@@ -86,6 +87,7 @@ class Cluster:
     counted: dict[str, Pattern]
     small: frozenset[int]
     folding: Folding
+    nominal: NDArray[np.float64]
     flows: list[Flow] = field(default_factory=list)
     priced: dict[int, Priced] = field(default_factory=dict)
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -100,6 +102,12 @@ class Cluster:
             known = self._compute(op) if isinstance(op, Compute) else self._collective(op)
             self.priced[id(op)] = known
         return known
+
+    @property
+    def mesh_is_machine(self) -> bool:
+        """Whether the outermost axis of the mesh counts the machine's nodes, where ranks are placed in blocks."""
+        outer = self.schedule.mesh.names[0]
+        return self.schedule.mesh[outer] == self.fabric.num_nodes
 
     def volume_bytes(self, op: Collective) -> float:
         """Bytes that one rank sends in one call."""
@@ -131,7 +139,8 @@ class Cluster:
         math_s = 0.0
         if op.matmul is not None:
             batch, m, n, k = matmul_shape(op, mesh)
-            math_s = op.local_flops(mesh) / device.matmul_rate(m, n, k, batch)
+            matmul = self.machine.matmul(matmul_dtype(op, self.schedule.tensors))
+            math_s = op.local_flops(mesh) / matmul.rate(m, n, k, batch)
         memory_s = traffic / (device.hbm_bytes_per_s * device.hbm_share)
         works = []
         for cls, speed in enumerate(speeds.tolist()):
@@ -145,6 +154,9 @@ class Cluster:
     def _collective(self, op: Collective) -> Priced:
         if id(op) in self.small:
             return self._small(op)
+        table = self._table(op)
+        if table is not None:
+            return self._measured(op, table)
         algorithm = self.algorithms[id(op)]
         key = pattern_key(op.axes, algorithm)
         mesh, tensors = self.schedule.mesh, self.schedule.tensors
@@ -167,10 +179,48 @@ class Cluster:
             works.append(Work(latency, volume * peak, speed, flow))
         return Priced(key, tuple(works))
 
+    def _measured(self, op: Collective, table: CallTable) -> Priced:
+        """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
+
+        It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
+        left, at the rate that its time asks for. What that rate asks of a link or memory beyond its nominal capacity,
+        the measurement shows not to be asked, and is cut off.
+        """
+        algorithm, key = self.algorithms[id(op)], self.key_of(op)
+        share = float(sent_share(op, algorithm, self.schedule.mesh))
+        sizes = [message.num_bytes for message in messages_of(op, self.schedule.tensors, self.schedule.mesh)]
+        seconds, volume = sum(map(table.seconds, sizes)), share * sum(sizes)
+        sent_per_s = share / table.seconds_per_byte
+        latency = seconds - volume / sent_per_s
+        if latency < 0.0:
+            latency, sent_per_s = 0.0, volume / seconds
+        hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
+        units = self.library.num_channels * self.library.units_per_channel / sent_per_s
+        peaks = self._peak(key)
+        columns = [self.folding.column(key, cls) for cls in range(len(peaks))]
+        asked = np.zeros(len(self.nominal))
+        for column, peak in zip(columns, peaks.tolist(), strict=True):
+            np.add.at(asked, column.rows, (column.wire + column.hbm * hbm + column.units * units) * sent_per_s * peak)
+        eased = np.divide(self.nominal, asked, out=np.ones_like(asked), where=asked > self.nominal)
+        alone = speeds_alone(self.folding, key, sent_per_s * peaks, eased)
+        works = []
+        for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
+            load = (column.wire + column.hbm * hbm + column.units * units) * eased[column.rows]
+            flow = self._intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak)
+            works.append(Work(latency, volume * peak, speed, flow))
+        return Priced(key, tuple(works))
+
+    def _table(self, op: Collective) -> CallTable | None:
+        return self.library.table(call_of(op), self._shape(op.axes))
+
     def _small(self, op: Collective) -> Priced:
         key = pattern_key(op.axes, MEETING)
-        algorithm = self.algorithms[id(op)]
-        seconds = _seconds_alone(op, algorithm, self.schedule, self.library, self.fabric, self.pattern_of(op))
+        algorithm, table = self.algorithms[id(op)], self._table(op)
+        if table is None:
+            seconds = seconds_alone(op, algorithm, self.schedule, self.library, self.fabric, self.pattern_of(op))
+        else:
+            messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
+            seconds = sum(table.seconds(message.num_bytes) for message in messages)
         work = Work(seconds, 0.0, 1.0, -1)
         return Priced(key, (work,) * len(self.folding.count(key)))
 
@@ -197,46 +247,6 @@ class Cluster:
         return self._shapes[axes]
 
 
-def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
-    return "+".join(axes) + "/" + algorithm
-
-
-def shares_of(library: Library, machine: Machine, algorithm: str) -> Mapping[str, float]:
-    """The share of each of the machine's link classes that the library reaches by an algorithm."""
-    plain = {name: link_class.share for name, link_class in machine.link_classes.items()}
-    return library.shares(algorithm, plain)  # type: ignore[arg-type]
-
-
-def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
-    """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
-    ranks on its nodes, which no algorithm here is written for."""
-    machine = fabric.machine
-    devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
-    num_nodes = len(np.unique(devices[0] // machine.devices_per_node))
-    per_node = devices.shape[1] // num_nodes
-    nodes = devices // machine.devices_per_node
-    if devices.shape[1] % num_nodes or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
-        raise InputError(
-            f"groups over {'+'.join(axes)} of {devices.shape[1]} ranks lie unevenly on the nodes; use block placement, "
-            "or a size whose groups divide over the nodes"
-        )
-    return GroupShape(
-        size=devices.shape[1],
-        num_nodes=num_nodes,
-        num_packages=len(np.unique(devices[0] // machine.devices_per_package)),
-    )
-
-
-def speeds_alone(folding: Folding, key: str, cap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Max-min speeds of a pattern's activity classes on wires, with nothing else running; `cap` per class."""
-    columns = [folding.column(key, cls) for cls in range(len(folding.count(key)))]
-    rows = np.unique(np.concatenate([column.rows for column in columns]))
-    usage = np.zeros((len(rows), len(columns)))
-    for cls, column in enumerate(columns):
-        usage[np.searchsorted(rows, column.rows), cls] = column.wire
-    return solve(usage, folding.capacity[rows], np.ones(len(columns)), cap)
-
-
 def price(
     schedule: Schedule,
     machine: Machine,
@@ -259,7 +269,7 @@ def price(
             np.arange(mesh.num_ranks) % num_nodes * machine.devices_per_node + np.arange(mesh.num_ranks) // num_nodes
         )
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
-    maker = _Patterns(fabric, mesh, library)
+    maker = Choices(fabric, mesh, library)
     collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
     algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
@@ -274,6 +284,10 @@ def price(
         loading = MEETING if number in small else algorithm
         patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
     patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
+    folding = fold(fabric, patterns, exact=exact)
+    healthy = fabric
+    if perturbation is not None and library.tables:
+        healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
     return Cluster(
         schedule=schedule,
         machine=machine,
@@ -283,7 +297,8 @@ def price(
         patterns=patterns,
         counted=counted,
         small=small,
-        folding=fold(fabric, patterns, exact=exact),
+        folding=folding,
+        nominal=healthy.capacity[folding.link_representative],
     )
 
 
@@ -295,50 +310,3 @@ def distinct_ops(schedule: Schedule) -> Iterable[Op]:
             for op in block:
                 seen.setdefault(id(op), op)
     return seen.values()
-
-
-@dataclass
-class _Patterns:
-    """Patterns by axes and algorithm, built on first use."""
-
-    fabric: Fabric
-    mesh: Mesh
-    library: Library
-    known: dict[tuple[tuple[str, ...], str], Pattern] = field(default_factory=dict)
-
-    def get(self, axes: tuple[str, ...], algorithm: str) -> Pattern:
-        if (axes, algorithm) not in self.known:
-            groups = self.mesh.groups(axes)
-            if algorithm == MEETING:
-                made = meeting(self.fabric, groups)
-            else:
-                make = {"ring": ring, "tree": tree, "direct": direct}[algorithm]
-                made = make(self.fabric, groups, shares_of(self.library, self.fabric.machine, algorithm))
-            self.known[axes, algorithm] = made
-        return self.known[axes, algorithm]
-
-    def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
-        """The algorithm the library takes: the one that is fastest alone, of those it has."""
-        options = self.library.algorithms(op.kind, op.codec.is_quantised, op.via)
-        if len(options) == 1:
-            return options[0]
-        patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}
-        return min(options, key=lambda a: _seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a]))
-
-
-def _seconds_alone(
-    op: Collective, algorithm: Algorithm, schedule: Schedule, library: Library, fabric: Fabric, pattern: Pattern
-) -> float:
-    """Time of a call by an algorithm when nothing but its pattern runs."""
-    mesh = schedule.mesh
-    shape = group_shape(fabric, mesh, op.axes)
-    folding = fold(fabric, {algorithm: pattern})
-    cap = library.cap_bytes_per_s(algorithm, shape)
-    peaks = pattern.peak[np.unique(folding.activity_class[algorithm], return_index=True)[1]]
-    sent_per_s = float((speeds_alone(folding, algorithm, cap * peaks) / peaks).min())
-    share = float(sent_share(op, algorithm, mesh))
-    total = 0.0
-    for message in messages_of(op, schedule.tensors, mesh):
-        total += library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s)
-        total += message.num_bytes * share / sent_per_s
-    return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -9,12 +10,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library
+from simfrontier.collectives import Library, messages_of
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.expand import Expanded, expand
-from simfrontier.schedule.ir import Collective, Schedule
+from simfrontier.schedule.ir import Collective, Op, Schedule
 from simfrontier.simulate.analytic import analytic
 from simfrontier.simulate.engine import simulate
 from simfrontier.simulate.pricing import Cluster, Placement, price
@@ -35,6 +36,7 @@ class SimulatedStep:
     program: Expanded
     cluster: Cluster
     timeline: Timeline
+    fidelity: Fidelity
 
     @property
     def step_s(self) -> float:
@@ -63,48 +65,71 @@ class SimulatedStep:
         edges = self.cluster.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
 
-    def trace(self, digest: str, title: str, classes: tuple[int, ...] | None = None) -> Trace:
-        """The timeline as a trace, one rank for each of the given classes (by default all)."""
+    def trace(
+        self, digest: str, title: str, classes: tuple[int, ...] | None = None, notes: Mapping[str, str] | None = None
+    ) -> Trace:
+        """The timeline as a trace, one list of spans for each of the given classes (by default all); `notes` are added
+        to what is said of the simulation."""
         folding = self.cluster.folding
         chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
-        total = self.schedule.mesh.num_ranks
+        mesh = self.schedule.mesh
         who = tuple(
-            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {total:,})" for c in chosen
+            f"rank {folding.representative[c]} (stands for {folding.rank_count[c]:,} of {mesh.num_ranks:,})"
+            for c in chosen
         )
-        return Trace(digest=digest, title=title, ranks=who, spans=tuple(self._spans(c) for c in chosen))
+        made = {
+            "mode": "simulated",
+            "fidelity": self.fidelity,
+            "machine": self.cluster.machine.name,
+            "library": self.cluster.library.name,
+            "mesh": ", ".join(f"{axis} {size}" for axis, size in mesh.axes),
+        }
+        return Trace(
+            digest=digest,
+            title=title,
+            ranks=who,
+            members=tuple(tuple(np.flatnonzero(folding.rank_class == c).tolist()) for c in chosen),
+            spans=tuple(self._spans(c) for c in chosen),
+            notes={**made, **(notes or {})},
+        )
 
     def _spans(self, cls: int) -> tuple[Span, ...]:
-        known: dict[int, tuple[str, str, float]] = {}
+        known: dict[int, tuple[str, str, float, float]] = {}
         out = []
         times = (self.timeline.ready[cls].tolist(), self.timeline.start[cls].tolist(), self.timeline.end[cls].tolist())
         for index, (op, call, ready, start, end) in enumerate(
             zip(self.program.ops, self.program.calls, *times, strict=True)
         ):
             if id(op) not in known:
-                if isinstance(op, Collective):
-                    known[id(op)] = ("+".join(op.axes), self.level(op), self.cluster.volume_bytes(op))
-                else:
-                    traffic = traffic_bytes(op, self.schedule.tensors, self.schedule.mesh)
-                    known[id(op)] = ("", "", float(traffic))
-            axes, level, size = known[id(op)]
+                known[id(op)] = self._facts(op)
+            axes, level, size, message = known[id(op)]
             out.append(
                 Span(
-                    index,
-                    op.lane,
-                    op.kind,
-                    op.name,
-                    axes,
-                    level,
-                    call.label,
-                    call.layer,
-                    call.micro,
-                    size,
-                    ready,
-                    start,
-                    end,
+                    op=index,
+                    lane=op.lane,
+                    kind=op.kind,
+                    name=op.name,
+                    axes=axes,
+                    level=level,
+                    call=call.label,
+                    layer=call.layer,
+                    micro=call.micro,
+                    num_bytes=size,
+                    message_bytes=message,
+                    ready_s=ready,
+                    start_s=start,
+                    end_s=end,
                 )
             )
         return tuple(out)
+
+    def _facts(self, op: Op) -> tuple[str, str, float, float]:
+        """Axes, level, bytes of its own and bytes of its messages."""
+        tensors, mesh = self.schedule.tensors, self.schedule.mesh
+        if not isinstance(op, Collective):
+            return "", "", float(traffic_bytes(op, tensors, mesh)), 0.0
+        messages = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+        return "+".join(op.axes), self.level(op), self.cluster.volume_bytes(op), float(messages)
 
 
 def simulate_step(
@@ -122,4 +147,4 @@ def simulate_step(
     program = expand(schedule, schedule.roles[0]) if program is None else program
     cluster = price(schedule, machine, library, perturbation, exact, placement)
     timeline = simulate(program, cluster) if fidelity == "flow" else analytic(program, cluster)
-    return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline)
+    return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline, fidelity=fidelity)

@@ -224,7 +224,7 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
         ("value = 4,", "value = 0,", "num_channels.value: got 0, allowed: greater than or equal to 1"),
         ("value = 4,", "value = 4.0,", "num_channels.value: got 4.0, allowed: a valid integer"),
         ("value = 50e9", "value = 0", "ring_caps.ranks_4_packages_2_bytes_per_s.value: got 0, allowed: greater than 0"),
-        ("[tree]", "[trees]", 'trees: unknown key, did you mean "tree"? (and 1 more)'),
+        ("[tree]", "[trees]", 'trees: unknown key, did you mean "tree"?'),
     ],
 )
 @pytest.mark.parametrize("overrides", [None, {"tree.base_s": 1e-6}])

@@ -15,7 +15,7 @@ KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
 
 def test_the_catalog_is_what_lies_in_its_folder() -> None:
-    assert catalog() == ("frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad")
+    assert catalog() == ("box", "frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad")
 
 
 @pytest.mark.parametrize("name", catalog())
@@ -70,6 +70,19 @@ def test_toy_cluster_routes() -> None:
     assert names(machine.node.route(0, 0)) == []
     assert names(machine.node.to_network(2)) == ["xgmi 2>3", "pcie 3>nic1", "nic1>net"]
     assert names(machine.node.from_network(1)) == ["net>nic0", "pcie nic0>1"]
+
+
+def test_products_of_each_type_of_numbers_have_their_rate() -> None:
+    """x / (x + 100) of 2, 1 and 0.5 Tflop/s; an edge of 100 gets half."""
+    machine = load_machine("toy-pair")
+    for dtype, peak in (("fp16", 2e12), ("bf16", 2e12), ("fp32", 1e12), ("fp64", 0.5e12)):
+        assert machine.matmul(dtype).peak_flops_per_s == peak
+        assert machine.matmul(dtype).rate(100, 100, 100) == pytest.approx(peak / 2, rel=1e-12)
+    with pytest.raises(InputError) as caught:
+        load_machine("frontier").matmul("fp64")
+    assert str(caught.value) == (
+        "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16"
+    )
 
 
 def test_overrides_change_a_number_and_say_so() -> None:

@@ -84,6 +84,17 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
             "device.matmul_flops_per_s: got 3e+12, allowed: at most device.peak_flops_per_s = 2e+12",
         ),
         (
+            f"matmul_flops_per_s = {TOY % '1e12'}",
+            f"matmul_flops_per_s = {TOY % '3e12'}",
+            "device.fp32.matmul_flops_per_s: got 3e+12, allowed: at most device.fp32.peak_flops_per_s = 1e+12",
+        ),
+        (
+            f"matmul_flops_per_s = {TOY % '5e11'}",
+            "",
+            "device.fp64.matmul_flops_per_s: missing, give { value, kind, source }",
+        ),
+        ("[device.fp64]", "[device.fp46]", 'device.fp46: unknown key, did you mean "fp64"?'),
+        (
             f"devices_per_package = {TOY % '2'}",
             f"devices_per_package = {TOY % '3'}",
             "devices_per_package: got 3, allowed: a divisor of devices_per_node = 4",

@@ -44,6 +44,14 @@ def study(memory_bytes: float = 0.0, machine: str = "toy-cluster", devices: tupl
 
 
 @cache
+def mlp() -> Study:
+    """A small MLP in fp32."""
+    settings = {"model.name": "tiny-mlp", "model.precision": "fp32"}
+    document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
+    return run_study(scenario_of(document, scenario_path(), settings, devices=(8,)))
+
+
+@cache
 def full() -> tuple[Study, Sensitivity]:
     """A study with its sensitivity."""
     scenario = scenario_of(SCENARIO, scenario_path())

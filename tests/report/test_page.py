@@ -13,7 +13,7 @@ from simfrontier.report import write_page
 from simfrontier.report.page import CONTENTS, page
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
-from tests.report.studies import full, study
+from tests.report.studies import full, mlp, study
 
 LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does
 CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
@@ -21,6 +21,7 @@ CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
     "one size": lambda: (study(devices=(8,)), None),
     "ddp too big": lambda: (study(LITTLE), None),
     "nothing fits": lambda: (study(NOTHING), None),
+    "an MLP in fp32": lambda: (mlp(), None),
     "no network": lambda: (study(machine="toy-quad", devices=(2, 4)), None),
 }
 
@@ -169,3 +170,15 @@ def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         write_page(*full(), missing)
     said = f"{missing}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
     assert str(caught.value) == said
+
+
+def test_a_page_names_the_precision_and_the_codecs_of_what_is_not_coded() -> None:
+    words = Page(page(mlp(), None)).words
+    assert "samples of 32 features" in words and "fp32: weights, activations and gradients" in words
+    assert "num_layers 2, inputs 32, hidden 64, classes 16" in words
+    assert "gradient_codec fp32, gather_codec fp32" in words
+    assert "the same operations without recomputation" in words and "nominal fp32 matrix peak" in words
+    assert "tokens_per_s counts samples" in words
+    usual = Page(page(study(), None)).words
+    assert "sequences of 32 tokens" in usual and "gradient_codec fp16, gather_codec fp16" in usual
+    assert "nominal 16-bit matrix peak" in usual and "GPT-NeoX" in usual
