@@ -6,14 +6,17 @@ INSTALLED := .venv/.installed
 INSTALLED_REAL := .venv/.installed-real
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
+CROSSCHECK := reports/crosscheck
+RANKS := 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare test check bench golden clean
+.PHONY: help setup setup-real compare crosscheck test check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
 	@echo "make setup-real  and torch, to execute schedules for real"
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
+	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
@@ -41,20 +44,29 @@ compare: setup
 	$(BIN)/simfrontier run $(SCENARIO) --out $(OUT)
 	@echo "The page is $(OUT)/index.html"
 
-test: setup
+# Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
+# compute replaced by waits of the simulated length, and hold the two against each other.
+crosscheck: setup-real
+	@mkdir -p $(CROSSCHECK)
+	$(BIN)/simfrontier-real measure --ranks $(RANKS) --out $(CROSSCHECK)/box.toml
+	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
+	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
+	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
+
+test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
 
-check: setup
+check: setup-real
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict simfrontier $(wildcard real/simfrontier_real)
+	$(BIN)/mypy --strict simfrontier real/simfrontier_real
 
 bench: setup
 	$(BIN)/python -m tests.bench
 
-golden: setup
+golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) --golden
 
 clean:
-	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT)
-	find simfrontier tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK)
+	find simfrontier real tests -name __pycache__ -type d -prune -exec rm -rf {} +

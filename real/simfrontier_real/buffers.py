@@ -56,7 +56,8 @@ class Buffers:
 def _uses(program: Expanded, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]], list[int]]:
     """Per op the (lifetime, instance) it uses, and per lifetime the number of its users.
 
-    A lifetime begins where an instance is written and goes to the last op that touches it before it is written again.
+    A lifetime begins where an instance is written and goes to the last op that touches it before it is written again by
+    an op that does not read it.
     """
     uses: list[list[tuple[int, Ref]]] = [[] for _ in program.ops]
     users: list[int] = []
@@ -64,8 +65,9 @@ def _uses(program: Expanded, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]
     by_number: dict[int, list[int]] = defaultdict(list)
     for index in range(program.num_ops):
         written = set(program.writes[index])
-        for ref in dict.fromkeys((*program.reads[index], *program.accumulates[index])):
-            if ref.name not in kept and ref not in written:
+        touched = dict.fromkeys((*program.reads[index], *program.accumulates[index]))
+        for ref in touched:
+            if ref.name not in kept:
                 number = current.setdefault(ref, len(users))
                 if number == len(users):
                     users.append(0)
@@ -73,7 +75,7 @@ def _uses(program: Expanded, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]
                 users[number] += 1
                 uses[index].append((number, ref))
         for ref in written:
-            if ref.name not in kept:
+            if ref.name not in kept and ref not in touched:
                 current[ref] = number = len(users)
                 users.append(1)
                 uses[index].append((number, ref))

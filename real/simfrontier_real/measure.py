@@ -21,6 +21,7 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import Step
+from simfrontier_real.progress import progress
 from simfrontier_real.record import Clocked, aligned, clocked
 from simfrontier_real.session import Session
 
@@ -62,8 +63,8 @@ def measure(session: Session, plan: Measuring, out: Path, when: str, how: str) -
     mesh = mesh_of(session)
     probes = _probes(mesh, plan)
     session.transport.prepare(_schedule(mesh, probes))
-    first = _pass(session, mesh, probes, plan)
-    second = _pass(session, mesh, probes, plan)
+    first = _pass(session, mesh, probes, plan, "first pass")
+    second = _pass(session, mesh, probes, plan, "second pass")
     if first is None or second is None:
         return None
     ranks, durations = first
@@ -215,7 +216,7 @@ def _times(edge: int) -> int:
 
 
 def _pass(
-    session: Session, mesh: Mesh, probes: list[Probe], plan: Measuring
+    session: Session, mesh: Mesh, probes: list[Probe], plan: Measuring, title: str
 ) -> tuple[list[Clocked], NDArray[Any]] | None:
     """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
     schedule = _schedule(mesh, probes)
@@ -225,11 +226,14 @@ def _pass(
     executor = Executor(step, lanes)
     times = []
     offset, _ = offset_s(session.world, session.host)
-    for number in range(plan.warmup + plan.iterations):
-        session.world.barrier()
-        clock = executor.run_step(session.timeout_s)
-        if number >= plan.warmup:
-            times.append(clock)
+    total = plan.warmup + plan.iterations
+    with progress(session.world.rank, total, f"measuring {len(probes)} probes, {title}") as advance:
+        for number in range(total):
+            session.world.barrier()
+            clock = executor.run_step(session.timeout_s)
+            if number >= plan.warmup:
+                times.append(clock)
+            advance()
     lanes.close()
     ranks = session.world.gathered(clocked(times, offset, session.host, {}))
     if ranks is None:

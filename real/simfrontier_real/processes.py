@@ -70,11 +70,13 @@ class TorchTransport:
         match kind:
             case "all_gather":
                 out = torch.empty((members * message.shape[0],), dtype=message.dtype, device=message.device)
-                work = dist.all_gather_single(out, message, group=group, async_op=True)
+                gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before 2.13
+                work = gather(out, message, group=group, async_op=True)
                 return TorchPending(work, out.view(members, -1))
             case "reduce_scatter":
                 out = torch.empty((message.shape[1],), dtype=message.dtype, device=message.device)
-                work = dist.reduce_scatter_single(out, message.view(-1), group=group, async_op=True)
+                scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+                work = scatter(out, message.view(-1), group=group, async_op=True)
             case "all_to_all":
                 out = torch.empty_like(message)
                 work = dist.all_to_all_single(out, message, group=group, async_op=True)

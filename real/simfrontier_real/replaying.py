@@ -12,6 +12,7 @@ from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
+from simfrontier_real.progress import progress
 from simfrontier_real.record import clocked, trace_of
 from simfrontier_real.replay import ReplayWork, Stand, waits_of
 from simfrontier_real.session import Loaded, Session
@@ -54,11 +55,14 @@ def _replay(session: Session, loaded: Loaded, plan: Replaying, offset: float, cl
     lanes = session.lanes(step)
     executor = Executor(step, lanes)
     times = []
-    for number in range(plan.warmup + plan.iterations):
-        world.barrier()
-        clock = executor.run_step(session.timeout_s)
-        if number >= plan.warmup:
-            times.append(clock)
+    total = plan.warmup + plan.iterations
+    with progress(world.rank, total, f"replaying {loaded.name}") as advance:
+        for number in range(total):
+            world.barrier()
+            clock = executor.run_step(session.timeout_s)
+            if number >= plan.warmup:
+                times.append(clock)
+            advance()
     lanes.close()
     ranks = world.gathered(clocked(times, offset, session.host, step.message_bytes))
     if ranks is None:

@@ -16,6 +16,7 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Schedule
 from simfrontier.trace import write_perfetto
 from simfrontier_real.clock import offset_s
+from simfrontier_real.progress import progress
 from simfrontier_real.record import clocked, trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
@@ -88,11 +89,13 @@ def _train(
         schedule, program, session.backend, world.rank, session.transport, training, lanes=session.lanes
     )
     losses, times = [], []
-    for number in range(training.steps):
-        rank.load(number)
-        world.barrier()
-        times.append(rank.executor.run_step(session.timeout_s))
-        losses.append(rank.loss())
+    with progress(world.rank, training.steps, f"training by {loaded.name}") as advance:
+        for number in range(training.steps):
+            rank.load(number)
+            world.barrier()
+            times.append(rank.executor.run_step(session.timeout_s))
+            losses.append(rank.loss())
+            advance()
     rank.lanes.close()
     everybody = world.gathered((losses, rank.held(), rank.step.message_bytes))
     timed = world.gathered(clocked(times, clock[0], session.host, rank.step.message_bytes))

@@ -1,0 +1,228 @@
+"""What a rank holds, op by op: the lifetimes of the schedule, in whatever order lanes finish."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule import Call, Compute, Expanded, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand, lifetimes
+from simfrontier.schedule.placement import REPLICATE
+from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.buffers import Buffers
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.train import TrainingRank, run_together
+from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
+
+PLANS = {**EXACT, **QUANTISED}
+
+
+def run(buffers: Buffers, program: Expanded, index: int) -> None:
+    """An op that writes and adds to what it says."""
+    for ref in (*program.reads[index],):
+        if ref.name in buffers.held or ref in buffers:
+            assert buffers[ref] is not None
+    for ref in (*program.writes[index], *program.accumulates[index]):
+        buffers[ref] = index
+    buffers.used_by(index)
+
+
+def transient(made: Schedule) -> set[str]:
+    return {t.name for t in made.tensors.values() if not t.persistent and t.role != "token"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    plan=st.sampled_from(sorted(PLANS)),
+    engine=st.sampled_from(sorted(ENGINES)),
+    grad_accum=st.integers(1, 2),
+    checkpointing=st.booleans(),
+)
+def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_written(
+    plan: str, engine: str, grad_accum: int, checkpointing: bool
+) -> None:
+    """In program order. Forward scan for the expectation: an instance is needed after op i if it has been made by
+    then, and the next op that touches it reads or adds to it."""
+    made = schedule(PLANS[plan], (2, 1, 2), grad_accum, checkpointing, ENGINES[engine])
+    program, names = expand(made, made.roles[0]), transient(made)
+    needed: list[set[Ref]] = [set() for _ in program.ops]
+    later: set[Ref] = set()
+    for index in reversed(range(program.num_ops)):
+        needed[index] = set(later)
+        later -= {ref for ref in program.writes[index] if ref.name in names}
+        later |= {ref for ref in (*program.reads[index], *program.accumulates[index]) if ref.name in names}
+    buffers = Buffers(made, program)
+    buffers.begin_step()
+    made_by_now: set[Ref] = set()
+    for index in range(program.num_ops):
+        run(buffers, program, index)
+        made_by_now |= {ref for ref in (*program.writes[index], *program.accumulates[index]) if ref.name in names}
+        assert {ref for ref in buffers.held if ref.name in names} == needed[index] & made_by_now, index
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy"])
+def test_nothing_is_held_beyond_the_lifetimes_that_memory_is_counted_by(plan: str) -> None:
+    """`peak_bytes` counts lifetimes, so what is held after an op may only be what lives beyond it."""
+    made = schedule(EXACT[plan], (2, 2, 2), 2, engine=ENGINES["tight"])
+    program, names = expand(made, made.roles[0]), transient(made)
+    spans = {ref: (begin, end) for ref, begin, end in lifetimes(program)}
+    buffers = Buffers(made, program)
+    buffers.begin_step()
+    most = 0
+    for index in range(program.num_ops):
+        run(buffers, program, index)
+        mine = [ref for ref in buffers.held if ref.name in names]
+        assert all(spans[ref][0] <= index < spans[ref][1] for ref in mine), index
+        most = max(most, len(mine))
+    assert most > 10
+
+
+@settings(max_examples=20, deadline=None)
+@given(plan=st.sampled_from(sorted(PLANS)), engine=st.sampled_from(sorted(ENGINES)), seed=st.integers(0, 2**32))
+def test_in_any_order_that_the_issuer_allows_what_is_read_is_there_and_is_the_latest(
+    plan: str, engine: str, seed: int
+) -> None:
+    made = schedule(PLANS[plan], (2, 1, 2), 2, engine=ENGINES[engine])
+    program, names = expand(made, made.roles[0]), transient(made)
+    wrote: list[dict[Ref, int]] = []  # per op, who wrote what it reads, in program order
+    last: dict[Ref, int] = {}
+    for index in range(program.num_ops):
+        wrote.append({ref: last[ref] for ref in program.reads[index] if ref.name in names and ref in last})
+        last.update(dict.fromkeys((*program.writes[index], *program.accumulates[index]), index))
+    dice = random.Random(seed)
+    buffers, issuer = Buffers(made, program), Issuer(program)
+    for _ in range(2):  # two steps: what the first leaves must not be taken for the second's
+        buffers.begin_step()
+        issuer = Issuer(program)
+        running: list[int] = []
+        while not issuer.is_finished:
+            running += issuer.startable()
+            index = running.pop(dice.randrange(len(running)))
+            for ref, writer in wrote[index].items():
+                assert buffers[ref] == writer, (index, ref)
+            for ref in (*program.writes[index], *program.accumulates[index]):
+                buffers[ref] = index
+            buffers.used_by(index)
+            issuer.finish(index)
+        assert {ref.name for ref in buffers.held} & names == set()
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy of each forward", "ddp"])
+def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> None:
+    made = schedule(EXACT[plan], (2, 1, 2), grad_accum=2)
+    program, world, how = expand(made, made.roles[0]), LoopbackWorld(made.mesh), training(2)
+    ranks = [TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), how) for rank in range(4)]
+    kept = {tensor.name for tensor in made.tensors.values() if tensor.persistent}
+    counts = []
+    for number in range(2):
+        for rank in ranks:
+            rank.load(number)
+        run_together([rank.executor for rank in ranks])
+        for rank in ranks:
+            assert {ref.name for ref in rank.site.buffers.held} <= kept
+            assert rank.site.buffers.bundled == {}
+        counts.append([len(rank.site.buffers.held) for rank in ranks])
+    assert counts[0] == counts[1]
+    assert world.waiting == {} and world.results == {}
+
+
+# ── by hand ──
+
+
+def one_line(*ops: tuple[str, str, str], persistent: str = "") -> tuple[Schedule, Expanded]:
+    """A program of (reads, writes, accumulates), one letter a tensor."""
+    names = sorted({letter for op in ops for part in op for letter in part})
+    tensors = {
+        name: Tensor(
+            name=name,
+            shape=(1,),
+            dtype="fp32",
+            role="activation",
+            placement=REPLICATE,
+            persistent=name in persistent,
+        )
+        for name in names
+    }
+    made = Schedule(
+        mesh=Mesh((("p", 1),)),
+        tensors=tensors,
+        roles=(
+            Role(
+                "all",
+                (
+                    Call(
+                        "step",
+                        0,
+                        0,
+                        tuple(
+                            Compute(
+                                kind="slice",
+                                name=str(number),
+                                reads=tuple(map(Ref, reads)),
+                                writes=tuple(map(Ref, writes)),
+                                accumulates=tuple(map(Ref, added)),
+                            )
+                            for number, (reads, writes, added) in enumerate(ops)
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        pools={},
+        meta={},
+    )
+    return made, expand(made, made.roles[0])
+
+
+def held_after(made: Schedule, program: Expanded, start: dict[str, Any] | None = None) -> list[str]:
+    buffers = Buffers(made, program)
+    for name, value in (start or {}).items():
+        buffers[Ref(name)] = value
+    buffers.begin_step()
+    out = []
+    for index in range(program.num_ops):
+        run(buffers, program, index)
+        out.append("".join(sorted(ref.name for ref in buffers.held)))
+    return out
+
+
+def test_lifetimes_by_hand() -> None:
+    """a is written twice: between its last use by op 1 and its second writing by op 3 nobody holds it."""
+    made, program = one_line(("", "a", ""), ("a", "b", ""), ("b", "c", ""), ("c", "a", ""), ("a", "w", ""))
+    assert held_after(made, program) == ["a", "b", "c", "a", ""]
+
+
+def test_what_nobody_reads_goes_at_once_and_what_is_persistent_stays() -> None:
+    made, program = one_line(("w", "a", ""), ("", "b", ""), ("b", "w", ""), persistent="w")
+    assert held_after(made, program, {"w": 0}) == ["w", "bw", "w"]
+
+
+def test_sums_live_from_the_first_addition_to_the_last_use() -> None:
+    made, program = one_line(("", "", "s"), ("", "", "s"), ("s", "o", ""), persistent="o")
+    assert held_after(made, program) == ["s", "s", "o"]
+
+
+def test_an_op_may_write_what_it_reads() -> None:
+    """In place: the old value is there while the op runs, the new one after it."""
+    made, program = one_line(("", "a", ""), ("a", "a", ""), ("a", "o", ""), persistent="o")
+    buffers = Buffers(made, program)
+    buffers.begin_step()
+    run(buffers, program, 0)
+    assert buffers[Ref("a")] == 0
+    run(buffers, program, 1)
+    assert buffers[Ref("a")] == 1
+    run(buffers, program, 2)
+    assert Ref("a") not in buffers
+
+
+def test_reading_what_was_never_written_is_an_error_with_its_name() -> None:
+    made, program = one_line(("", "a", ""), ("a", "b", ""))
+    buffers = Buffers(made, program)
+    with pytest.raises(
+        SimfrontierError, match=r"^a of layer 3, micro-batch 1 is read, but nothing has been written there$"
+    ):
+        buffers[Ref("a", 3, 1)]

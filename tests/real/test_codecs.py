@@ -1,0 +1,158 @@
+"""Codecs as bytes on the wire: how far they may be off, how long they are, and the same in numpy and torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfrontier.schedule import Codec
+from simfrontier_real.arrays import num_bytes, numpy_backend, torch_backend
+from simfrontier_real.codecs import Encoded, decode, encode
+
+QUANTISED = st.builds(Codec, st.sampled_from(["int8", "int4"]), st.integers(1, 40))
+# numbers as gradients have them: many orders of magnitude, and zeros; a scale below 1e-38 would have few digits
+NUMBER = st.just(0.0) | st.floats(2.0**-66, 2.0**66, width=32) | st.floats(-(2.0**66), -(2.0**-66), width=32)
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """[pieces, elements], with blocks of zeros among them."""
+    count, length = draw(st.integers(1, 4)), draw(st.integers(1, 70))
+    flat = draw(st.lists(NUMBER, min_size=count * length, max_size=count * length))
+    out = np.array(flat, dtype=np.float32).reshape(count, length)
+    out[:, : draw(st.integers(0, length))] = 0
+    return out
+
+
+def blocks_of(codec: Codec, scales: Any, length: int) -> Any:
+    """Each element's scale."""
+    return np.repeat(scales, codec.block, axis=1)[:, :length]
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_no_element_is_off_by_more_than_half_its_scale(values: Any, codec: Codec) -> None:
+    backend = numpy_backend()
+    there = encode(backend, values, codec)
+    back = decode(backend, there, codec, values.shape[1], "fp64")
+    # level · scale rounds once, and so does the quotient that is rounded to a level: 2⁻²³ of the value each
+    rounding = 2.0**-22 * np.abs(values.astype(np.float64))
+    off = np.abs(back - values.astype(np.float64))
+    assert (off <= blocks_of(codec, there.scales, values.shape[1]) / 2 + rounding).all()
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_a_scale_is_the_largest_of_its_block_over_the_largest_level(values: Any, codec: Codec) -> None:
+    scales = encode(numpy_backend(), values, codec).scales
+    largest = {"int8": 127, "int4": 7}[codec.name]
+    for row, found in zip(values, scales, strict=True):
+        blocks = [row[at : at + codec.block] for at in range(0, len(row), codec.block)]
+        assert found.tolist() == [np.float32(np.abs(block).max() / np.float32(largest)) for block in blocks]
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_bytes_are_those_of_the_codec_piece_by_piece(values: Any, codec: Codec) -> None:
+    count, length = values.shape
+    there = encode(numpy_backend(), values, codec)
+    assert there.scales is not None
+    assert there.data.shape == (count, codec.payload_bytes(length))
+    assert num_bytes(there.data) == count * codec.payload_bytes(length)
+    assert num_bytes(there.scales) == count * codec.scale_bytes(length)
+    assert [num_bytes(part) for part in there.parts] == [num_bytes(there.data), num_bytes(there.scales)]
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_zeros_stay_zeros(values: Any, codec: Codec) -> None:
+    backend = numpy_backend()
+    back = decode(backend, encode(backend, values, codec), codec, values.shape[1], "fp32")
+    assert (back[values == 0] == 0).all()
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_each_piece_is_encoded_by_itself(values: Any, codec: Codec) -> None:
+    backend = numpy_backend()
+    together = encode(backend, values, codec)
+    assert together.scales is not None
+    for number in range(values.shape[0]):
+        alone = encode(backend, values[number : number + 1], codec)
+        assert alone.scales is not None
+        assert np.array_equal(together.data[number], alone.data[0])
+        assert np.array_equal(together.scales[number], alone.scales[0])
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_what_is_a_multiple_of_the_scale_comes_back_as_it_was(values: Any, codec: Codec) -> None:
+    """Encoding what was decoded changes nothing more than the scale's rounding."""
+    backend = numpy_backend()
+    first = encode(backend, values, codec)
+    back = decode(backend, first, codec, values.shape[1], "fp32")
+    assert np.array_equal(encode(backend, back, codec).data, first.data)
+
+
+@given(values=pieces(), codec=QUANTISED)
+def test_numpy_and_torch_agree_to_the_bit(values: Any, codec: Codec) -> None:
+    import torch
+
+    ours, theirs = numpy_backend(), torch_backend()
+    a, b = encode(ours, values, codec), encode(theirs, torch.from_numpy(values), codec)
+    assert a.scales is not None and b.scales is not None
+    assert a.data.tobytes() == b.data.numpy().tobytes()
+    assert a.scales.tobytes() == b.scales.numpy().tobytes()
+    length = values.shape[1]
+    assert (
+        decode(ours, a, codec, length, "fp32").tobytes()
+        == np.asarray(decode(theirs, b, codec, length, "fp32").contiguous()).tobytes()
+    )
+
+
+def test_int4_by_hand() -> None:
+    """[7, −3.4, 0.6] in one block: scale 7 / 7 = 1, levels 7, −3, 1, stored as level + 8 = 15, 5, 9; two to a byte,
+    the first low: 5 · 16 + 15 = 95, then 9 alone."""
+    codec = Codec("int4", 4)
+    values = np.array([[7, -3.4, 0.6]], dtype=np.float32)
+    there = encode(numpy_backend(), values, codec)
+    assert there.scales is not None
+    assert (there.data.tolist(), there.scales.tolist()) == ([[95, 9]], [[1.0]])
+    assert decode(numpy_backend(), there, codec, 3, "fp64").tolist() == [[7.0, -3.0, 1.0]]
+
+
+def test_int8_by_hand() -> None:
+    """[254, −1, 1.2 | 0] in blocks of 3: scales 254 / 127 = 2 and 0; −0.5 and 0.6 of a scale round to 0 (to even)
+    and 1; stored as level + 128."""
+    codec = Codec("int8", 3)
+    there = encode(numpy_backend(), np.array([[254, -1, 1.2, 0]], dtype=np.float32), codec)
+    assert there.scales is not None
+    assert (there.data.tolist(), there.scales.tolist()) == ([[255, 128, 129, 128]], [[2.0, 0.0]])
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("codec", [Codec("int8", 4), Codec("int4", 4)], ids=str)
+def test_what_is_not_finite_stays_so_and_keeps_to_its_block(codec: Codec, bad: float) -> None:
+    """The step is skipped where a gradient overflowed, so quantising must not hide it."""
+    import torch
+
+    backend = torch_backend()
+    values = torch.ones((1, 12))
+    values[0, 5] = bad
+    back = decode(backend, encode(backend, values, codec), codec, 12, "fp32")
+    assert not torch.isfinite(back[0, 5])
+    assert back[0, :4].tolist() == back[0, 8:].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32", "fp16"])
+def test_plain_codecs_are_casts_without_scales(name: str) -> None:
+    values = np.array([[1 / 3, 65504.0], [-2.5, 0.0]])
+    there = encode(numpy_backend(), values, Codec(name))
+    kind = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}[name]
+    assert there.scales is None and there.parts == (there.data,)
+    assert there.data.dtype == kind and np.array_equal(there.data, values.astype(kind))
+    assert decode(numpy_backend(), there, Codec(name), 2, "fp64").dtype == np.float64
+
+
+def test_encoded_parts_are_data_then_scales() -> None:
+    data, scales = np.zeros((1, 2), np.uint8), np.ones((1, 1), np.float32)
+    assert [part is want for part, want in zip(Encoded(data, scales).parts, (data, scales), strict=True)] == [True] * 2

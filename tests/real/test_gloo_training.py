@@ -1,0 +1,122 @@
+"""Training on real processes over gloo: one launch per number of ranks trains many plans, against the unsharded model.
+
+Each launch is one test, because starting the ranks is what takes long.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.schedule import digest, load, save
+from tests.real.ranks import Ended, Ranks
+from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
+
+LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
+
+
+@dataclass(frozen=True)
+class Case:
+    """One schedule of a launch: a plan by its name in `schedules`, and how it is built."""
+
+    plan: str
+    sizes: Sizes
+    how: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def options(self) -> tuple[str, dict[str, Any]]:
+        return {**EXACT, **QUANTISED, "stale": STALE}[self.plan]
+
+
+def case(plan: str, sizes: Sizes, **how: Any) -> Case:
+    return Case(plan, sizes, how)
+
+
+TIGHT, BY_LAYER, NO_OVERLAP = ENGINES["tight"], ENGINES["by layer"], ENGINES["no overlap"]
+
+TWO = (
+    case("ddp", (1, 1, 2), grad_accum=2),
+    case("zero1", (2, 1, 1), checkpointing=False),
+    case("zero2", (1, 1, 2), grad_accum=2, engine=TIGHT),
+    case("zero3", (2, 1, 1), grad_accum=2, engine=TIGHT),
+    case("hsdp", (1, 1, 2), checkpointing=False, engine=BY_LAYER),
+    case("zeropp", (2, 1, 1), grad_accum=2),
+    case("zero-topo", (1, 1, 2), checkpointing=False, engine=NO_OVERLAP),
+    case("reversed", (2, 1, 1), model="mlp", grad_accum=2),
+    case("zero3", (1, 2, 1), precision="fp32", grad_accum=2),
+    case("zero-topo", (1, 1, 2), precision="bf16"),
+    case("zero2", (1, 1, 2), precision="fp16", model="mlp"),
+)
+FOUR = (
+    case("ddp", (2, 1, 2), checkpointing=False),
+    case("zero1", (1, 2, 2), grad_accum=2),
+    case("zero2", (2, 2, 1), checkpointing=False),
+    case("zero3", (2, 1, 2), grad_accum=2, engine=TIGHT),
+    case("hsdp", (2, 1, 2), grad_accum=2),
+    case("zeropp", (2, 1, 2), checkpointing=False, engine=TIGHT),
+    case("zero-topo", (2, 1, 2), grad_accum=2),
+    case("copy", (2, 2, 1), grad_accum=2, checkpointing=False),
+    case("hierarchical", (2, 1, 2), engine=BY_LAYER),
+    case("zero-topo", (4, 1, 1), model="mlp", grad_accum=2),
+    case("zeropp", (2, 1, 2), precision="fp32"),
+    case("qwz and qgz", (2, 1, 2), precision="fp32"),
+    case("stale", (2, 1, 2), grad_accum=2),
+)
+EIGHT = (
+    case("ddp", (2, 2, 2), model="mlp"),
+    case("zero3", (2, 2, 2), grad_accum=2),
+    case("zeropp", (2, 2, 2)),
+    case("zero-topo", (2, 2, 2), grad_accum=2),
+    case("odd order", (2, 2, 2), checkpointing=False),
+    case("quantised topo", (2, 2, 2), precision="fp32", grad_accum=2),
+)
+
+
+def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[str, Any]], Ended]:
+    """Train all cases in one launch; what the ranks wrote, and how they ended."""
+    files = []
+    for number, each in enumerate(cases):
+        path = folder / f"schedule-{number:02}-{each.plan.replace(' ', '-')}.json"
+        how = {"precision": "fp64", **each.how}
+        save(schedule(each.options, each.sizes, **how), path)
+        files.append(str(path))
+    report = folder / "trained.json"
+    arguments = ["train", *files, "--steps", str(steps), "--json", str(report), "--out", str(folder / "traces")]
+    (num_ranks,) = {math.prod(each.sizes) for each in cases}
+    ended = Ranks.start([arguments] * num_ranks).wait(LIMIT_S)
+    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    results: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))
+    return results, ended
+
+
+@pytest.mark.parametrize("cases", [TWO, FOUR, EIGHT], ids=["2 ranks", "4 ranks", "8 ranks"])
+def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_path: Path) -> None:
+    """Twenty steps of Adam: float64 to 1e-10, float32 to 1e-5; what is quantised, 16-bit or stale is apart."""
+    results, ended = trained(cases, tmp_path, steps=20)
+    assert len(results) == len(cases)
+    for each, result in zip(cases, results, strict=True):
+        where = f"{each}: {result['worst']} {result['weights_error']} {result['loss_error']}"
+        precision = each.how.get("precision", "fp64")
+        must_agree = each.plan in EXACT and precision in ("fp64", "fp32")
+        assert result["digest"] == digest(load(tmp_path / f"schedule-{result['name']}.json")), where
+        assert result["message_bytes"] == result["scheduled_bytes"] > 0, where
+        assert result["must_agree"] == must_agree, where
+        assert result["is_good"], where
+        assert len(result["losses"]) == len(result["reference_losses"]) == 20
+        (line,) = [line for line in ended.out.splitlines() if line.startswith(f"{result['name']} ")]
+        assert "as scheduled" in line and f"{result['weights_error']:.1e}" in line
+        if must_agree:
+            limit = {"fp64": 1e-10, "fp32": 1e-5}[precision]
+            assert result["weights_error"] <= limit and result["loss_error"] <= limit, where
+            assert line.endswith("  equal")
+        else:
+            assert 1e-6 < result["weights_error"] < 0.5, where
+            assert result["loss_error"] < 0.05, where
+            assert line.endswith(f"  apart: {result['reason']}")
+    traces = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert traces == {f"trace-{result['name']}.json" for result in results}

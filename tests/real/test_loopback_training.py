@@ -1,0 +1,264 @@
+"""Any plan trained for real on ranks in one process: the weights are those of the unsharded model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simfrontier.schedule import Ref, Schedule, check, expand
+from simfrontier_real.arrays import numpy_backend, torch_backend
+from simfrontier_real.data import batch
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.optimizer import Adam
+from simfrontier_real.states import assembled, held, initial_weights, place
+from simfrontier_real.train import Training, TrainingRank, run_together, train_in_one_process
+from simfrontier_real.training import scheduled_bytes, why_inexact
+from simfrontier_real.work import site_of
+from tests.real.schedules import (
+    ALL,
+    ENGINES,
+    EXACT,
+    FAMILIES,
+    MESHES,
+    PLAIN,
+    POINTS,
+    QUANTISED,
+    STALE,
+    distance,
+    loss_distance,
+    schedule,
+    training,
+    unsharded,
+)
+
+EQUAL = 1e-10  # the largest relative difference of a parameter tensor in float64
+
+
+def agrees(made: Schedule, steps: int, clip: float = 1.0) -> None:
+    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses."""
+    program = expand(made, made.roles[0])
+    assert str(check(made)) == "no findings"
+    assert why_inexact(made, program) == ""
+    how = training(steps, clip)
+    ours, theirs = train_in_one_process(made, how, program=program), unsharded(made, how)
+    assert distance(ours.weights, theirs.weights) <= EQUAL
+    assert loss_distance(ours.losses, theirs.losses) <= EQUAL
+    start = initial_weights(made, how.seed)
+    assert distance(ours.weights, start) > 1e-3  # it moved
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_trains_like_the_unsharded_model_for_twenty_steps(family: str) -> None:
+    agrees(schedule(FAMILIES[family], (2, 2, 2), grad_accum=2, engine=ENGINES["tight"]), steps=20)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_points_of_the_lattice_train_like_the_unsharded_model(point: str) -> None:
+    agrees(schedule(POINTS[point], (2, 2, 2), grad_accum=2, checkpointing=point != "copy"), steps=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    plan=st.sampled_from(sorted(EXACT)),
+    sizes=st.sampled_from(MESHES),
+    grad_accum=st.integers(1, 2),
+    checkpointing=st.booleans(),
+    engine=st.sampled_from(sorted(ENGINES)),
+    model=st.sampled_from(["gpt", "mlp"]),
+)
+def test_any_plan_on_any_mesh_with_any_engine_trains_like_the_unsharded_model(
+    plan: str, sizes: tuple[int, int, int], grad_accum: int, checkpointing: bool, engine: str, model: str
+) -> None:
+    made = schedule(EXACT[plan], sizes, grad_accum, checkpointing, ENGINES[engine], model=model)
+    agrees(made, steps=4)
+
+
+SUBSETS = st.lists(st.sampled_from(ALL), unique=True).map(tuple)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.sampled_from([*MESHES, (3, 1, 2), (1, 4, 1)]),
+    nesting=st.permutations(ALL).map(tuple),
+    weight=SUBSETS,
+    accumulator=SUBSETS,
+    optimizer=SUBSETS,
+    copied=st.none() | SUBSETS,
+    rule=st.sampled_from(["first_gather_of_step", "every_forward"]),
+    grad_accum=st.integers(1, 2),
+    checkpointing=st.booleans(),
+    engine=st.sampled_from(sorted(ENGINES)),
+)
+def test_any_point_of_the_lattice_trains_like_the_unsharded_model(
+    sizes: tuple[int, int, int],
+    nesting: tuple[str, ...],
+    weight: tuple[str, ...],
+    accumulator: tuple[str, ...],
+    optimizer: tuple[str, ...],
+    copied: tuple[str, ...] | None,
+    rule: str,
+    grad_accum: int,
+    checkpointing: bool,
+    engine: str,
+) -> None:
+    options = {
+        "nesting": nesting,
+        "weight": tuple(axis for axis in weight if axis in optimizer),
+        "accumulator": tuple(axis for axis in accumulator if axis in optimizer),
+        "optimizer": optimizer,
+        "copy_axes": copied,
+        "copy_rule": rule,
+    }
+    made = schedule(("lattice", options), sizes, grad_accum, checkpointing, ENGINES[engine], model="mlp")
+    agrees(made, steps=3)
+
+
+def test_clipping_works_on_the_norm_of_all_ranks() -> None:
+    """A norm of 0.05 is exceeded in every step, so the factor enters every update."""
+    made = schedule(EXACT["odd order"], (2, 2, 2))
+    loose, tight = (train_in_one_process(made, training(3, clip)) for clip in (1e9, 0.05))
+    assert distance(loose.weights, tight.weights) > 1e-6
+    agrees(made, steps=3, clip=0.05)
+
+
+# ── what need not agree ──
+
+
+def test_the_stale_copy_of_deepspeed_need_not_agree_and_does_not() -> None:
+    made = schedule(STALE, (2, 1, 2), grad_accum=2)
+    assert check(made).is_clean
+    assert why_inexact(made, expand(made, made.roles[0])) == "forward passes read the step before's weights"
+    how = training(6)
+    ours, theirs = train_in_one_process(made, how), unsharded(made, how)
+    assert abs(ours.losses[0] - theirs.losses[0]) < 1e-12  # there is no step before the first
+    assert 1e-4 < distance(ours.weights, theirs.weights) < 0.1
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 2), (2, 2, 2)], ids=str)
+@pytest.mark.parametrize("plan", QUANTISED)
+def test_quantised_moves_cost_a_little_accuracy_and_no_reproducibility(plan: str, sizes: tuple[int, int, int]) -> None:
+    made = schedule(QUANTISED[plan], sizes, grad_accum=2, precision="fp32")
+    assert why_inexact(made, expand(made, made.roles[0])) == "moves are quantised"
+    how = training(8)
+    ours, again, theirs = train_in_one_process(made, how), train_in_one_process(made, how), unsharded(made, how)
+    assert distance(ours.weights, theirs.weights) > 1e-6
+    assert loss_distance(ours.losses, theirs.losses) < 0.05
+    assert ours.losses[-1] < ours.losses[0]
+    assert ours.losses == again.losses
+    for key, values in ours.weights.items():
+        assert np.array_equal(values, again.weights[key]), key
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 1), (2, 2, 2)], ids=str)
+@pytest.mark.parametrize("plan", [*EXACT, *QUANTISED])
+def test_messages_have_the_bytes_that_the_schedule_says(plan: str, sizes: tuple[int, int, int]) -> None:
+    made = schedule({**EXACT, **QUANTISED}[plan], sizes, grad_accum=2, precision="fp32", model="mlp")
+    ranks = ranks_of(made, training(1))
+    for rank in ranks:
+        rank.load(0)
+    run_together([rank.executor for rank in ranks])
+    expected = scheduled_bytes(made, expand(made, made.roles[0]))
+    assert expected > 0
+    assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * made.mesh.num_ranks
+
+
+# ── precisions ──
+
+
+def test_float32_agrees_to_its_precision() -> None:
+    made = schedule(EXACT["reversed"], (2, 1, 2), grad_accum=2, precision="fp32")
+    assert why_inexact(made, expand(made, made.roles[0])) == ""
+    how = training(10)
+    ours, theirs = train_in_one_process(made, how), unsharded(made, how, "fp32")
+    assert distance(ours.weights, theirs.weights) <= 1e-5
+    assert loss_distance(ours.losses, theirs.losses) <= 1e-5
+
+
+def test_float16_with_a_scaled_loss_learns() -> None:
+    """The master weights are float32; the model's, its gradients and what is sent are float16."""
+    made = schedule(FAMILIES["zero3"], (2, 1, 2), grad_accum=2, precision="fp16")
+    assert why_inexact(made, expand(made, made.roles[0])) == "the model is fp16"
+    how = training(12)
+    ours = train_in_one_process(made, Training(steps=12, adam=how.adam, loss_scale=128.0))
+    theirs = unsharded(made, how, "fp32")
+    assert ours.losses[-1] < ours.losses[0] - 0.1
+    assert loss_distance(ours.losses, theirs.losses) < 0.01
+
+
+def test_bfloat16_learns_on_one_rank_of_torch() -> None:
+    """numpy has no bfloat16, so the loopback of several ranks cannot."""
+    made = schedule(FAMILIES["zero3"], (1, 1, 1), grad_accum=2, precision="bf16")
+    how = Training(steps=12, adam=Adam(learning_rate=1e-2, epsilon=1e-5))
+    ours, theirs = train_in_one_process(made, how, torch_backend()), unsharded(made, how, "fp32")
+    assert loss_distance(ours.losses, theirs.losses) < 0.05
+    assert ours.losses[-1] < ours.losses[0] - 0.3
+
+
+def test_an_overflow_skips_the_step_on_every_rank() -> None:
+    """A loss scale of 1e9 overflows float16 gradients: no weight moves, and no rank goes its own way."""
+    made = schedule(FAMILIES["zero3"], (2, 1, 2), precision="fp16")
+    with np.errstate(over="ignore", invalid="ignore"):
+        ours = train_in_one_process(made, Training(steps=2, adam=training(1).adam, loss_scale=1e9))
+    for key, values in initial_weights(made, 0).items():
+        assert np.array_equal(ours.weights[key], values.astype(np.float16).astype(np.float64)), key
+
+
+# ── states and data ──
+
+
+def ranks_of(made: Schedule, how: Training) -> list[TrainingRank]:
+    """All ranks of a schedule over one loopback world."""
+    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
+    return [
+        TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), how)
+        for rank in range(made.mesh.num_ranks)
+    ]
+
+
+@pytest.mark.parametrize("model", ["gpt", "mlp"])
+@pytest.mark.parametrize("plan", EXACT)
+def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
+    made = schedule(EXACT[plan], (2, 2, 2), model=model)
+    weights = initial_weights(made, 3)
+    lines = [held(rank.site) for rank in ranks_of(made, Training(steps=1, seed=3))]
+    back = assembled(made, lines)
+    assert back.keys() == weights.keys()
+    for key, values in weights.items():
+        assert np.array_equal(back[key], values), key
+
+
+def test_copies_that_have_parted_are_refused() -> None:
+    made = schedule(FAMILIES["hsdp"], (2, 1, 2))
+    ranks = ranks_of(made, Training(steps=1))
+    lines = [held(rank.site) for rank in ranks]
+    name = ("qkv.weight", 1)
+    lines[2][name] = lines[2][name] + 1  # rank 2 holds what rank 0 holds, on the other node
+    with pytest.raises(Exception, match=r"^qkv\.weight of layer 1: rank 2 holds other values than its copies$"):
+        assembled(made, lines)
+
+
+def test_ranks_split_the_batch_and_no_sample_is_seen_twice() -> None:
+    made = schedule(FAMILIES["zero3"], (2, 2, 2), grad_accum=2)
+    ranks = ranks_of(made, training(1))
+    for rank in ranks:
+        rank.load(5)
+    for micro in range(2):
+        whole = batch(made, 0, 5, micro)
+        labels = np.concatenate([rank.trainer.labels[micro] for rank in ranks])
+        assert np.array_equal(labels, whole.labels)
+    assert not np.array_equal(batch(made, 0, 5, 0).inputs, batch(made, 0, 5, 1).inputs)
+    assert not np.array_equal(batch(made, 0, 5, 0).inputs, batch(made, 0, 6, 0).inputs)
+
+
+def test_a_state_starts_from_the_weight_as_the_model_holds_it() -> None:
+    """Master weights of a 16-bit model are the 16-bit values, not the ones before rounding."""
+    made = schedule(FAMILIES["ddp"], (1, 1, 2), precision="fp16", engine=PLAIN)
+    program = expand(made, made.roles[0])
+    site = site_of(made, program, layouts_of(made, program), numpy_backend(), 0)
+    place(site, initial_weights(made, 0))
+    master, weight = site.buffers[Ref("qkv.weight.master", 1)], site.buffers[Ref("qkv.weight", 1)]
+    assert (master.dtype, weight.dtype) == (np.float32, np.float16)
+    assert np.array_equal(master, weight.astype(np.float32))

@@ -1,0 +1,260 @@
+"""The Slurm scripts: what their dry runs would do is possible, and every setting says where it comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from simfrontier.cli import app as simfrontier
+from simfrontier.schedule.store import digest, load
+from simfrontier.trace import read_perfetto
+from simfrontier_real.cli import app as simfrontier_real
+
+ROOT = Path(__file__).resolve().parents[2]
+SLURM = ROOT / "real" / "slurm"
+SITES = ("frontier", "perlmutter", "generic")
+SCRIPTS = [*(f"{site}.sbatch" for site in SITES), "common.sh"]
+APPS = {
+    "simfrontier": typer.main.get_command(simfrontier),
+    "simfrontier-real": typer.main.get_command(simfrontier_real),
+}
+INPUTS = {"SCENARIO": "/scenarios/mine.toml", "PLANS": "zero3,zero-topo", "OUT": "/results"}
+JOB = {"SLURM_JOB_ID": "1991", "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "hosta,hostb,hostc"}
+SETTING = re.compile(r"^\s*(?:setting|export)\s+([A-Z][A-Z0-9_]*)")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A script's exit code, its lines as words, and what it said on standard error."""
+
+    code: int
+    lines: list[list[str]]
+    err: str
+
+    def commands(self, program: str) -> list[list[str]]:
+        """The arguments of every call of a program, started by srun or not."""
+        found = []
+        for words in self.lines:
+            names = [Path(word).name for word in words]
+            if program in names and words[0] != "export":
+                found.append(words[names.index(program) + 1 :])
+        return found
+
+    def launches(self) -> list[list[str]]:
+        return [words for words in self.lines if words[0] == "srun"]
+
+    def exports(self, name: str) -> list[str]:
+        return [words[1].partition("=")[2] for words in self.lines if words[0] == "export" and f"{name}=" in words[1]]
+
+
+def dry_run(site: str, **variables: str) -> Ended:
+    """A dry run in an environment of nothing but these variables; no scontrol is found."""
+    ran = subprocess.run(
+        [shutil.which("bash") or "bash", str(SLURM / f"{site}.sbatch")],
+        env={"PATH": "/usr/bin:/bin", "DRY_RUN": "1", "ROOT": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Ended(ran.returncode, [shlex.split(line) for line in ran.stdout.splitlines()], ran.stderr)
+
+
+def parsed(program: str, arguments: list[str]) -> Any:
+    """The context that a command line is parsed into, nothing run; raises the parser's error for an unknown option."""
+    group: Any = APPS[program]
+    command = group.commands[arguments[0]]
+    return command.make_context(arguments[0], arguments[1:])
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_bash_can_read_the_script(script: str) -> None:
+    subprocess.run(["bash", "-n", str(SLURM / script)], check=True)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_shellcheck_finds_nothing() -> None:
+    ran = subprocess.run(["shellcheck", *SCRIPTS], cwd=SLURM, capture_output=True, text=True)
+    assert ran.stdout == "" and ran.returncode == 0
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("job", [{}, JOB], ids=["outside", "job"])
+@pytest.mark.parametrize("variant", [{}, {"BACKEND": "nccl", "PLUGIN": "/my/plugin.so", "BIND": "closest"}])
+def test_every_command_of_the_dry_run_has_these_options(
+    site: str, job: dict[str, str], variant: dict[str, str]
+) -> None:
+    ended = dry_run(site, **INPUTS, **job, **variant)
+    assert (ended.code, ended.err) == (0, "")
+    ours, real = ended.commands("simfrontier"), ended.commands("simfrontier-real")
+    assert [words[0] for words in ours] == ["export", "export", "export", "crosscheck", "crosscheck"]
+    assert [words[0] for words in real] == ["measure", "replay", "train"]
+    for program, calls in (("simfrontier", ours), ("simfrontier-real", real)):
+        for words in calls:
+            parsed(program, words)
+
+
+def test_an_unknown_option_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="No such option"):
+        parsed("simfrontier-real", ["measure", "--out", "x.toml", "--no-such-option"])
+
+
+@pytest.mark.parametrize(("site", "ranks"), [("frontier", 8), ("perlmutter", 4), ("generic", 8)])
+def test_one_rank_per_device_on_all_nodes_of_the_job(site: str, ranks: int) -> None:
+    ended = dry_run(site, **INPUTS, **JOB)
+    assert len(ended.launches()) == 4  # where, measure, replay, train
+    for words in ended.launches():
+        assert {"--nodes=3", f"--ntasks={3 * ranks}", f"--ntasks-per-node={ranks}"} < set(words)
+        assert {"--distribution=block", "--kill-on-bad-exit=1"} < set(words)
+    for words in ended.commands("simfrontier"):
+        if words[0] == "export":
+            assert words[words.index("--devices") + 1] == str(3 * ranks)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_every_launch_has_a_port_of_its_own_and_the_first_host(site: str) -> None:
+    ended = dry_run(site, **INPUTS, **JOB)
+    # job 1991: 10000 + (1991 mod 1990) x 10 = 10010, then counted up
+    assert ended.exports("MASTER_PORT") == ["10010", "10011", "10012", "10013"]
+    assert ended.exports("MASTER_ADDR") == ["hosta"]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_what_is_replayed_is_what_was_predicted_before_measuring(site: str) -> None:
+    ended = dry_run(site, **INPUTS, **JOB)
+    blind, calibrated, _ = (words for words in ended.commands("simfrontier") if words[0] == "export")
+    assert blind[blind.index("--out") + 1] == "/results/sim" and "--set" not in blind
+    assert calibrated[-2:] == ["--set", "library.calibration=/results/calibration.toml"]
+    replay = ended.commands("simfrontier-real")[1]
+    assert replay[1:3] == ["/results/sim/schedule-zero3.json", "/results/sim/schedule-zero-topo.json"]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
+    ended = dry_run(site, **INPUTS, NODES="5", ACCOUNT="abc123")
+    assert ended.lines[0][:1] == ["sbatch"] and ended.lines[0][-1] == str(SLURM / f"{site}.sbatch")
+    assert {"--nodes=5", "--account=abc123"} < set(ended.lines[0])
+    assert all(words[0] != "sbatch" for words in dry_run(site, **INPUTS, **JOB).lines)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_steps_can_be_chosen(site: str) -> None:
+    ended = dry_run(site, **INPUTS, **JOB, STEPS="replay compare")
+    assert [words[0] for words in ended.commands("simfrontier-real")] == ["replay"]
+    assert [words[0] for words in ended.commands("simfrontier")] == ["crosscheck", "crosscheck"]
+
+
+def test_the_set_up_of_every_site_installs_its_torch_and_not_the_extra() -> None:
+    for site in SITES:
+        ended = dry_run(site, SETUP="1")
+        installs = [words[words.index("install") + 1 :] for words in ended.lines if "install" in words]
+        assert [words[0].partition("==")[0] for words in installs] == ["torch", "-c"]
+        assert not any("[real]" in word for words in installs for word in words)
+
+
+@pytest.mark.parametrize(
+    ("site", "variables", "said"),
+    [
+        ("perlmutter", {}, "SCENARIO is not set"),
+        ("frontier", {"BIND": "nearest"}, "BIND: got nearest; allowed: gcd, closest"),
+        ("generic", {"BACKEND": "mpi"}, "BACKEND: got mpi; allowed: gloo, nccl"),
+        ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
+    ],
+)
+def test_a_wrong_input_is_one_line(site: str, variables: dict[str, str], said: str) -> None:
+    ended = dry_run(site, **variables)
+    assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
+
+
+def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> None:
+    words = dry_run("frontier", **INPUTS, **JOB).launches()[0]
+    (masks,) = (word.partition("mask_cpu:")[2] for word in words if "mask_cpu" in word)
+    (memory,) = (word.partition("map_mem:")[2] for word in words if "map_mem" in word)
+    cores = [[core for core in range(64) if int(mask, 16) >> core & 1] for mask in masks.split(",")]
+    # first core of each GCD's eight (Frontier User Guide), which is left to the system
+    assert cores == [list(range(first + 1, first + 8)) for first in (48, 56, 16, 24, 0, 8, 32, 40)]
+    assert [int(domain) for domain in memory.split(",")] == [mine[0] // 16 for mine in cores]  # 16 cores per domain
+    closest = dry_run("frontier", **INPUTS, **JOB, BIND="closest").launches()[0]
+    assert {"--gpus-per-task=1", "--gpu-bind=closest"} < set(closest)
+
+
+def test_a_missing_network_plugin_stops_jobs_of_several_nodes() -> None:
+    one = {**JOB, "SLURM_JOB_NUM_NODES": "1"}
+    assert dry_run("frontier", **INPUTS, **JOB).exports("NCCL_NET") == ["OFI"]
+    assert dry_run("frontier", **INPUTS, **one).exports("NCCL_NET") == ["Socket"]
+    assert dry_run("perlmutter", **INPUTS, **JOB).exports("NCCL_NET") == ["AWS Libfabric"]
+    assert dry_run("perlmutter", **INPUTS, **one).exports("NCCL_NET") == []
+
+
+def test_the_control_group_never_uses_the_loopback_interface() -> None:
+    for site in SITES:
+        for interface in dry_run(site, **INPUTS, **JOB, IFNAME="ib0").exports("GLOO_SOCKET_IFNAME"):
+            assert interface in ("hsn0", "ib0")
+
+
+def test_every_setting_names_its_source() -> None:
+    found = 0
+    for script in SCRIPTS:
+        lines = (SLURM / script).read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            match = SETTING.match(line)
+            if match is None or match[1] == "ROOT":  # ROOT and its like only hand the script's inputs to the job
+                continue
+            found += 1
+            above = lines[number - 1].strip()
+            comments = line.partition(" # ")[2] + (above if above.startswith("#") else "")
+            assert "source:" in comments, f"{script}:{number + 1}: {match[1]} has no source"
+    assert found > 25
+
+
+def test_an_empty_environment_is_enough_for_a_dry_run() -> None:
+    assert [dry_run(site).code for site in ("frontier", "generic")] == [0, 0]
+
+
+STAND_IN = """#!/bin/bash
+# starts the tasks of a job step on this machine, as srun does on its nodes
+while [[ $1 == --* ]]; do
+    case $1 in --ntasks=*) count=${1#*=} ;; esac
+    shift
+done
+for ((rank = 0; rank < count; rank++)); do
+    SLURM_PROCID=$rank SLURM_NTASKS=$count SLURM_LOCALID=$rank "$@" &
+    started+=($!)
+done
+for one in "${started[@]}"; do wait "$one" || code=$?; done
+exit "${code:-0}"
+"""
+
+
+def test_the_generic_script_runs_with_a_stand_in_for_srun(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    for name, text in (("srun", STAND_IN), ("scontrol", "#!/bin/bash\nhostname\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "here"}
+    inputs = {"RANKS_PER_NODE": "2", "PLANS": "zero3", "COMPUTE": "none", "STEPS": "predict where replay"}
+    folders = {"ROOT": str(ROOT), "ENV": sys.prefix, "OUT": str(tmp_path / "out")}
+    ran = subprocess.run(
+        ["bash", str(SLURM / "generic.sbatch")],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **job, **inputs, **folders},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert re.findall(r"^rank (\d) of 2, place (\d)", ran.stdout, re.MULTILINE) in (
+        [("0", "0"), ("1", "1")],
+        [("1", "1"), ("0", "0")],
+    )
+    trace = read_perfetto(tmp_path / "out" / "real" / "trace-zero3.json")
+    assert trace.digest == digest(load(tmp_path / "out" / "sim" / "schedule-zero3.json"))
+    assert trace.members == ((0,), (1,))

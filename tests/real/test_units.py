@@ -1,0 +1,434 @@
+"""The small parts by hand: sizes, places, times of all ranks as one trace, the executor, and replay in one process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.schedule import Call, Codec, Collective, Compute, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.schedule import digest as digest_of
+from simfrontier.schedule.placement import REPLICATE, flat
+from simfrontier.trace import Span, Trace
+from simfrontier_real.arrays import Array, numpy_backend
+from simfrontier_real.executor import Executor, StepTimes, StuckError
+from simfrontier_real.lanes import Finished, InlineLanes, Step
+from simfrontier_real.launch import without_ranks
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.record import aligned, clocked, trace_of
+from simfrontier_real.replay import ComputeMode, ReplayWork, Stand, waits_of
+from simfrontier_real.sizes import parse_sizes
+from simfrontier_real.train import run_together
+from simfrontier_real.training import scheduled_bytes
+from simfrontier_real.transport import Channel
+from simfrontier_real.work import site_of
+from simfrontier_real.world import Place, place_of
+from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
+
+# ── sizes and places ──
+
+
+def test_sizes_are_read_in_bytes_and_sorted() -> None:
+    assert parse_sizes("1MiB, 4KiB,65536,64KiB,2kB") == (2000, 4096, 65536, 1 << 20)
+    assert parse_sizes("3 B,1GiB,1GB") == (3, 10**9, 1 << 30)
+
+
+@pytest.mark.parametrize("text", ["4KB", "MiB", "0", "-1", "1.5MiB", "4KiB;1MiB"])
+def test_other_sizes_are_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--sizes: got .*; allowed: numbers of bytes or KiB, MiB, GiB"):
+        parse_sizes(text)
+
+
+@pytest.mark.parametrize("text", ["", " , "])
+def test_no_sizes_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--sizes: got nothing"):
+        parse_sizes(text)
+
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "here", "MASTER_PORT": "123"}
+SRUN = {"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER_ADDR": "there"}
+
+
+def test_places_as_launchers_give_them() -> None:
+    assert place_of(TORCHRUN) == Place(rank=3, size=8, local_rank=1, address="here", port=123)
+    assert place_of(SRUN) == Place(rank=9, size=16, local_rank=1, address="there", port=29500)
+    assert place_of({**SRUN, **TORCHRUN}).size == 8  # torchrun inside a Slurm job
+    assert place_of({"PATH": "/bin"}) == Place(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"RANK": "1"}, "the launcher did not set WORLD_SIZE, LOCAL_RANK; start with torchrun or srun"),
+        ({**TORCHRUN, "RANK": "8"}, "RANK: got 8; allowed: 0 to 7 (WORLD_SIZE is 8)"),
+        ({**TORCHRUN, "WORLD_SIZE": "many"}, "WORLD_SIZE: got 'many'; allowed: a whole number"),
+        ({**TORCHRUN, "MASTER_PORT": "-1"}, "MASTER_PORT: got '-1'; allowed: a whole number"),
+        (
+            {key: value for key, value in SRUN.items() if key != "MASTER_ADDR"},
+            "MASTER_ADDR is not set; allowed: the host of rank 0 (see real/slurm/README.md)",
+        ),
+    ],
+)
+def test_half_a_place_is_refused(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        place_of(environment)
+    assert str(caught.value) == said
+
+
+def test_a_launcher_takes_its_own_option_away() -> None:
+    assert without_ranks(["train", "a.json", "--ranks", "8", "--steps", "3"]) == ["train", "a.json", "--steps", "3"]
+    assert without_ranks(["--ranks=8", "train"]) == ["train"]
+
+
+# ── times of all ranks as one trace ──
+
+
+def two_collectives() -> Schedule:
+    """Four ranks (2 nodes of 2): local work, a gather over gcd (ranks 0 1 | 2 3), a gather over node (0 2 | 1 3)."""
+    mesh = Mesh((("node", 2), ("gcd", 2)))
+    nesting = ("node", "gcd")
+
+    def tensor(name: str, axes: Sequence[str], persistent: bool = False) -> Tensor:
+        return Tensor(
+            name=name,
+            shape=(8,),
+            dtype="fp32",
+            role="weight" if persistent else "gathered",
+            placement=flat(axes) if axes else REPLICATE,
+            nesting=nesting,
+            persistent=persistent,
+        )
+
+    tensors = {"w": tensor("w", ("node", "gcd"), True), "v": tensor("v", ("node", "gcd")), "g": tensor("g", ("node",))}
+    tensors["whole"] = tensor("whole", ())
+    ops = (
+        Compute(kind="slice", name="local", reads=(Ref("w"),), writes=(Ref("v"),)),
+        Collective(
+            kind="all_gather",
+            name="pair",
+            axes=("gcd",),
+            src=(Ref("v"),),
+            dst=(Ref("g"),),
+            codec=Codec("fp32"),
+            lane="gather",
+            comm="gcd",
+        ),
+        Collective(
+            kind="all_gather",
+            name="cross",
+            axes=("node",),
+            src=(Ref("g"),),
+            dst=(Ref("whole"),),
+            codec=Codec("fp32"),
+            lane="gather",
+            comm="node",
+        ),
+    )
+    return Schedule(
+        mesh=mesh, tensors=tensors, roles=(Role("all", (Call("step", 0, 0, ops),)),), pools={}, meta={"num_layers": 1}
+    )
+
+
+def hand_times(begin_s: float, ready: tuple[float, ...], end: tuple[float, ...]) -> StepTimes:
+    return StepTimes(begin_s, ready, end)
+
+
+def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
+    """Rank 0's clock is 100 s ahead of rank 2's and rank 3's host: they add 100. The first rank sets out at 10.0 of
+    rank 0's clock, and all times count from there. Pair: ranks 0 and 1 are ready at 1 and 3, so both start at 3; ranks
+    2 and 3 at 2 and 1, so both at 2. Cross: ranks 0 and 2 at 5 and 7: 7; ranks 1 and 3 at 6 and 6: 6."""
+    made = two_collectives()
+    program = expand(made, made.roles[0])
+    ready = [(0.0, 1.0, 5.0), (0.5, 3.0, 6.0), (0.25, 2.0, 7.0), (0.5, 1.0, 6.0)]
+    end = [(1.0, 4.0, 8.0), (2.0, 4.0, 8.0), (1.0, 3.0, 8.0), (1.0, 3.0, 9.0)]
+    ranks = []
+    for rank in range(4):
+        shift = 10.0 if rank < 2 else -90.0
+        times = hand_times(
+            shift + (0.0 if rank == 0 else 0.25),
+            tuple(shift + value for value in ready[rank]),
+            tuple(shift + value for value in end[rank]),
+        )
+        ranks.append(clocked([times], 0.0 if rank < 2 else 100.0, "a" if rank < 2 else "b", {1: 16, 2: 32}))
+    was_ready, start, ended = aligned(made, program, ranks)
+    assert was_ready[:, 0, :].tolist() == [list(row) for row in ready]
+    assert ended[:, 0, :].tolist() == [list(row) for row in end]
+    assert start[:, 0, 0].tolist() == [0.0, 0.5, 0.25, 0.5]  # local work starts when it is ready
+    assert start[:, 0, 1].tolist() == [3.0, 3.0, 2.0, 2.0]
+    assert start[:, 0, 2].tolist() == [7.0, 6.0, 7.0, 6.0]
+    trace = trace_of(made, program, ranks, "by hand", {"backend": "none"})
+    assert trace.digest == digest_of(made)
+    assert trace.ranks == ("rank 0 on a", "rank 1 on a", "rank 2 on b", "rank 3 on b")
+    assert trace.members == ((0,), (1,), (2,), (3,))
+    assert trace.step_s == 9.0
+    assert (trace.notes["iterations"], trace.notes["step_median_s"]) == ("1", "9.000000000")
+    assert trace.notes["backend"] == "none"
+    local, pair, cross = trace.spans[2]
+    assert (local.level, local.message_bytes, local.lane) == ("", 0.0, "compute")
+    assert (pair.axes, pair.level, pair.message_bytes) == ("gcd", "intra_node", 16.0)
+    assert (cross.axes, cross.level, cross.message_bytes) == ("node", "inter_node", 32.0)
+    assert (pair.ready_s, pair.start_s, pair.end_s) == (2.0, 2.0, 3.0)
+    # the pair's message is 8 / 2 = 4 elements of 4 bytes = 16, of which a rank puts half on the wire; cross: 32, half
+    assert (pair.num_bytes, cross.num_bytes) == (8.0, 16.0)
+    assert local.num_bytes > 0
+
+
+def test_a_trace_holds_medians_over_the_iterations() -> None:
+    """Three iterations that set out at 0, 100, 200 and take 4, 5 and 9: medians of each op, quartiles of the step."""
+    made = two_collectives()
+    program = expand(made, made.roles[0])
+    times = []
+    for number, length in enumerate((4.0, 9.0, 5.0)):
+        at = 100.0 * number
+        times.append(hand_times(at, (at, at + 1, at + 2), (at + 1, at + 2, at + length)))
+    trace = trace_of(made, program, [clocked(times, 0.0, "a", {})] * 4, "by hand", {})
+    assert trace.spans[0][2].end_s == 5.0
+    assert trace.spans[0][1].start_s == 1.0
+    assert trace.notes["step_median_s"] == "5.000000000"
+    assert trace.notes["step_iqr_s"] == "2.500000000"  # quartiles 4.5 and 7.0
+    assert trace.notes["steps_s"] == "4.000000 9.000000 5.000000"
+    assert trace.notes["iterations"] == "3"
+
+
+# ── the executor ──
+
+
+@dataclass
+class NoWork:
+    """Ops that do nothing but leave their number, and messages of one number."""
+
+    done_ops: list[int] = field(default_factory=list)
+
+    def begin_step(self) -> None:
+        self.done_ops.clear()
+
+    def run(self, index: int, ready_s: float) -> None: ...
+
+    def outgoing(self, index: int) -> tuple[Array, ...]:
+        return (np.zeros(1),)
+
+    def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+
+    def read_by(self, index: int) -> list[Array]:
+        return []
+
+    def done(self, index: int) -> None:
+        self.done_ops.append(index)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_executor_follows_the_issuer_and_ends_with_every_op(engine: str) -> None:
+    """On one rank every op ends once, after all that the schedule makes it wait for."""
+    made = schedule(FAMILIES["zero3"], (1, 1, 1), 2, engine=ENGINES[engine])
+    program, work = expand(made, made.roles[0]), NoWork()
+    step = Step(program, made.mesh, work, LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
+    executor = Executor(step, InlineLanes(step))
+    for _ in range(2):
+        executor.run_step(0.0)
+        assert sorted(work.done_ops) == list(range(program.num_ops))
+    done = [0] * len(program.lanes)
+    for index in work.done_ops:
+        lane = program.lane[index]
+        assert done[lane] == program.position[index]
+        assert all(done[other] >= count for other, count in program.waits[index]), index
+        done[lane] += 1
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo", "three hops"])
+def test_ranks_together_do_each_op_once(plan: str) -> None:
+    made = schedule(EXACT[plan], (2, 1, 2), 2, engine=ENGINES["tight"])
+    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
+    ranks = replaying(made, world, "none")
+    run_together([executor for executor, _ in ranks])
+    alone = Issuer(program)
+    order = []
+    while not alone.is_finished:
+        order += (now := alone.startable())
+        for index in now:
+            alone.finish(index)
+    assert sorted(order) == list(range(program.num_ops))
+    times = [executor.end() for executor, _ in ranks]
+    for each in times:
+        assert all(0 < ready <= end for ready, end in zip(each.ready_s, each.end_s, strict=True))
+
+
+class NeverDone(InlineLanes):
+    """Collectives that never end."""
+
+    def finished(self, timeout_s: float) -> list[Finished]:
+        ended, self.ended = self.ended, []
+        return ended
+
+
+def test_a_rank_that_gets_no_further_says_what_it_runs_and_what_it_waits_for() -> None:
+    made = two_collectives()
+    program = expand(made, made.roles[0])
+    step = Step(program, made.mesh, NoWork(), LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
+    executor = Executor(step, NeverDone(step))
+    with pytest.raises(StuckError, match=r"^nothing has ended for too long$") as caught:
+        executor.run_step(0.0)
+    assert caught.value.table == [
+        "gather: running op 1, step of layer 0, micro-batch 0: all_gather pair of v",
+    ]
+
+
+def test_a_rank_alone_is_stuck_with_the_table_of_its_lanes() -> None:
+    made = schedule(EXACT["zero3"], (1, 1, 2))
+    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
+    (first, _), _ = replaying(made, world, "none")
+    first.begin()
+    while first.advance(0.0):
+        pass
+    table = first.table()
+    assert any(line.startswith("gather: running op ") and "all_gather" in line for line in table)
+    assert any("waits for gather" in line for line in table)
+    assert all("\n" not in line for line in table) and program.num_ops > len(table)
+
+
+def test_stuck_ranks_in_one_process_raise_their_table() -> None:
+    made = schedule(EXACT["zero3"], (1, 1, 2))
+    (first, _), _ = replaying(made, LoopbackWorld(made.mesh), "none")
+    with pytest.raises(SimfrontierError, match=r"^stuck: rank 0, .*gather: running op \d+, .*all_gather"):
+        run_together([first])
+
+
+def test_members_meet_call_by_call_in_the_order_of_the_axes() -> None:
+    """Ranks 0 1 / 2 3 on (node, gcd): over (gcd, node) the group's order is 0, 2, 1, 3."""
+    world = LoopbackWorld(Mesh((("node", 2), ("gcd", 2))))
+    ends = [world.transport(rank) for rank in range(4)]
+    channel = Channel("c", "lane", ("gcd", "node"))
+    gathers = [end.begin(channel, "all_gather", np.array([float(rank)])) for rank, end in enumerate(ends)]
+    assert [pending.is_done() for pending in gathers] == [True] * 4
+    assert gathers[3].wait().tolist() == [[0.0], [2.0], [1.0], [3.0]]
+    rows = [np.arange(4.0)[:, None] + 10 * rank for rank in range(4)]
+    late = [end.begin(channel, "reduce_scatter", rows[rank]) for rank, end in enumerate(ends[:3])]
+    assert not any(pending.is_done() for pending in late)
+    late.append(ends[3].begin(channel, "reduce_scatter", rows[3]))
+    # the sum of row p over ranks is 4 p + 60; member 1 in the order is rank 2
+    assert [pending.wait().tolist() for pending in late] == [[60.0], [68.0], [64.0], [72.0]]
+    swapped = [end.begin(channel, "all_to_all", rows[rank]) for rank, end in enumerate(ends)]
+    assert swapped[2].wait().ravel().tolist() == [1.0, 21.0, 11.0, 31.0]
+
+
+# ── replay ──
+
+
+def replaying(
+    made: Schedule, world: LoopbackWorld, mode: ComputeMode, waits: list[float] | None = None
+) -> list[tuple[Executor, Step]]:
+    import time
+
+    program = expand(made, made.roles[0])
+    out = []
+    for rank in range(made.mesh.num_ranks):
+        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        work = ReplayWork(site, Stand(mode, waits))
+        step = Step(program, made.mesh, work, world.transport(rank), time.monotonic)
+        out.append((Executor(step, InlineLanes(step)), step))
+    return out
+
+
+@pytest.mark.parametrize("mode", ["real", "wait", "none"])
+@pytest.mark.parametrize("plan", [*FAMILIES, *QUANTISED])
+def test_replayed_messages_have_the_bytes_of_the_schedule(plan: str, mode: ComputeMode) -> None:
+    made = schedule({**FAMILIES, **QUANTISED}[plan], (2, 2, 2), 2, precision="fp16")
+    program = expand(made, made.roles[0])
+    ranks = replaying(made, LoopbackWorld(made.mesh), mode, [0.0] * program.num_ops if mode == "wait" else None)
+    for _ in range(2):
+        run_together([executor for executor, _ in ranks])
+        expected = scheduled_bytes(made, program)
+        assert [sum(step.message_bytes.values()) for _, step in ranks] == [expected] * 8
+    collectives = {index for index, op in enumerate(program.ops) if isinstance(op, Collective)}
+    assert set(ranks[0][1].message_bytes) == collectives
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 2), (1, 2, 2), (2, 1, 1)], ids=str)
+@pytest.mark.parametrize("plan", ["reversed", "hierarchical", "copy", "qwz and qgz", "quantised topo"])
+def test_replay_moves_what_training_moves(plan: str, sizes: tuple[int, int, int]) -> None:
+    from simfrontier_real.train import TrainingRank
+
+    made = schedule({**EXACT, **QUANTISED}[plan], sizes, 1, precision="fp32", model="mlp")
+    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
+    trained = [
+        TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), training(1))
+        for rank in range(made.mesh.num_ranks)
+    ]
+    for rank in trained:
+        rank.load(0)
+    run_together([rank.executor for rank in trained])
+    replayed = replaying(made, LoopbackWorld(made.mesh), "real")
+    run_together([executor for executor, _ in replayed])
+    for rank, (_, step) in zip(trained, replayed, strict=True):
+        assert rank.step.message_bytes == step.message_bytes
+
+
+def test_waiting_ops_last_as_long_as_they_are_told() -> None:
+    """A lower bound: the machine may be slow, but no op may end early. Collectives are not waited for."""
+    made = schedule(FAMILIES["ddp"], (1, 1, 1), model="mlp")
+    program = expand(made, made.roles[0])
+    waits = [0.002] * program.num_ops
+    ((executor, _),) = replaying(made, LoopbackWorld(made.mesh), "wait", waits)
+    times = executor.run_step(0.0)
+    for ready, end in zip(times.ready_s, times.end_s, strict=True):
+        assert end - ready >= 0.002
+
+
+def test_waits_must_fit_the_schedule() -> None:
+    made = schedule(FAMILIES["ddp"], (1, 1, 1), model="mlp")
+    with pytest.raises(InputError, match=r"^waits: got 3 ops; allowed: one for each of the schedule's \d+$"):
+        replaying(made, LoopbackWorld(made.mesh), "wait", [0.0] * 3)
+
+
+def span(op: int, start_s: float, end_s: float) -> Span:
+    return Span(
+        op=op,
+        lane="compute",
+        kind="add",
+        name="add",
+        axes="",
+        level="",
+        call="step",
+        layer=0,
+        micro=0,
+        num_bytes=0.0,
+        message_bytes=0.0,
+        ready_s=0.0,
+        start_s=start_s,
+        end_s=end_s,
+    )
+
+
+def folded() -> Trace:
+    """Ranks 0 and 2 are alike, and so are 1 and 3."""
+    return Trace(
+        digest="",
+        title="",
+        ranks=("even", "odd"),
+        members=((0, 2), (1, 3)),
+        spans=((span(0, 1.0, 3.0), span(1, 3.0, 3.5)), (span(1, 0.0, 4.0), span(0, 4.0, 4.25))),
+    )
+
+
+def test_waits_come_from_the_spans_of_a_ranks_class() -> None:
+    assert waits_of(folded(), 2, 2, "t.json") == [2.0, 0.5]
+    assert waits_of(folded(), 3, 2, "t.json") == [0.25, 4.0]
+    assert not any(math.isnan(wait) for wait in waits_of(folded(), 0, 2, "t.json"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "num_ops", "said"),
+    [
+        (4, 2, "t.json: holds nothing for rank 4; allowed: a trace of all ranks (simfrontier export)"),
+        (0, 3, "t.json: rank 0 has no op 2; allowed: a trace of the whole schedule"),
+        (0, 1, "t.json: op 1; allowed: the schedule's 0 to 0"),
+    ],
+)
+def test_waits_that_do_not_fit_are_refused(rank: int, num_ops: int, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        waits_of(folded(), rank, num_ops, "t.json")
+    assert str(caught.value) == said
