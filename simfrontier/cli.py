@@ -1,4 +1,4 @@
-"""The command line: run, show, check, doctor. Exit codes: 0 good, 1 the answer is no, 2 wrong input."""
+"""The command line: every verb with its options. Exit codes: 0 good, 1 the answer is no, 2 wrong input."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ Settings = Annotated[
 ]
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
+FidelityOption = Annotated[
+    str | None, typer.Option("--fidelity", help="flow (links shared fairly) or analytic (no contention)")
+]
 
 
 @app.callback()
@@ -52,7 +55,7 @@ def run(
     set_: Settings = None,
     plans: Plans = None,
     devices: Devices = None,
-    fidelity: Annotated[str | None, typer.Option(help="flow (links shared fairly) or analytic (no contention)")] = None,
+    fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="simulate every rank: no folding of what is alike")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
@@ -113,6 +116,76 @@ def check(
 
 
 @app.command()
+def calibrate(
+    files: Annotated[list[Path], typer.Argument(help="output of nccl-tests or rccl-tests, or calibrations (.toml)")],
+    out: Annotated[Path, typer.Option(help="calibration file to write (.toml)")],
+    packages: Annotated[
+        int | None, typer.Option(min=1, help="packages that the ranks of a group are on, in logs (default: one each)")
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="where it was measured (default: the hosts in the logs)")] = None,
+    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the logs)")] = None,
+    title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
+) -> None:
+    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives."""
+    from simfrontier.commands.calibrate import calibrate as make
+
+    make(files, out, packages, where, when, title, json)
+
+
+@app.command()
+def export(
+    scenario: ScenarioArgument,
+    out: Annotated[Path, typer.Option(help="folder for schedule-PLAN.json and trace-PLAN.json")],
+    set_: Settings = None,
+    plans: Plans = None,
+    devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
+    fidelity: FidelityOption = None,
+    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+) -> None:
+    """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks."""
+    from simfrontier.commands.export import export_scenario
+
+    size = None if devices is None else str(devices)
+    export_scenario(_load(scenario, set_, plans, size), out, _fidelity(fidelity), exact)
+
+
+@app.command()
+def replay(
+    schedule: Annotated[Path, typer.Argument(help="schedule file (JSON), e.g. of simfrontier export or show --save")],
+    scenario: Annotated[Path, typer.Option(help="scenario (TOML) whose machine, library and placement are used")],
+    set_: Settings = None,
+    fidelity: FidelityOption = None,
+    exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    out: Annotated[Path | None, typer.Option(help="also write the trace to this file")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+) -> None:
+    """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
+    from simfrontier.commands.replay import replay_file
+
+    found = replay_file(schedule, _load(scenario, set_, None, None), _fidelity(fidelity), exact, out, json)
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def crosscheck(
+    sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
+    real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged")] = "1MiB",
+    tolerance: Annotated[float, typer.Option(help="how far their times may lie apart, as a share (median)")] = 0.25,
+) -> None:
+    """Hold simulated traces against real ones of the same schedules. Exit code 1 where they do not agree."""
+    from simfrontier.commands.crosscheck import crosscheck_paths
+
+    if not 0 < tolerance < math.inf:
+        raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
+    agree = crosscheck_paths(sim, real, out, _num_bytes(min_bytes), tolerance, json)
+    raise typer.Exit(0 if agree else 1)
+
+
+@app.command()
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
     """Say what is installed and what works."""
     from simfrontier.commands.doctor import diagnose
@@ -157,6 +230,16 @@ def _fidelity(text: str | None) -> Fidelity | None:
             return text
         case _:
             raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow'))}")
+
+
+def _num_bytes(text: str) -> int:
+    """A number of bytes such as 4096, 64kB or 1MiB."""
+    from simfrontier.units import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError:
+        raise InputError(f"--min-bytes: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
 
 
 def main() -> None:

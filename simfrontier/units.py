@@ -3,6 +3,7 @@
 Inside the code everything is seconds, bytes and flops; decimal prefixes only (1 GB = 1e9 bytes).
 """
 
+import re
 from math import floor, isfinite, log10
 
 _SUFFIXES = (
@@ -16,6 +17,17 @@ _SUFFIXES = (
 _COUNTS = ("num_", "devices_per_", "nodes_per_", "packages_per_")
 _WRITTEN = {"bytes": "B", "bytes/s": "B/s", "flop": "flop", "flop/s": "flop/s", "s": "s"}
 _PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kKMGT])(i?))?B?\s*", re.ASCII)
+
+
+def bytes_of(text: str) -> int:
+    """The number of bytes that a person writes as 4096, 64kB (decimal) or 1.5MiB (binary). Raises ValueError."""
+    matched = _SIZE.fullmatch(text)
+    if matched is None:
+        raise ValueError(f"{text!r} is not a number of bytes")
+    number, prefix, binary = matched.groups()
+    power = " KMGT".index(prefix.upper()) if prefix else 0
+    return round(float(number) * (1024.0 if binary else 1000.0) ** power)
 
 
 def unit_of(key: str) -> str:

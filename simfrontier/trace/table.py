@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """One op on one rank. Times in seconds from the start of the step: ready, started (its group was ready too), ended.
 
-    `level` is the coarsest boundary that a collective crosses: package, intra_node or inter_node; "" for local work.
-    `num_bytes` is what the rank sends, or the memory traffic of local work.
+    `op` is its index in the expansion of the rank's program. `level` is the coarsest boundary that a collective
+    crosses: package, intra_node or inter_node; "" for local work. `num_bytes` is what the rank sends, or the memory
+    traffic of local work. `message_bytes` are the call's messages, scales included, whatever the algorithm; 0 for local
+    work.
     """
 
     op: int
@@ -23,6 +26,7 @@ class Span:
     layer: int
     micro: int
     num_bytes: float
+    message_bytes: float
     ready_s: float
     start_s: float
     end_s: float
@@ -30,9 +34,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All spans of a run by rank; `ranks` says whom each list of spans stands for ("ranks 0, 2, 4 … (192)")."""
+    """All spans of a run by rank; `ranks` says in words whom each list of spans stands for, `members` which ranks those
+    are, ascending. `notes` say how the times came about (machine, backend, iterations …)."""
 
     digest: str
     title: str
     ranks: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
     spans: tuple[tuple[Span, ...], ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def step_s(self) -> float:
+        """The end of the last op of any rank."""
+        return max((span.end_s for spans in self.spans for span in spans), default=0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from simfrontier.errors import InputError, SimfrontierError, nearest
-from simfrontier.units import unit_of, written
+from simfrontier.units import bytes_of, unit_of, written
 
 
 def test_errors_carry_the_exit_code() -> None:
@@ -62,3 +62,27 @@ def test_units_are_read_from_names(key: str, unit: str) -> None:
 )
 def test_numbers_are_written_for_people(value: float, unit: str, text: str) -> None:
     assert written(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("4096B", 4096),
+        ("64kB", 64_000),
+        ("64 KiB", 65_536),
+        ("1MiB", 1_048_576),
+        ("1.5M", 1_500_000),
+        ("2GB", 2_000_000_000),
+        ("1TiB", 1 << 40),
+        ("0", 0),
+    ],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "B", "-1", "1e6", "1iB", "1 MiBB", "1,000", "nan", "9" * 16, "٣"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number of bytes"):
+        bytes_of(text)

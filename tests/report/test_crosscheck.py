@@ -73,13 +73,23 @@ def test_the_same_traces_give_the_same_page() -> None:
     assert crosscheck_page(checked()) == crosscheck_page(checked())
 
 
-def test_charts_are_plain_numbers() -> None:
+def test_charts_are_valid_and_their_axes_named() -> None:
+    from plotly.graph_objects import Figure
+
     read = Page(crosscheck_page(SLOW))
     figures = {name: json.loads(text) for name, text in read.data.items()}
     assert {re.sub(r"\d", "N", name) for name in figures} == {"fig-steps", "fig-calls", "fig-timeline-N"}
     for variants in figures.values():
         for figure in variants.values():
-            assert figure["data"] and figure["layout"]["xaxis"]["title"]["text"]
+            Figure(figure)
+            layout = figure["layout"]
+            assert all(layout[name]["title"]["text"] for name in layout if re.match("[xy]axis", name))
+
+
+def test_what_there_is_no_number_for_is_not_seen_as_one() -> None:
+    """Nothing is large enough to be judged."""
+    check = replace(AGREE, verdict=judge(AGREE.comparisons, 1e12, 0.25))
+    assert re.findall(r"\b(?:nan|NaN|inf|Infinity|None|undefined)\b", Page(crosscheck_page(check)).words) == []
 
 
 def test_differences_are_named_on_the_page() -> None:
@@ -93,7 +103,7 @@ def test_the_words_of_the_verdict() -> None:
     """Two plans × two ranks × the two collectives of 2 MB, among four: 8."""
     assert lead_sentence(AGREE) == "Simulation and reality agree."
     assert lead_sentence(SLOW) == "Simulation and reality do not agree: the time of collectives."
-    same, times, order = findings(AGREE)
+    same, times, order = (said.replace("\u00a0", " ") for said in findings(AGREE))
     assert same.startswith("The same 28 operations (counted on every rank) ran in both")
     assert times.startswith("Of 8 collectives of 1 MB or more (counted on every rank), half took a time within ")
     assert order == "The plans rank alike, the fastest first: zero3, a<b>."
@@ -117,7 +127,7 @@ def test_the_timelines_share_one_axis_of_time_and_their_lanes() -> None:
     assert layout["yaxis"]["domain"][0] > layout["yaxis2"]["domain"][1]
     last = max(pair.real.end_s for pair in comparison.by_rank[1])
     assert layout["xaxis"]["range"] == [0, pytest.approx(1e3 * last)]
-    bars = [bar for bar in figure["data"]]
+    bars = figure["data"]
     # Seven ops and one wait in each, one entry per colour in the legend.
     assert sum(len(bar["x"]) for bar in bars if bar["yaxis"] == "y") == 8
     assert sum(len(bar["x"]) for bar in bars if bar["yaxis"] == "y2") == 8
@@ -140,9 +150,9 @@ def test_the_scatter_has_a_point_for_every_call_and_small_ones_are_faint() -> No
 
 
 def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> None:
-    read = Page(crosscheck_page(checked(num_ranks=4)))
-    figures = json.loads(read.data["fig-timeline-0"])
-    slowest = AGREE and checked(num_ranks=4).comparisons[0].slowest_rank
+    check = checked(num_ranks=4)
+    figures = json.loads(Page(crosscheck_page(check)).data["fig-timeline-0"])
+    slowest = check.comparisons[0].slowest_rank
     assert next(iter(figures)) == f"rank {slowest} (the slowest)" and len(figures) == 4
     many = MAX_BARS // (2 * 7 * 2) + 10  # ranks whose 7 ops, twice, fill half of the bars (there are two plans)
     figures = json.loads(Page(crosscheck_page(checked(num_ranks=many))).data["fig-timeline-0"])

@@ -1,0 +1,204 @@
+"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from simfrontier.commands.folder import ensure_writable, filled
+from simfrontier.errors import InputError
+from simfrontier.report.crosscheck_words import differences, findings, lead_sentence
+from simfrontier.report.words import number, quantity
+from simfrontier.trace import read_perfetto
+from simfrontier.trace.compare import Comparison, compare
+from simfrontier.trace.deltas import CrossCheck, Delta, deltas, judge, step_times
+
+PREFIX, SUFFIX = "trace-", ".json"
+MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
+
+
+def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool) -> bool:
+    """Compare two trace files, or the files of the same names of two folders; say what was found, write the page to
+    `out`. Returns whether they agree. Raises InputError where there is nothing to compare, or other digests."""
+    if out is not None:
+        ensure_writable(out)
+    check = crosscheck_of(sim, real, min_bytes, tolerance)
+    if out is not None:
+        from simfrontier.report.crosscheck import write_crosscheck_page
+
+        with filled(out) as new:
+            write_crosscheck_page(check, new / "index.html")
+    if as_json:
+        typer.echo(json.dumps(_sayable(as_document(check)), indent=1, allow_nan=False))
+    else:
+        _print(check, out)
+    return check.verdict.agree
+
+
+def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
+    """Everything compared. Raises InputError as `crosscheck_paths` does."""
+    for path in (sim, real):
+        if not path.exists():
+            raise InputError(
+                f"{path}: no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}"
+            )
+    if sim.is_dir() != real.is_dir():
+        folder, file = (sim, real) if sim.is_dir() else (real, sim)
+        raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
+    pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
+    comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
+    return CrossCheck(
+        comparisons=comparisons,
+        verdict=judge(comparisons, min_bytes, tolerance),
+        only_sim=only_sim,
+        only_real=only_real,
+    )
+
+
+Names = tuple[str, ...]
+
+
+def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
+    """The traces that both folders have, by plan, and the plans that only one has."""
+    mine, its = ({_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real))
+    both = {plan: (path, its[plan]) for plan, path in mine.items() if plan in its}
+    if not both:
+        there = "; ".join(f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, mine), (real, its)))
+        raise InputError(f"no {PREFIX}PLAN{SUFFIX} is in both folders ({there}); allowed: files of the same names")
+    return both, tuple(plan for plan in mine if plan not in its), tuple(plan for plan in its if plan not in mine)
+
+
+def _plan(path: Path) -> str:
+    return path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
+def _compared(plan: str, sim: Path, real: Path) -> Comparison:
+    try:
+        return compare(plan, read_perfetto(sim), read_perfetto(real))
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith((str(sim), str(real))) else f"{sim}, {real}: {text}") from None
+
+
+# ── for a program ──
+
+
+def as_document(check: CrossCheck) -> dict[str, Any]:
+    """All of it but the operations themselves."""
+    verdict = check.verdict
+    return {
+        "agree": verdict.agree,
+        "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
+        "said": [lead_sentence(check), *findings(check)],
+        "only_simulated": check.only_sim,
+        "only_real": check.only_real,
+        "plans": {each.plan: _plan_document(each) for each in check.comparisons},
+    }
+
+
+def _plan_document(comparison: Comparison) -> dict[str, Any]:
+    step = step_times(comparison)
+    return {
+        "schedule_digest": comparison.sim.digest,
+        "num_ranks": len(comparison.by_rank),
+        "num_compared": len(comparison.pairs),
+        "num_different": comparison.num_different,
+        "differences": [asdict(difference) for difference in comparison.differences],
+        "step": {"sim_s": step.sim_s, "real_s": step.real_s, "real_iqr_s": step.real_iqr_s, "ratio": step.ratio},
+        "deltas": [asdict(delta) for delta in deltas(comparison)],
+        "notes": {"simulated": dict(comparison.sim.notes), "real": dict(comparison.real.notes)},
+    }
+
+
+def _sayable(value: Any) -> Any:
+    """What JSON can say and a program can search: no NaN, no blanks that are none."""
+    match value:
+        case dict():
+            return {key: _sayable(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_sayable(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return _plain(value)
+    return value
+
+
+# ── for a person ──
+
+
+def _print(check: CrossCheck, out: Path | None) -> None:
+    console = Console(markup=False, emoji=False, highlight=False)
+    for each in check.comparisons:
+        console.print(_calls(each))
+        if each.differences:
+            console.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
+            for said in differences(each):
+                console.print(f"  {said}", soft_wrap=True)
+    console.print(_steps(check))
+    console.print(lead_sentence(check), style="bold")
+    for said in findings(check):
+        console.print(_plain(f"– {said}"))
+    if out is not None:
+        console.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _table(title: str, head: Names) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for number_, name in enumerate(head):
+        table.add_column(name, justify="right" if number_ else "left", no_wrap=number_ > 0)
+    return table
+
+
+def _calls(comparison: Comparison) -> Table:
+    found = deltas(comparison)
+    shown = [delta for delta in found if delta.is_collective]
+    title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
+    table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
+    for delta in shown[:MAX_ROWS]:
+        table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
+    if len(shown) > MAX_ROWS:
+        table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
+    for delta in [delta for delta in found if not delta.is_collective][:MAX_LOCAL]:
+        table.add_row(delta.kind, "", *_times(delta), style="dim")
+    return table
+
+
+def _name(delta: Delta) -> str:
+    size = f" ({delta.group_size:,})" if delta.group_size else ""
+    return f"{delta.name} {delta.kind} {delta.axes}{size}"
+
+
+def _times(delta: Delta) -> Names:
+    return f"{delta.calls:,}", _quantity(delta.sim_s, "s"), _quantity(delta.real_s, "s"), number(delta.ratio)
+
+
+def _waits(delta: Delta) -> Names:
+    return _quantity(delta.sim_wait_s, "s"), _quantity(delta.real_wait_s, "s")
+
+
+def _steps(check: CrossCheck) -> Table:
+    table = _table("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"))
+    for each in check.comparisons:
+        step = step_times(each)
+        noise = "–" if step.real_iqr_s is None else _quantity(step.real_iqr_s, "s")
+        times = (_quantity(step.sim_s, "s"), _quantity(step.real_s, "s"), noise, number(step.ratio))
+        table.add_row(each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}")
+    return table
+
+
+def _quantity(value: float, unit: str) -> str:
+    return _plain(quantity(value, unit))
+
+
+def _plain(text: str) -> str:
+    """With blanks as a terminal and a search know them."""
+    return text.replace("\u00a0", " ")

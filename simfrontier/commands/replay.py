@@ -1,0 +1,114 @@
+"""`simfrontier replay`: a schedule file, whoever made it, checked and then simulated on a scenario's machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from simfrontier.analysis.exposure import Exposure, exposure
+from simfrontier.commands.export import notes_of
+from simfrontier.errors import InputError
+from simfrontier.scenario import Scenario
+from simfrontier.schedule.check import check
+from simfrontier.schedule.expand import expand
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.store import digest, load
+from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulate.memory import memory_timeline
+from simfrontier.trace import write_perfetto
+from simfrontier.units import written
+
+_PARTS = {
+    "compute": "compute",
+    "inter_node": "communication between nodes",
+    "intra_node": "communication inside a node",
+    "package": "communication inside a package",
+    "codec": "encoding and reordering",
+    "idle": "nothing",
+}
+
+
+def replay_file(
+    path: Path, scenario: Scenario, fidelity: Fidelity | None, exact: bool, out: Path | None, as_json: bool
+) -> int:
+    """Check the file, simulate it, say where its time goes, write its trace to `out`; returns the number of findings
+    (nothing is simulated where there are any). Raises InputError where the machine cannot run it."""
+    schedule, chosen = load(path), fidelity or scenario.file.run.fidelity
+    digested = digest(schedule)
+    found = [str(finding) for finding in check(schedule).findings]
+    if found:
+        if as_json:
+            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": found}, indent=1))
+        else:
+            typer.echo("\n".join([f"{path}: {len(found)} findings, not simulated", *(f"  {each}" for each in found)]))
+        return len(found)
+    step = _simulated(path, schedule, scenario, chosen, exact)
+    if out is not None:
+        write_perfetto(step.trace(digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
+    if as_json:
+        row: dict[str, object] = {"schedule": str(path), "schedule_digest": digested, "findings": [], **_row(step)}
+        typer.echo(json.dumps(row, indent=1))
+    else:
+        _print(path, digested, step, out)
+    return 0
+
+
+def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fidelity, exact: bool) -> SimulatedStep:
+    machine = scenario.machine
+    where = f"{path} on {machine.name}"
+    if len(schedule.roles) != 1:
+        names = ", ".join(role.name for role in schedule.roles)
+        raise InputError(f"{where}: roles: got {len(schedule.roles)} ({names}), allowed: one that all ranks share")
+    try:
+        return simulate_step(
+            schedule,
+            machine,
+            scenario.library,
+            fidelity,
+            scenario.perturbation,
+            exact,
+            scenario.file.run.placement,
+            expand(schedule, schedule.roles[0]),
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _row(step: SimulatedStep) -> dict[str, str | int | float | bool]:
+    """As the columns of results.csv are called."""
+    spent, memory = exposure(step), memory_timeline(step)
+    return {
+        "devices": step.schedule.mesh.num_ranks,
+        "machine": step.cluster.machine.name,
+        "library": step.cluster.library.name,
+        "fidelity": step.fidelity,
+        "step_time_s": step.step_s,
+        "compute_time_s": step.compute_s,
+        "exposed_comm_s": step.step_s - step.compute_s,
+        **{f"exposed_{part}_s": float(getattr(spent, part)) for part in _PARTS if part != "compute"},
+        "peak_memory_bytes": memory.peak_bytes,
+        "fits": memory.peak_bytes <= step.cluster.machine.device.hbm_bytes,
+        "rank_classes": step.cluster.folding.num_rank_classes,
+    }
+
+
+def _print(path: Path, digested: str, step: SimulatedStep, out: Path | None) -> None:
+    row, machine = _row(step), step.cluster.machine
+    typer.echo(f"{path}: sound (digest {digested[:16]})")
+    typer.echo(
+        f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "
+        f"{written(step.step_s, 's')} per step"
+    )
+    typer.echo("\n".join(_spent(exposure(step), step.step_s)))
+    need, have = (written(float(size), "bytes") for size in (row["peak_memory_bytes"], machine.device.hbm_bytes))
+    typer.echo(f"  memory: {need} at most, of {have}{'' if row['fits'] else ': does not fit'}")
+    if out is not None:
+        typer.echo(f"Written: {out} (also for Perfetto)")
+
+
+def _spent(spent: Exposure, step_s: float) -> list[str]:
+    """What the critical rank does with its step, what takes nothing left out."""
+    parts = [(name, float(getattr(spent, part))) for part, name in _PARTS.items()]
+    return [f"  {name + ':':<33}{written(s, 's'):>10} {100 * s / step_s:5.1f} %" for name, s in parts if s > 0]

@@ -1,0 +1,208 @@
+"""The charts of a cross-check: steps side by side, real against simulated calls, two timelines on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
+from statistics import median
+from typing import Any
+
+from simfrontier.report.markup import Figure
+from simfrontier.report.theme import CODEC, COMPUTE, Mark, axis, figure
+from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
+from simfrontier.report.words import quantity
+from simfrontier.trace import Span
+from simfrontier.trace.compare import Comparison, Pair
+from simfrontier.trace.deltas import CrossCheck, StepTimes, duration
+
+SIM, REAL = "#8FB4D0", "#1F5F8B"
+INK = "#111111"  # the page's script turns it into the reader's text colour
+LINE = "#8A8A8A"
+KINDS = {"all_gather": "#0072B2", "reduce_scatter": "#D55E00", "all_reduce": "#CC79A7", "all_to_all": "#009E73"}
+OTHER = "other collectives"
+COLOURS = {
+    "matrix products": COMPUTE,
+    "other kernels": "#A9BACB",
+    "codec and reordering": CODEC,
+    **{kind.replace("_", "-"): colour for kind, colour in KINDS.items()},
+    OTHER: "#7F7F7F",
+    "host": "#4B4B4B",
+    WAIT: "#D9D9D9",
+}
+FAINT = 0.3  # of collectives that are too small to be judged
+
+
+def kind_of(span: Span) -> str:
+    """Which colour an operation has."""
+    if span.axes:
+        return span.kind.replace("_", "-") if span.kind in KINDS else OTHER
+    if span.lane == "host":
+        return "host"
+    if span.lane != "compute":
+        return "codec and reordering"
+    return "matrix products" if span.kind == "matmul" else "other kernels"
+
+
+def steps_figure(steps: Sequence[StepTimes]) -> Figure:
+    """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
+    longest = max(max(step.sim_s, step.real_s) for step in steps)
+    scale, unit = _scale(longest)
+    plans = [step.plan for step in steps]
+    spread = [scale * (step.real_iqr_s or 0.0) / 2 for step in steps]
+    traces: list[dict[str, Any]] = [
+        {"name": "simulated", "y": [scale * s.sim_s for s in steps], "marker": {"color": SIM}},
+        {
+            "name": "real",
+            "y": [scale * s.real_s for s in steps],
+            "marker": {"color": REAL},
+            "error_y": {"type": "data", "array": spread, "visible": any(spread), "color": LINE},
+        },
+    ]
+    for trace in traces:
+        trace |= {
+            "type": "bar",
+            "x": plans,
+            "hovertemplate": f"%{{x}}: %{{y:.4g}} {unit}<extra>{trace['name']}</extra>",
+        }
+    y = axis(f"step time ({unit})", rangemode="tozero")
+    return figure(traces, axis("plan", type="category"), y, 360, barmode="group")
+
+
+def scatter_figure(check: CrossCheck, marks: Mapping[str, Mark]) -> Figure:
+    """Real against simulated time of every collective, medians over ranks; the line of equality, and the tolerance."""
+    traces: list[dict[str, Any]] = []
+    everything: list[float] = []
+    kinds: dict[str, None] = {}
+    for comparison in check.comparisons:
+        for kind, calls in sorted(_calls(comparison).items()):
+            points = [(median(duration(p.sim) for p in c), median(duration(p.real) for p in c), c) for c in calls]
+            points = [point for point in points if point[0] > 0 and point[1] > 0]
+            everything += [seconds for sim, real, _ in points for seconds in (sim, real)]
+            faint = [FAINT if c[0].sim.message_bytes < check.verdict.min_bytes else 1.0 for _, _, c in points]
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": kind,
+                    "legendgroup": kind,
+                    "showlegend": False,
+                    "x": [sim for sim, _, _ in points],
+                    "y": [real for _, real, _ in points],
+                    "marker": {
+                        "color": COLOURS[kind],
+                        "symbol": marks[comparison.plan].symbol,
+                        "size": 8,
+                        "opacity": faint,
+                    },
+                    "hovertext": [_call(comparison.plan, *point) for point in points],
+                    "hovertemplate": f"%{{hovertext}}<extra>{kind}</extra>",
+                }
+            )
+            kinds[kind] = None
+    if not everything:
+        everything = [1e-6, 1.0]
+    low, high = min(everything) / 1.5, max(everything) * 1.5
+    legend = [_entry(kind, COLOURS[kind], "circle", kind) for kind in kinds]
+    if len(check.comparisons) > 1:
+        legend += [_entry(each.plan, INK, marks[each.plan].symbol) for each in check.comparisons]
+    traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
+    values = _ticks(low, high)
+    ticks = {"type": "log", "tickvals": values, "ticktext": [quantity(value, "s") for value in values]}
+    x, y = axis("simulated time of the call", **ticks), axis("real time of the call", **ticks)
+    return figure(traces, x, y, 560)
+
+
+def _calls(comparison: Comparison) -> dict[str, list[list[Pair]]]:
+    """Collectives by colour, then by op: the pairs of all ranks."""
+    out: dict[str, dict[int, list[Pair]]] = {}
+    for pair in comparison.pairs:
+        if pair.sim.axes:
+            out.setdefault(kind_of(pair.sim), {}).setdefault(pair.sim.op, []).append(pair)
+    return {kind: list(calls.values()) for kind, calls in out.items()}
+
+
+def _call(plan: str, sim_s: float, real_s: float, pairs: list[Pair]) -> str:
+    span = pairs[0].sim
+    return (
+        f"<b>{plan}: {span.name}</b> over {span.axes}<br>op {span.op}, {span.call} of layer {span.layer}, "
+        f"{quantity(span.message_bytes, 'bytes')}<br>simulated {quantity(sim_s, 's')}, real {quantity(real_s, 's')} "
+        f"(× {real_s / sim_s:.3g})"
+    )
+
+
+def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
+    """Equality, and what the tolerance allows."""
+    wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
+    if tolerance < 1:
+        wanted.append(("", 1 - tolerance, "dot"))
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "showlegend": bool(name),
+            "x": [low, high],
+            "y": [low * factor, high * factor],
+            "line": {"color": LINE, "width": 1.4, "dash": dash},
+            "hoverinfo": "skip",
+        }
+        for name, factor, dash in wanted
+    ]
+
+
+def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
+    """An entry of the legend; with a group it stands for the points of that group."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "legendgroup": group or f"plan {name}",
+        "x": [None],
+        "y": [None],
+        "marker": {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8},
+    }
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Decades of seconds, and the more between them the fewer there are."""
+    steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    return [tick for power in decades for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
+
+
+def timelines_figure(comparison: Comparison, rank: int) -> Figure:
+    """One rank's step, simulated above, real below, lanes as rows, on one axis of time."""
+    pairs = comparison.by_rank[rank]
+    sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
+    longest = max(span.end_s for span in (*sim, *real))
+    scale, unit = _scale(longest)
+    lanes = lanes_of(sim + real)
+    above = lane_bars(sim, lanes, scale, kind_of, COLOURS)
+    below = lane_bars(real, lanes, scale, kind_of, COLOURS)
+    traces = []
+    for kind in COLOURS:
+        first = True
+        for bars, y in ((above, "y"), (below, "y2")):
+            if kind in bars:
+                traces.append({**bars[kind], "yaxis": y, "legendgroup": kind, "showlegend": first})
+                first = False
+    rows = {
+        "tickvals": list(range(len(lanes))),
+        "ticktext": lanes,
+        "range": [len(lanes) - 0.5, -0.5],
+        "fixedrange": True,
+    }
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest], anchor="y2")
+    return figure(
+        traces,
+        x,
+        axis("simulated", **rows, domain=[0.53, 1.0]),
+        200 + 104 * len(lanes),
+        yaxis2=axis("real", **rows, domain=[0.0, 0.47], anchor="x"),
+        barmode="overlay",
+        dragmode="zoom",
+    )
+
+
+def _scale(longest_s: float) -> tuple[float, str]:
+    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms")

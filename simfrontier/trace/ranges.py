@@ -1,0 +1,48 @@
+"""Sets of ranks as short text: `0-7,16` and, with a stride, `0-75260:4`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+MAX_RANKS: Final = 10_000_000  # in one text; a file that names more is broken
+_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+
+
+def ranges_text(ranks: Sequence[int]) -> str:
+    """Ascending ranks as ranges, each as long as it goes with the stride that it begins with."""
+    parts, at = [], 0
+    while at < len(ranks):
+        first, last, stride, stop = ranks[at], ranks[at], 1, at + 1
+        if stop < len(ranks):
+            stride = ranks[stop] - first
+            while stop < len(ranks) and ranks[stop] - last == stride:
+                last = ranks[stop]
+                stop += 1
+        if stop - at == 2 and stride > 1:  # two that only happen to lie apart
+            last, stop = first, at + 1
+        parts.append(f"{first}" if last == first else f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
+        at = stop
+    return ",".join(parts)
+
+
+def ranks_of_text(text: str) -> tuple[int, ...]:
+    """The ranks of such a text. Raises ValueError, with what is wrong, unless they ascend."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        matched = _RANGE.fullmatch(part)
+        if matched is None:
+            raise ValueError(f"{_short(part)} is not a rank or a range of ranks, such as 0-7 or 0-28:4")
+        first, last, stride = int(matched[1]), int(matched[2] or matched[1]), int(matched[3] or 1)
+        if last < first or stride < 1 or (found and first <= found[-1]):
+            raise ValueError(f"{_short(part)}: ranks do not ascend")
+        several = range(first, last + 1, stride)
+        if len(found) + len(several) > MAX_RANKS:
+            raise ValueError(f"{_short(part)}: more than {MAX_RANKS:,} ranks")
+        found += several
+    return tuple(found)
+
+
+def _short(part: str) -> str:
+    return repr(part if len(part) <= 40 else part[:37] + "...")
