@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+TOUCHED_BYTES = 512 << 20  # per rank, where times are taken
+
 app = typer.Typer(
     name="simfrontier-real",
     help="Run schedule files on real processes (gloo, NCCL, RCCL). Start one process per rank with torchrun or srun.",
@@ -49,7 +51,7 @@ def replay(
     from simfrontier_real.session import session
 
     plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
-    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, TOUCHED_BYTES) as opened:
         replay_all(opened, plan)
 
 
@@ -115,7 +117,7 @@ def measure(
         precision=precision,
     )
     how = "simfrontier-real " + " ".join(sys.argv[1:])
-    with session([], backend, True, join_timeout, timeout) as opened:
+    with session([], backend, True, join_timeout, timeout, TOUCHED_BYTES) as opened:
         measure(opened, plan, out, datetime.date.today().isoformat(), how)
 
 

@@ -21,13 +21,13 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     code = getattr(error, "exit_code", 1)
     if isinstance(error, StuckError):
         _say_tables(error.table, world, rank)
-    elif not isinstance(error, SpokenError) and _is_first(world, "said"):
-        if isinstance(error, SimfrontierError):
-            _say(str(error))
-        else:
-            _say(f"rank {rank}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+    elif not isinstance(error, SpokenError):
+        if _is_first(world, "said"):
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+            is_ours = isinstance(error, SimfrontierError)
+            _say(str(error) if is_ours else f"rank {rank}: {type(error).__name__}: {reason}")
         if world is not None and rank == 0:
-            time.sleep(LINGER_S)  # the others ask this rank's store who speaks
+            time.sleep(LINGER_S)  # the others ask this rank's store who speaks, whoever it is
     sys.stdout.flush()
     os._exit(code)
 

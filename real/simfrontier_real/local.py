@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref
-from simfrontier_real.arrays import Array
+from simfrontier_real.arrays import Array, num_bytes
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.work import Kernel, Site
@@ -34,9 +35,22 @@ def decoded(site: Site, index: int, op: Compute) -> None:
         tensor, target = site.schedule.tensors[src.name], site.schedule.tensors[dst.name]
         length = tensor.local_elements(mesh) // int(held.data.shape[0])
         wide = "fp64" if target.dtype == "fp64" else "fp32"
-        values = decode(site.backend, held, _codec(site, src), length, wide)
+        codec = _codec(site, src)
+        _refuse_other_bytes(op, src, held, codec, length)
+        values = decode(site.backend, held, codec, length, wide)
         line = xp.sum(values, axis=0) if op.kind == "decode_sum" else xp.reshape(values, (-1,))
         _put(site, dst, site.backend.cast(_arranged(site, line, src, dst), target.dtype), added)
+
+
+def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:
+    """What was sent must be as long as the codec that it is read by says."""
+    if held.scales is not None and codec.is_quantised:
+        found = num_bytes(held.data[0]) + num_bytes(held.scales[0])
+        if found != codec.wire_bytes(length):
+            raise SimfrontierError(
+                f"{op.kind} {op.name}: a piece of {ref.name} has {found} bytes, "
+                f"{length} elements in {codec} have {codec.wire_bytes(length)}"
+            )
 
 
 def _pairs(site: Site, index: int) -> list[tuple[Ref, Ref, bool]]:

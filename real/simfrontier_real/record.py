@@ -53,12 +53,14 @@ def trace_of(
     steps = end.max(axis=(0, 2))
     quarter, half, three = np.percentile(steps, [25, 50, 75])
     measured = {
+        "mesh": ", ".join(f"{name} {size}" for name, size in schedule.mesh.axes),
         "iterations": str(len(steps)),
         "step_median_s": f"{half:.9f}",
         "step_iqr_s": f"{three - quarter:.9f}",
         "steps_s": " ".join(f"{step:.6f}" for step in steps),
     }
     ready, start, end = (np.median(each, axis=1) for each in (ready, start, end))
+    end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
     spans = tuple(
         _spans(schedule, program, ranks, rank, ready[rank], start[rank], end[rank]) for rank in range(len(ranks))
     )

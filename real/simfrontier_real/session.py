@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.schedule.check import check
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Schedule
@@ -17,6 +17,7 @@ from simfrontier.schedule.store import digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
+from simfrontier_real.memory import touch
 from simfrontier_real.processes import TorchTransport
 from simfrontier_real.world import World, join, leave, place_of
 
@@ -52,19 +53,26 @@ class Session:
 
 
 @contextmanager
-def session(paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float) -> Iterator[Session]:
+def session(
+    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, touched_bytes: int = 0
+) -> Iterator[Session]:
     """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
 
-    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does).
+    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does);
+    `touched_bytes` of memory are touched before anything is timed (on CPUs).
     """
     world: World | None = None
     rank = 0
     try:
         place = place_of(os.environ)
         rank = place.rank
+        if backend not in BACKENDS:
+            raise InputError(f"--backend: got {backend!r}; {nearest(backend, BACKENDS)}")
         # torch's own timeout comes after ours, which says more
         world = join(place, backend, join_s, timeout_s + 15.0)
         loaded = _agreed(world, paths, checked)
+        if world.device == "cpu" and touched_bytes:
+            touch(touched_bytes)
         yield Session(
             world=world,
             loaded=loaded,

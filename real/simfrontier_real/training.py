@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class Result:
     """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
     `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
 
+    Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
+
     `must_agree`: nothing on the way is quantised, narrowed or stale, so the two have to be equal but for rounding.
     """
 
@@ -47,6 +50,7 @@ class Result:
     loss_error: float | None
     message_bytes: int
     scheduled_bytes: int
+    step_median_s: float
 
     @property
     def is_good(self) -> bool:
@@ -68,7 +72,7 @@ def train_all(session: Session, training: Training, compare: bool, report: Path 
         if result is not None:
             results.append(result)
     if session.world.rank == 0:
-        _print(results, compare)
+        _print(results, compare, session.world.size)
         if report is not None:
             _write(report, results)
     return bool(session.world.shared(all(result.is_good for result in results))[0])
@@ -110,7 +114,10 @@ def _train(
     weights = assembled(schedule, [each[1] for each in everybody])
     moved = sum(sum(each[2].values()) for each in everybody)
     trained = _unsharded(schedule, training, known) if compare else None
-    return _result(loaded, mean, weights, trained, moved, world.size)
+    longest = [
+        max(rank.end_s[number].max() - rank.begin_s[number] for rank in timed) for number in range(training.steps)
+    ]
+    return _result(loaded, mean, weights, trained, moved, world.size, float(statistics.median(longest)))
 
 
 def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ...], Trained]) -> Trained:
@@ -124,7 +131,13 @@ def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ..
 
 
 def _result(
-    loaded: Loaded, losses: tuple[float, ...], weights: Weights, reference: Trained | None, moved: int, ranks: int
+    loaded: Loaded,
+    losses: tuple[float, ...],
+    weights: Weights,
+    reference: Trained | None,
+    moved: int,
+    ranks: int,
+    step_s: float,
 ) -> Result:
     reason = why_inexact(loaded.schedule, loaded.program)
     error, worst, loss_error = None, "", None
@@ -145,6 +158,7 @@ def _result(
         loss_error=loss_error,
         message_bytes=moved,
         scheduled_bytes=ranks * scheduled_bytes(loaded.schedule, loaded.program),
+        step_median_s=step_s,
     )
 
 
@@ -191,9 +205,21 @@ def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
     return total
 
 
-def _print(results: list[Result], compared: bool) -> None:
+def _print(results: list[Result], compared: bool, ranks: int) -> None:
     """A table of one line per schedule, wide where it must be: no cell is cut."""
-    header = ("schedule", "precision", "loss, first", "last", "weights differ", "losses differ", "bytes", "verdict")
+    header = (
+        "schedule",
+        "precision",
+        "codecs",
+        "loss, first",
+        "last",
+        "weights differ",
+        "losses differ",
+        "per rank",
+        "bytes",
+        "step",
+        "verdict",
+    )
     rows = [header]
     for each in results:
         as_scheduled = each.message_bytes == each.scheduled_bytes
@@ -201,11 +227,14 @@ def _print(results: list[Result], compared: bool) -> None:
             (
                 each.name,
                 each.precision,
+                " ".join(codec for codec in each.codecs if ":" in codec or codec != each.precision) or "none",
                 f"{each.losses[0]:.4f}",
                 f"{each.losses[-1]:.4f}",
                 "" if each.weights_error is None else f"{each.weights_error:.1e}",
                 "" if each.loss_error is None else f"{each.loss_error:.1e}",
+                f"{each.message_bytes / ranks / 1e6:.3f} MB",
                 "as scheduled" if as_scheduled else f"{each.message_bytes:,} of {each.scheduled_bytes:,}",
+                f"{each.step_median_s * 1e3:.1f} ms",
                 _verdict(each, compared),
             )
         )

@@ -208,12 +208,16 @@ def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
                 fault = f"rank {place.rank} was started as one of {place.size}, rank {odd} as one of {sizes[odd]}"
             elif len(here) == place.size:
                 return
+            elif store.check(["fault"]):  # said by a rank that has waited for longer
+                fault = store.get("fault").decode()
             elif time.monotonic() > deadline:
                 missing = [str(rank) for rank in range(place.size) if rank not in here]
                 fault = f"of {place.size} ranks {len(here)} came within {join_s:g} s; missing: {', '.join(missing[:8])}"
             else:
                 time.sleep(0.05)
         spoken = int(store.add("refusals", 1)) > 1
+        if not spoken:
+            store.set("fault", fault)
         if place.rank == 0:
             time.sleep(LINGER_S)  # the others still ask this rank's store who speaks
     except RuntimeError as error:
