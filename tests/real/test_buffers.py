@@ -23,9 +23,6 @@ PLANS = {**EXACT, **QUANTISED}
 
 def run(buffers: Buffers, program: Expanded, index: int) -> None:
     """An op that writes and adds to what it says."""
-    for ref in (*program.reads[index],):
-        if ref.name in buffers.held or ref in buffers:
-            assert buffers[ref] is not None
     for ref in (*program.writes[index], *program.accumulates[index]):
         buffers[ref] = index
     buffers.used_by(index)

@@ -48,6 +48,7 @@ def test_no_element_is_off_by_more_than_half_its_scale(values: Any, codec: Codec
 @given(values=pieces(), codec=QUANTISED)
 def test_a_scale_is_the_largest_of_its_block_over_the_largest_level(values: Any, codec: Codec) -> None:
     scales = encode(numpy_backend(), values, codec).scales
+    assert scales is not None
     largest = {"int8": 127, "int4": 7}[codec.name]
     for row, found in zip(values, scales, strict=True):
         blocks = [row[at : at + codec.block] for at in range(0, len(row), codec.block)]

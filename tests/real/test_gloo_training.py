@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from simfrontier.schedule import digest, load, save
+from simfrontier.trace import read_perfetto
 from tests.real.ranks import Ended, Ranks
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
 
@@ -118,5 +119,10 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_
             assert 1e-6 < result["weights_error"] < 0.5, where
             assert result["loss_error"] < 0.05, where
             assert line.endswith(f"  apart: {result['reason']}")
-    traces = {path.name for path in (tmp_path / "traces").iterdir()}
-    assert traces == {f"trace-{result['name']}.json" for result in results}
+    assert len(list((tmp_path / "traces").iterdir())) == len(results)
+    for each, result in zip(cases, results, strict=True):
+        trace = read_perfetto(tmp_path / "traces" / f"trace-{result['name']}.json")
+        assert trace.digest == result["digest"]
+        assert trace.members == tuple((rank,) for rank in range(math.prod(each.sizes)))
+        moved = sum(span.message_bytes for spans in trace.spans for span in spans)
+        assert moved == result["scheduled_bytes"], each

@@ -1,26 +1,22 @@
-"""The small parts by hand: sizes, places, times of all ranks as one trace, the executor, and replay in one process."""
+"""The small parts by hand: sizes, places, the executor, the loopback, and replay in one process."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Call, Codec, Collective, Compute, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand
-from simfrontier.schedule import digest as digest_of
-from simfrontier.schedule.placement import REPLICATE, flat
+from simfrontier.schedule import Collective, Issuer, Mesh, Schedule, expand
 from simfrontier.trace import Span, Trace
 from simfrontier_real.arrays import Array, numpy_backend
-from simfrontier_real.executor import Executor, StepTimes, StuckError
+from simfrontier_real.executor import Executor, StuckError
 from simfrontier_real.lanes import Finished, InlineLanes, Step
 from simfrontier_real.launch import without_ranks
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.record import aligned, clocked, trace_of
 from simfrontier_real.replay import ComputeMode, ReplayWork, Stand, waits_of
 from simfrontier_real.sizes import parse_sizes
 from simfrontier_real.train import run_together
@@ -29,6 +25,7 @@ from simfrontier_real.transport import Channel
 from simfrontier_real.work import site_of
 from simfrontier_real.world import Place, place_of
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
+from tests.real.test_record import two_collectives
 
 # ── sizes and places ──
 
@@ -83,116 +80,6 @@ def test_half_a_place_is_refused(environment: dict[str, str], said: str) -> None
 def test_a_launcher_takes_its_own_option_away() -> None:
     assert without_ranks(["train", "a.json", "--ranks", "8", "--steps", "3"]) == ["train", "a.json", "--steps", "3"]
     assert without_ranks(["--ranks=8", "train"]) == ["train"]
-
-
-# ── times of all ranks as one trace ──
-
-
-def two_collectives() -> Schedule:
-    """Four ranks (2 nodes of 2): local work, a gather over gcd (ranks 0 1 | 2 3), a gather over node (0 2 | 1 3)."""
-    mesh = Mesh((("node", 2), ("gcd", 2)))
-    nesting = ("node", "gcd")
-
-    def tensor(name: str, axes: Sequence[str], persistent: bool = False) -> Tensor:
-        return Tensor(
-            name=name,
-            shape=(8,),
-            dtype="fp32",
-            role="weight" if persistent else "gathered",
-            placement=flat(axes) if axes else REPLICATE,
-            nesting=nesting,
-            persistent=persistent,
-        )
-
-    tensors = {"w": tensor("w", ("node", "gcd"), True), "v": tensor("v", ("node", "gcd")), "g": tensor("g", ("node",))}
-    tensors["whole"] = tensor("whole", ())
-    ops = (
-        Compute(kind="slice", name="local", reads=(Ref("w"),), writes=(Ref("v"),)),
-        Collective(
-            kind="all_gather",
-            name="pair",
-            axes=("gcd",),
-            src=(Ref("v"),),
-            dst=(Ref("g"),),
-            codec=Codec("fp32"),
-            lane="gather",
-            comm="gcd",
-        ),
-        Collective(
-            kind="all_gather",
-            name="cross",
-            axes=("node",),
-            src=(Ref("g"),),
-            dst=(Ref("whole"),),
-            codec=Codec("fp32"),
-            lane="gather",
-            comm="node",
-        ),
-    )
-    return Schedule(
-        mesh=mesh, tensors=tensors, roles=(Role("all", (Call("step", 0, 0, ops),)),), pools={}, meta={"num_layers": 1}
-    )
-
-
-def hand_times(begin_s: float, ready: tuple[float, ...], end: tuple[float, ...]) -> StepTimes:
-    return StepTimes(begin_s, ready, end)
-
-
-def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
-    """Rank 0's clock is 100 s ahead of rank 2's and rank 3's host: they add 100. The first rank sets out at 10.0 of
-    rank 0's clock, and all times count from there. Pair: ranks 0 and 1 are ready at 1 and 3, so both start at 3; ranks
-    2 and 3 at 2 and 1, so both at 2. Cross: ranks 0 and 2 at 5 and 7: 7; ranks 1 and 3 at 6 and 6: 6."""
-    made = two_collectives()
-    program = expand(made, made.roles[0])
-    ready = [(0.0, 1.0, 5.0), (0.5, 3.0, 6.0), (0.25, 2.0, 7.0), (0.5, 1.0, 6.0)]
-    end = [(1.0, 4.0, 8.0), (2.0, 4.0, 8.0), (1.0, 3.0, 8.0), (1.0, 3.0, 9.0)]
-    ranks = []
-    for rank in range(4):
-        shift = 10.0 if rank < 2 else -90.0
-        times = hand_times(
-            shift + (0.0 if rank == 0 else 0.25),
-            tuple(shift + value for value in ready[rank]),
-            tuple(shift + value for value in end[rank]),
-        )
-        ranks.append(clocked([times], 0.0 if rank < 2 else 100.0, "a" if rank < 2 else "b", {1: 16, 2: 32}))
-    was_ready, start, ended = aligned(made, program, ranks)
-    assert was_ready[:, 0, :].tolist() == [list(row) for row in ready]
-    assert ended[:, 0, :].tolist() == [list(row) for row in end]
-    assert start[:, 0, 0].tolist() == [0.0, 0.5, 0.25, 0.5]  # local work starts when it is ready
-    assert start[:, 0, 1].tolist() == [3.0, 3.0, 2.0, 2.0]
-    assert start[:, 0, 2].tolist() == [7.0, 6.0, 7.0, 6.0]
-    trace = trace_of(made, program, ranks, "by hand", {"backend": "none"})
-    assert trace.digest == digest_of(made)
-    assert trace.ranks == ("rank 0 on a", "rank 1 on a", "rank 2 on b", "rank 3 on b")
-    assert trace.members == ((0,), (1,), (2,), (3,))
-    assert trace.step_s == 9.0
-    assert (trace.notes["iterations"], trace.notes["step_median_s"]) == ("1", "9.000000000")
-    assert trace.notes["backend"] == "none"
-    local, pair, cross = trace.spans[2]
-    assert (local.level, local.message_bytes, local.lane) == ("", 0.0, "compute")
-    assert (pair.axes, pair.level, pair.message_bytes) == ("gcd", "intra_node", 16.0)
-    assert (cross.axes, cross.level, cross.message_bytes) == ("node", "inter_node", 32.0)
-    assert (pair.ready_s, pair.start_s, pair.end_s) == (2.0, 2.0, 3.0)
-    # the pair's message is 8 / 2 = 4 elements of 4 bytes = 16, of which a rank puts half on the wire; cross: 32, half
-    assert (pair.num_bytes, cross.num_bytes) == (8.0, 16.0)
-    assert local.num_bytes > 0
-
-
-def test_a_trace_holds_medians_over_the_iterations() -> None:
-    """Three iterations that set out at 0, 100, 200 and take 4, 5 and 9: medians of each op, quartiles of the step."""
-    made = two_collectives()
-    program = expand(made, made.roles[0])
-    times = []
-    for number, length in enumerate((4.0, 9.0, 5.0)):
-        at = 100.0 * number
-        times.append(hand_times(at, (at, at + 1, at + 2), (at + 1, at + 2, at + length)))
-    trace = trace_of(made, program, [clocked(times, 0.0, "a", {})] * 4, "by hand", {})
-    assert trace.spans[0][2].end_s == 5.0
-    assert trace.spans[0][1].start_s == 1.0
-    assert trace.notes["step_median_s"] == "5.000000000"
-    assert trace.notes["step_iqr_s"] == "2.500000000"  # quartiles 4.5 and 7.0
-    assert trace.notes["steps_s"] == "4.000000 9.000000 5.000000"
-    assert trace.notes["iterations"] == "3"
 
 
 # ── the executor ──

@@ -1,0 +1,195 @@
+"""Real runs that fail: one clear line, every rank gone within 30 s with an error, nothing half-written left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from simfrontier.schedule import save
+from simfrontier.trace import read_perfetto
+from tests.real.ranks import ROOT, Ended, Ranks, free_port
+from tests.real.schedules import EXACT, schedule
+
+LIMIT_S = 30.0  # from the fault
+FROM_START_S = LIMIT_S + 15.0  # where it is there from the start: four processes with torch, on a busy box
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Schedules of four ranks: `first` is quick, `long` is not; `pair` is of two ranks."""
+    folder = tmp_path_factory.mktemp("schedules")
+    save(schedule(EXACT["ddp"], (2, 1, 2), model="mlp"), folder / "schedule-first.json")
+    save(schedule(EXACT["zero3"], (2, 1, 2), grad_accum=12), folder / "schedule-long.json")
+    save(schedule(EXACT["zero3"], (1, 1, 2), model="mlp"), folder / "schedule-pair.json")
+    whole = (folder / "schedule-first.json").read_text(encoding="utf-8")
+    (folder / "schedule-broken.json").write_text(whole[:500], encoding="utf-8")
+    return folder
+
+
+def training(files: Path, *names: str, out: Path | None = None, more: tuple[str, ...] = ()) -> list[str]:
+    paths = [str(files / f"schedule-{name}.json") for name in names]
+    where = [] if out is None else ["--out", str(out), "--json", str(out / "trained.json")]
+    return ["train", *paths, "--steps", "20", "--no-reference", "--timeout", "8", *where, *more]
+
+
+def ended_badly(ended: Ended, said: str, code: int | None = None, lines: int | None = 1) -> None:
+    """No rank outlasted the limit or ended well; what was said, in one line, without a traceback."""
+    assert ended.orphans == (), ended.err
+    assert all(each != 0 for each in ended.codes), ended.codes
+    if code is not None:
+        assert set(ended.codes) == {code}, ended.codes
+    spoken = [line for line in ended.err.splitlines() if line.startswith("simfrontier-real: ")]
+    assert any(re.search(said, line) for line in spoken), ended.err
+    assert "Traceback" not in ended.err
+    if lines is not None:
+        assert len(ended.err.strip().splitlines()) == lines, ended.err
+
+
+def wait_for(path: Path, limit_s: float = 60.0) -> None:
+    """The first schedule's trace says that the ranks are at work on the second."""
+    deadline = time.monotonic() + limit_s
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.05)
+
+
+def only_the_first_trace(out: Path) -> None:
+    assert sorted(path.name for path in out.iterdir()) == ["trace-first.json"]
+    assert read_perfetto(out / "trace-first.json").step_s > 0
+
+
+@pytest.mark.parametrize("victim", [2, 0])
+def test_a_killed_rank_ends_all(files: Path, tmp_path: Path, victim: int) -> None:
+    """Rank 0 also holds the store that the others ask who speaks, so without it they may all speak."""
+    ranks = Ranks.start([training(files, "first", "long", out=tmp_path)] * 4)
+    wait_for(tmp_path / "trace-first.json")
+    time.sleep(0.3)
+    ranks.kill(victim)
+    ended = ranks.wait(LIMIT_S)
+    ended_badly(
+        ended,
+        r"op \d+, .*: the connection to another rank broke \(it ended or was killed\)",
+        lines=1 if victim else None,
+    )
+    assert ended.codes[victim] == -signal.SIGKILL
+    assert all(each == 1 for rank, each in enumerate(ended.codes) if rank != victim), ended.codes
+    only_the_first_trace(tmp_path)
+
+
+def test_a_rank_with_another_schedule_is_named(files: Path, tmp_path: Path) -> None:
+    other = training(files, "long", out=tmp_path)
+    ended = Ranks.start([training(files, "first", out=tmp_path)] * 2 + [other, other]).wait(FROM_START_S)
+    ended_badly(
+        ended,
+        r"rank 2 reads another schedule than rank 0: long is [0-9a-f]{16}…, first on rank 0 is [0-9a-f]{16}…",
+        code=2,
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_with_fewer_schedules_is_named(files: Path) -> None:
+    mine, fewer = training(files, "first", "long"), training(files, "first")
+    ended = Ranks.start([mine, fewer, mine, mine]).wait(FROM_START_S)
+    ended_badly(ended, r"rank 1 reads 1 schedules, rank 0 reads 2", code=2)
+
+
+def test_a_broken_schedule_file_on_one_rank_ends_all(files: Path) -> None:
+    mine, broken = training(files, "first"), training(files, "broken")
+    ended = Ranks.start([mine, mine, mine, broken]).wait(FROM_START_S)
+    ended_badly(ended, r"rank 3: .*schedule-broken\.json: ", code=2)
+
+
+def test_a_world_size_that_is_not_the_schedules_is_refused(files: Path) -> None:
+    ended = Ranks.start([training(files, "pair")] * 4).wait(FROM_START_S)
+    ended_badly(ended, r"schedule-pair\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)
+
+
+def test_ranks_that_were_told_different_sizes_end(files: Path) -> None:
+    ended = Ranks.start([training(files, "first", more=("--join-timeout", "6"))] * 4, sizes=[4, 4, 4, 5]).wait(
+        FROM_START_S
+    )
+    ended_badly(ended, r"rank \d was started as one of [45], rank \d as one of [45]")
+
+
+def test_a_rank_that_never_comes_is_named(files: Path) -> None:
+    arguments = training(files, "first", more=("--join-timeout", "8"))
+    ended = Ranks.start([arguments] * 3, sizes=[4, 4, 4]).wait(FROM_START_S)
+    ended_badly(ended, r"of 4 ranks 3 came within 8 s; missing: 3", code=1)
+
+
+def test_a_taken_port_is_named(files: Path) -> None:
+    port = free_port()
+    with socket.socket() as silent:  # a program that listens there and never answers
+        silent.bind(("127.0.0.1", port))
+        silent.listen()
+        arguments = training(files, "first", more=("--join-timeout", "6"))
+        ended = Ranks.start([arguments] * 4, port=port).wait(FROM_START_S)
+    ended_badly(ended, rf"port {port} of 127\.0\.0\.1 is taken; set MASTER_PORT to a free one", code=1, lines=None)
+    said = [line for line in ended.err.strip().splitlines() if f"{port}" in line]
+    assert len(said) == len(ended.err.strip().splitlines()) <= 4, ended.err  # no store to agree on who speaks
+
+
+# ── the launcher ──
+
+
+def children_of(pid: int) -> list[int]:
+    out = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            out += [int(text) for text in (task / "children").read_text().split()]
+    return out
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is alive (not only waiting to be reaped)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def launch(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "simfrontier_real", *arguments, "--ranks", "4"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_the_launcher_ends_all_ranks_when_one_is_killed(files: Path, tmp_path: Path) -> None:
+    launcher = launch(training(files, "first", "long", out=tmp_path))
+    try:
+        wait_for(tmp_path / "trace-first.json")
+        ranks = children_of(launcher.pid)
+        assert len(ranks) == 4
+        os.kill(ranks[1], signal.SIGKILL)
+        said, warned = launcher.communicate(timeout=LIMIT_S)
+    finally:
+        launcher.kill()
+    assert launcher.returncode == 1
+    assert re.search(
+        r"^simfrontier-real: rank \d (was killed by signal 9|ended with 1); all 4 ranks are stopped$", warned, re.M
+    ), warned
+    assert "Traceback" not in warned and said == ""
+    assert not any(runs(pid) for pid in ranks)
+    only_the_first_trace(tmp_path)
+
+
+def test_the_launcher_gives_the_exit_code_of_the_rank_that_failed(files: Path) -> None:
+    launcher = launch(training(files, "pair"))
+    _, warned = launcher.communicate(timeout=FROM_START_S)
+    assert launcher.returncode == 2, warned
+    assert re.search(r"^simfrontier-real: .*schedule-pair\.json: is for 2 ranks", warned, re.M), warned
+    assert re.search(r"^simfrontier-real: rank \d ended with 2; all 4 ranks are stopped$", warned, re.M), warned
+    assert "Traceback" not in warned and len(warned.strip().splitlines()) == 2, warned

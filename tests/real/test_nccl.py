@@ -1,0 +1,155 @@
+"""The nccl backend on one GPU: training equal to the unsharded model, and compute times against the roofline."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from simfrontier.plan import build, make_plan
+from simfrontier.schedule import Compute, Schedule, expand, save
+from simfrontier.schedule.cost import traffic_bytes
+from simfrontier.trace import Trace, read_perfetto
+from simfrontier.workload import gpt
+from tests.real.ranks import ROOT
+from tests.real.schedules import EXACT, GPT, PLAIN, schedule
+from tests.schedule.builders import mesh_of, options_of
+
+HAS_GPU = torch.cuda.is_available()
+needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="torch.cuda.is_available() is False: nccl needs a GPU")
+
+FASTER = 1.3  # nothing may beat the bound by more than the noise of what the bound was measured with
+SLOWER = 3.0  # the median of the large matrix products reaches a third of it
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """One rank, alone, without a launcher."""
+    place = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return subprocess.run(
+        [sys.executable, "-m", "simfrontier_real", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=place,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+def test_without_a_gpu_nccl_is_refused_in_one_line(tmp_path: Path) -> None:
+    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-one.json")
+    ended = run("train", str(tmp_path / "schedule-one.json"), "--backend", "nccl", "--out", str(tmp_path / "out"))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "simfrontier-real: --backend nccl: this machine has no GPU that torch can use; allowed: gloo\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_backend_is_refused_in_one_line(tmp_path: Path) -> None:
+    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-one.json")
+    ended = run("train", str(tmp_path / "schedule-one.json"), "--backend", "ncll")
+    assert ended.returncode == 2
+    assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
+    assert ended.stderr.startswith("simfrontier-real: --backend: got 'ncll'"), ended.stderr
+
+
+# ── with a GPU ──
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", ["gpt", "mlp"])
+def test_one_rank_on_a_gpu_trains_like_the_unsharded_model(model: str, tmp_path: Path) -> None:
+    file, report = tmp_path / "schedule-one.json", tmp_path / "trained.json"
+    save(schedule(EXACT["zero3"], (1, 1, 1), 2, precision="fp32", model=model), file)
+    ended = run("train", str(file), "--backend", "nccl", "--json", str(report))
+    assert ended.returncode == 0, ended.stderr
+    (result,) = json.loads(report.read_text(encoding="utf-8"))
+    assert result["must_agree"] and result["is_good"]
+    assert result["weights_error"] <= 1e-5 and result["loss_error"] <= 1e-5
+
+
+def large() -> Schedule:
+    """A GPT whose matrix products are large enough for a GPU: 8 sequences of 512, hidden 1024."""
+    shape = replace(GPT, name="test-gpt-1024", hidden=1024, heads=16, vocabulary=4096, sequence=512)
+    mesh = mesh_of(1, 1, 1)
+    workload = gpt(shape, 8, True, precision="fp32")
+    return build(workload, make_plan("ddp", options_of("ddp"), mesh), mesh, PLAIN, 1)
+
+
+@needs_gpu
+def test_compute_times_on_a_gpu_keep_to_the_roofline(tmp_path: Path) -> None:
+    """An op takes max(flops / peak, bytes / bandwidth) at least; peak and bandwidth are measured here and now."""
+    made, file = large(), tmp_path / "schedule-large.json"
+    save(made, file)
+    ended = run("train", str(file), "--backend", "nccl", "--steps", "8", "--no-reference", "--out", str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    trace = read_perfetto(tmp_path / "trace-large.json")
+    ratios = against_the_roofline(made, trace, peak_flops_per_s(), bandwidth_bytes_per_s())
+    assert min(ratios.values()) > 1 / FASTER, ratios
+    assert statistics.median(ratios.values()) < SLOWER, ratios
+
+
+def against_the_roofline(made: Schedule, trace: Trace, flops_per_s: float, bytes_per_s: float) -> dict[int, float]:
+    """Measured over least time, of the matrix products of 1e9 flops and more."""
+    program = expand(made, made.roles[0])
+    out = {}
+    for span in trace.spans[0]:
+        op = program.ops[span.op]
+        if isinstance(op, Compute) and op.local_flops(made.mesh) >= 1e9:
+            moved = traffic_bytes(op, made.tensors, made.mesh)
+            least_s = max(op.local_flops(made.mesh) / flops_per_s, moved / bytes_per_s)
+            out[span.op] = (span.end_s - span.start_s) / least_s
+    return out
+
+
+def test_the_roofline_by_hand() -> None:
+    """The head's product on (8 · 512) × 4096 × 1024 takes 34.36 Gflop: 1 s at that rate, so ratio 2 in 2 s."""
+    made = large()
+    program = expand(made, made.roles[0])
+    index, head = next((i, op) for i, op in enumerate(program.ops) if isinstance(op, Compute) and op.name == "head")
+    trace = Trace(digest="", title="", ranks=("0",), members=((0,),), spans=((_span(index, 2.0),),))
+    assert against_the_roofline(made, trace, 2.0 * 8 * 512 * 4096 * 1024, 1e30) == {index: 2.0}
+    moved = traffic_bytes(head, made.tensors, made.mesh)
+    assert moved == 4 * (4096 * 1024 + 4096 * 1024 + 4096 * 4096)  # reads rows and weights, writes logits, of 4 bytes
+    assert against_the_roofline(made, trace, 1e30, moved / 4.0) == {index: 0.5}
+
+
+def _span(index: int, length_s: float) -> Any:
+    from tests.real.test_units import span
+
+    return span(index, 0.0, length_s)
+
+
+def peak_flops_per_s() -> float:
+    """Of a product of 8192 × 8192 matrices in fp32, as training multiplies them."""
+    left = torch.rand((8192, 8192), device="cuda")
+    return 2.0 * 8192**3 / _seconds(lambda: torch.matmul(left, left))
+
+
+def bandwidth_bytes_per_s() -> float:
+    """Of a copy of 1 GiB: read and written."""
+    source = torch.rand(1 << 28, device="cuda")
+    return 2.0 * source.nbytes / _seconds(source.clone)
+
+
+def _seconds(work: Any) -> float:
+    """The shortest of ten."""
+    best = float("inf")
+    for _ in range(12):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) / 1e3)
+    return best
