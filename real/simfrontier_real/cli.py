@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 TOUCHED_BYTES = 512 << 20  # per rank, where times are taken
 
 app = typer.Typer(
@@ -92,8 +93,8 @@ def measure(
     out: Annotated[
         Path, typer.Option(help="calibration file (TOML) to write; a scenario names it as library.calibration")
     ],
-    sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = "4KiB,64KiB,256KiB,1MiB,4MiB,16MiB",
-    iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 15,
+    sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = SIZES,
+    iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 10,
     devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
     precision: Annotated[str, typer.Option(help="of the matrix products: fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",

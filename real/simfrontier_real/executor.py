@@ -24,7 +24,10 @@ class StuckError(SimfrontierError):
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock."""
+    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock.
+
+    Ready is the moment at which the last op that it waited for ended: what issuing costs is part of the op's time.
+    """
 
     begin_s: float
     ready_s: tuple[float, ...]
@@ -57,13 +60,13 @@ class Executor:
         if isinstance(self._lanes, StreamLanes):
             self._lanes.begin_step()
         self._step.work.begin_step()
-        self._begin_s = self._step.clock()
+        self._begin_s = self._moment_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
         """Start all that may start, then take what has ended; whether anything did."""
         moved = False
         for index in self._issuer.startable():
-            self._ready[index] = self._running[index] = self._step.clock()
+            self._ready[index] = self._running[index] = self._moment_s
             self._lanes.start(index, self._ready[index])
             moved = True
         if not self._running and not moved:
@@ -72,6 +75,7 @@ class Executor:
             if error is not None:
                 raise _explained(error, title(self._step.program, index))
             self._end[index] = end_s
+            self._moment_s = max(self._moment_s, end_s)
             del self._running[index]
             self._step.work.done(index)
             self._issuer.finish(index)

@@ -42,7 +42,7 @@ class Measuring:
     """What to measure: message sizes in bytes, repetitions, and how devices are packaged (for the group's shape)."""
 
     sizes: tuple[int, ...]
-    iterations: int = 15
+    iterations: int = 10
     warmup: int = 2
     devices_per_package: int = 1
     precision: str = "fp32"
@@ -174,6 +174,9 @@ class ProbeWork:
 def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> ProbeWork:
     backend = session.backend
     xp = backend.xp
+    memory = backend.zeros(
+        (max(_message_sizes(probes), default=0) // 4 + mesh.num_ranks,), "fp32"
+    )  # all messages lie in it
     messages: list[Array | None] = []
     local: list[Callable[[], object]] = []
     for probe in probes:
@@ -181,9 +184,10 @@ def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> 
         run: Callable[[], object] = _nothing
         if probe.axes:
             members = mesh.size(probe.axes)
-            piece = max(1, probe.size // 4 // members)
+            piece = _piece(probe.size, members)
             shapes = {"all_gather": (piece,), "all_reduce": (piece * members,)}
-            message = backend.zeros(shapes.get(probe.what, (members, piece)), "fp32")
+            shape = shapes.get(probe.what, (members, piece))
+            message = xp.reshape(memory[: math.prod(shape)], shape)
         elif probe.what == "matmul":
             square = backend.zeros((probe.size, probe.size), precision)
             run = _bound(_repeated, xp.matmul, _times(probe.size), square, square)
@@ -192,6 +196,16 @@ def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> 
         messages.append(message)
         local.append(run)
     return ProbeWork(probes, messages, local)
+
+
+def _piece(size: int, members: int) -> int:
+    """Numbers (FP32) of one member's piece of a message of so many bytes."""
+    return max(1, size // 4 // members)
+
+
+def _message_sizes(probes: list[Probe]) -> list[int]:
+    """Sizes of the collectives among the probes, in bytes."""
+    return [probe.size for probe in probes if probe.axes]
 
 
 def _nothing() -> None: ...
@@ -262,7 +276,7 @@ def _tables(
         points, residuals = [], []
         for index in indices:
             low, middle, high = np.percentile(durations[:, :, index], [25, 50, 75])
-            size = max(1, probes[index].size // 4 // len(members)) * 4 * len(members)
+            size = _piece(probes[index].size, len(members)) * 4 * len(members)
             points.append(Point(num_bytes=size, seconds=_short(middle), spread=_short((high - low) / middle)))
             residuals.append(abs(float(np.median(again[:, :, index])) / float(middle) - 1.0))
         out.append(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.cost import matmul_shape, traffic_bytes
-from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.trace import Trace
 from simfrontier_real.arrays import Array
 from simfrontier_real.codecs import Encoded
@@ -33,8 +33,7 @@ class Stand:
 
     mode: ComputeMode
     waits: list[float] | None = None
-    scratch: dict[tuple[Any, ...], Array] = field(default_factory=dict)
-    blanks: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    memory: dict[str, Array] = field(default_factory=dict)  # zeros, by type: every blank and scratch lies in them
 
     def kernels(self) -> dict[str, Kernel]:
         """By kind; where compute is real, so are the codecs and the other local moves."""
@@ -56,16 +55,15 @@ class Stand:
             return
         bundle = site.layouts.bundles.get(ref)
         if bundle is not None:
-            whole = ("message", bundle.members, bundle.total, tensor.dtype)
-            if whole not in self.blanks:
-                self.blanks[whole] = site.backend.zeros((bundle.members, bundle.total), tensor.dtype)
-            site.buffers.bundled[bundle.op] = self.blanks[whole]
-            site.buffers[ref] = self.blanks[whole][:, bundle.start : bundle.start + bundle.width]
+            whole = self._zeros(site, (bundle.members, bundle.total), tensor.dtype)
+            site.buffers.bundled[bundle.op] = whole
+            site.buffers[ref] = whole[:, bundle.start : bundle.start + bundle.width]
             return
-        key = (ref.name, site.layouts.pieces_of(ref))
-        if key not in self.blanks:
-            self.blanks[key] = self._made(site, tensor, key[1])
-        site.buffers[ref] = self.blanks[key]
+        elements, pieces = tensor.local_elements(site.schedule.mesh), site.layouts.pieces_of(ref)
+        if tensor.codec is None:
+            site.buffers[ref] = self._zeros(site, (elements,), tensor.dtype)
+        else:
+            site.buffers[ref] = self._pieces(site, tensor.codec, pieces, elements // pieces)
 
     def place(self, site: Site) -> None:
         """Buffers of all states."""
@@ -74,13 +72,12 @@ class Stand:
                 for layer in instances(site.schedule, tensor):
                     self.blank(site, Ref(tensor.name, layer))
 
-    def _made(self, site: Site, tensor: Tensor, pieces: int) -> Any:
-        backend, mesh = site.backend, site.schedule.mesh
-        elements = tensor.local_elements(mesh)
-        codec = tensor.codec
-        if codec is None:
-            return backend.zeros((elements,), tensor.dtype)
-        return blank_pieces(site, codec, pieces, elements // pieces)
+    def _pieces(self, site: Site, codec: Codec, pieces: int, length: int) -> Encoded:
+        """Encoded pieces of zeros."""
+        if not codec.is_quantised:
+            return Encoded(self._zeros(site, (pieces, length), codec.name), None)
+        scales = self._zeros(site, (pieces, -(-length // codec.block)), "fp32")
+        return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), scales)
 
     def _spend(self, site: Site, op: Compute) -> None:
         backend, mesh = site.backend, site.schedule.mesh
@@ -88,27 +85,19 @@ class Stand:
             batch, m, n, k = matmul_shape(op, mesh)
             refs = (*op.writes, *op.reads)
             dtype = next((t.dtype for t in (site.schedule.tensors[r.name] for r in refs) if t.dtype in _FLOATS), "fp32")
-            backend.xp.matmul(self._scratch(site, (batch, m, k), dtype), self._scratch(site, (batch, k, n), dtype))
+            backend.xp.matmul(self._zeros(site, (batch, m, k), dtype), self._zeros(site, (batch, k, n), dtype))
             return
         moved = traffic_bytes(op, site.schedule.tensors, mesh) // 2  # half is read, half is written
         if moved:
-            backend.xp.asarray(self._scratch(site, (moved,), "uint8"), copy=True)
+            backend.xp.asarray(self._zeros(site, (moved,), "uint8"), copy=True)
 
-    def _scratch(self, site: Site, shape: tuple[int, ...], dtype: str) -> Array:
-        """Memory of that shape, the same for all ops of a lane's kind; it is only ever read."""
-        key = (shape, dtype)
-        if key not in self.scratch:
-            self.scratch[key] = site.backend.zeros(shape, dtype)
-        return self.scratch[key]
-
-
-def blank_pieces(site: Site, codec: Codec, pieces: int, length: int) -> Encoded:
-    """Encoded pieces of zeros."""
-    backend = site.backend
-    if not codec.is_quantised:
-        return Encoded(backend.zeros((pieces, length), codec.name), None)
-    scales = backend.zeros((pieces, -(-length // codec.block)), "fp32")
-    return Encoded(backend.zeros((pieces, codec.payload_bytes(length)), "uint8"), scales)
+    def _zeros(self, site: Site, shape: tuple[int, ...], dtype: str) -> Array:
+        """A view of as many zeros as it takes; nobody writes anything but zeros there."""
+        count = math.prod(shape)
+        held = self.memory.get(dtype)
+        if held is None or held.shape[0] < count:
+            held = self.memory[dtype] = site.backend.zeros((count,), dtype)
+        return site.backend.xp.reshape(held[:count], shape)
 
 
 class ReplayWork(RealWork):

@@ -184,7 +184,9 @@ class Cluster:
 
         It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
         left, at the rate that its time asks for. What that rate asks of a link or memory beyond its nominal capacity,
-        the measurement shows not to be asked, and is cut off.
+        the measurement shows not to be asked, and is cut off. A call on a host with a bus keeps the whole bus for all
+        of its time: there the ranks share the cores, which copy and are woken up for every message, so calls take
+        turns.
         """
         algorithm, key = self.algorithms[id(op)], self.key_of(op)
         share = float(sent_share(op, algorithm, self.schedule.mesh))
@@ -192,7 +194,7 @@ class Cluster:
         seconds, volume = sum(map(table.seconds, sizes)), share * sum(sizes)
         sent_per_s = share / table.seconds_per_byte
         latency = seconds - volume / sent_per_s
-        if latency < 0.0:
+        if latency < 0.0 or self.machine.node.has_bus:
             latency, sent_per_s = 0.0, volume / seconds
         hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
         units = self.library.num_channels * self.library.units_per_channel / sent_per_s
@@ -202,6 +204,10 @@ class Cluster:
         for column, peak in zip(columns, peaks.tolist(), strict=True):
             np.add.at(asked, column.rows, (column.wire + column.hbm * hbm + column.units * units) * sent_per_s * peak)
         eased = np.divide(self.nominal, asked, out=np.ones_like(asked), where=asked > self.nominal)
+        if self.machine.node.has_bus:
+            for column in columns:
+                bus = column.rows[column.wire > 0.0]
+                eased[bus] = self.nominal[bus] / asked[bus]
         alone = speeds_alone(self.folding, key, sent_per_s * peaks, eased)
         works = []
         for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
