@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
-TOUCHED_BYTES = 512 << 20  # per rank, where times are taken
 
 app = typer.Typer(
     name="simfrontier-real",
@@ -46,13 +45,17 @@ def replay(
     unchecked: Unchecked = False,
     ranks: Ranks = None,
 ) -> None:
-    """Run the collectives and codecs of schedules on buffers of the right sizes; write a trace per schedule."""
+    """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
+    trace per schedule."""
     _launch(ranks)
+    from simfrontier_real.options import refuse_places
     from simfrontier_real.replaying import Replaying, replay_all
     from simfrontier_real.session import session
 
+    refuse_places(out, None)
+
     plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
-    with session(schedules, backend, not unchecked, join_timeout, timeout, TOUCHED_BYTES) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
         replay_all(opened, plan)
 
 
@@ -77,12 +80,18 @@ def train(
     """Train a small real model by schedules, and compare losses and weights with the unsharded model."""
     _launch(ranks)
     from simfrontier_real.optimizer import Adam
+    from simfrontier_real.options import refuse_number, refuse_places
     from simfrontier_real.session import session
     from simfrontier_real.train import Training
     from simfrontier_real.training import train_all
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
+    refuse_number("--learning-rate", learning_rate)
+    refuse_number("--epsilon", epsilon)
+    refuse_number("--clip", clip)
+    refuse_number("--loss-scale", loss_scale)
+    refuse_places(out, json)
     with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
@@ -108,8 +117,11 @@ def measure(
     import sys
 
     from simfrontier_real.measure import Measuring, measure
+    from simfrontier_real.options import parse_sizes, refuse_places, refuse_precision
     from simfrontier_real.session import session
-    from simfrontier_real.sizes import parse_sizes
+
+    refuse_precision(precision)
+    refuse_places(None, out)
 
     plan = Measuring(
         sizes=parse_sizes(sizes),
@@ -118,7 +130,7 @@ def measure(
         precision=precision,
     )
     how = "simfrontier-real " + " ".join(sys.argv[1:])
-    with session([], backend, True, join_timeout, timeout, TOUCHED_BYTES) as opened:
+    with session([], backend, True, join_timeout, timeout) as opened:
         measure(opened, plan, out, datetime.date.today().isoformat(), how)
 
 

@@ -49,6 +49,13 @@ class Executor:
         while not self.is_finished:
             if not self.advance(timeout_s):
                 raise StuckError(self.table())
+        if isinstance(self._lanes, StreamLanes):
+            left = self._lanes.unfinished(timeout_s)
+            if left:
+                program = self._step.program
+                raise StuckError(
+                    [f"{lane_of(program, index)}: on the device: {title(program, index)}" for index in left]
+                )
         return self.end()
 
     def begin(self) -> None:
@@ -60,13 +67,13 @@ class Executor:
         if isinstance(self._lanes, StreamLanes):
             self._lanes.begin_step()
         self._step.work.begin_step()
-        self._begin_s = self._moment_s = self._step.clock()
+        self._begin_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
         """Start all that may start, then take what has ended; whether anything did."""
         moved = False
         for index in self._issuer.startable():
-            self._ready[index] = self._running[index] = self._moment_s
+            self._ready[index] = self._running[index] = self._enabled_s(index)
             self._lanes.start(index, self._ready[index])
             moved = True
         if not self._running and not moved:
@@ -75,12 +82,19 @@ class Executor:
             if error is not None:
                 raise _explained(error, title(self._step.program, index))
             self._end[index] = end_s
-            self._moment_s = max(self._moment_s, end_s)
             del self._running[index]
             self._step.work.done(index)
             self._issuer.finish(index)
             moved = True
         return moved
+
+    def _enabled_s(self, index: int) -> float:
+        """When the last op ended that an op waited for, those before it on its lane included."""
+        program, by_lane = self._step.program, self._by_lane
+        before = [by_lane[lane][count - 1] for lane, count in program.waits[index]]
+        if program.position[index]:
+            before.append(by_lane[program.lane[index]][program.position[index] - 1])
+        return max([self._begin_s, *(self._end[other] for other in before)])
 
     def end(self) -> StepTimes:
         """The times of the step that has just finished."""

@@ -61,7 +61,7 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
             _say(f"the other ranks' tables cannot be had: {type(error).__name__}")
     silent = [] if world is None else [str(each) for each in range(world.size) if each not in tables]
     _say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
-    lines = [f"  rank {each}  {line}" for each in sorted(tables) for line in tables[each] or ["nothing under way"]]
+    lines = [f"  rank {who}  {line}" for line, who in _by_line(tables)]
     for line in lines[:MAX_LINES]:
         sys.stderr.write(line + "\n")
     if len(lines) > MAX_LINES:
@@ -69,6 +69,15 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
     if silent:
         sys.stderr.write(f"  no word from rank {', '.join(silent)}\n")
     sys.stderr.flush()
+
+
+def _by_line(tables: dict[int, list[str]]) -> list[tuple[str, str]]:
+    """Every line once with the ranks that say it; what few say first."""
+    ranks: dict[str, list[int]] = {}
+    for rank in sorted(tables):
+        for line in tables[rank] or ["nothing under way"]:
+            ranks.setdefault(line, []).append(rank)
+    return [(line, ", ".join(map(str, who))) for line, who in sorted(ranks.items(), key=lambda item: len(item[1]))]
 
 
 def _collected(world: World, rank: int) -> dict[int, list[str]]:

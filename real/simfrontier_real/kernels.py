@@ -10,7 +10,8 @@ from typing import Any
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
-from simfrontier_real.work import Kernel, Site
+from simfrontier_real.site import Site
+from simfrontier_real.work import Kernel
 
 NORM_EPSILON = 1e-5
 _STAGE = re.compile(r"\.full\.(forward|recompute|backward)$")

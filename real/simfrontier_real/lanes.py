@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +15,8 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, num_bytes
 from simfrontier_real.transport import Pending, Transport, channel_of, wire_kind
 from simfrontier_real.work import Work
+
+POLL_S = 1e-4
 
 
 class Finished(NamedTuple):
@@ -190,11 +193,12 @@ class StreamLanes:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record(stream)
             op = program.ops[index]
+            used = self._step.work.read_by(index)
             if isinstance(op, Collective):
                 self._step.call_and_wait(index, op)
             else:
                 self._step.work.run(index, ready_s)
-            for array in self._step.work.read_by(index):
+            for array in used:
                 array.record_stream(stream)  # its memory is not reused before this stream has done with it
             end.record(stream)
             if op.lane == "host" or getattr(op, "blocking", False):
@@ -207,9 +211,20 @@ class StreamLanes:
         ended, self._ended = self._ended, []
         return ended
 
+    def unfinished(self, timeout_s: float) -> list[int]:
+        """Ops that have not ended on the device when nothing has ended there for so long (none: all have)."""
+        left = list(self._events)
+        moved_s = self._step.clock()
+        while left and self._step.clock() - moved_s < timeout_s:
+            still = [index for index in left if not self._events[index][1].query()]
+            if len(still) < len(left):
+                left, moved_s = still, self._step.clock()
+            elif left:
+                time.sleep(POLL_S)
+        return left
+
     def times(self) -> dict[int, tuple[float, float]]:
-        """When each op ran on the device, by the executor's clock; waits for the step to end."""
-        self._torch.cuda.synchronize(self._device)
+        """When each op ran on the device, by the executor's clock; the step has ended."""
         assert self._origin is not None
         at_s, origin = self._origin
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 from simfrontier.errors import InputError
@@ -14,11 +15,12 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
 
     When one ends with an error or is killed, the others are ended too. Raises InputError where a launcher runs already.
     """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    if "RANK" in os.environ or "SLURM_PROCID" in os.environ:
-        raise InputError("--ranks: a launcher (torchrun or srun) has started this process; allowed: one of the two")
+    if "RANK" in os.environ:
+        raise InputError("--ranks: torchrun has started this process; allowed: one of the two")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the cores
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its report repeats what the ranks said
     config = LaunchConfig(
@@ -30,9 +32,14 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
         rdzv_endpoint="127.0.0.1:0",
         max_restarts=0,
         monitor_interval=0.1,
+        local_addr="127.0.0.1",
     )
     try:
         elastic_launch(config, sys.executable)("-m", "simfrontier_real", *arguments)
+    except (SignalException, KeyboardInterrupt) as error:
+        number = int(getattr(error, "sigval", signal.SIGINT))
+        sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {num_ranks} ranks are stopped\n")
+        return 128 + number
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         how = f"was killed by signal {-failure.exitcode}" if failure.exitcode < 0 else f"ended with {failure.exitcode}"

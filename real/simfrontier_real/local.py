@@ -8,7 +8,8 @@ from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array, num_bytes
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
-from simfrontier_real.work import Kernel, Site
+from simfrontier_real.site import Site
+from simfrontier_real.work import Kernel
 
 
 def move(site: Site, index: int, op: Compute) -> None:

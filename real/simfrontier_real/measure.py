@@ -83,6 +83,7 @@ def measure(session: Session, plan: Measuring, out: Path, when: str, how: str) -
         machine=machine,
         calls=calls,
     )
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_calibration(calibration, out)
     return calibration
 
@@ -116,7 +117,11 @@ def _probes(mesh: Mesh, plan: Measuring) -> list[Probe]:
     groups = [tuple(inside[start:]) for start in range(len(inside) - 1, -1, -1)]
     if "host" in live:
         groups += [("host",), live]
-    out = [Probe(kind, axes, size) for axes in dict.fromkeys(groups) for kind in KINDS for size in plan.sizes]
+    out: list[Probe] = []
+    for axes in dict.fromkeys(groups):
+        members = mesh.size(axes)
+        sizes = dict.fromkeys(_piece(size, members) * members * 4 for size in plan.sizes)  # small ones may become equal
+        out += [Probe(kind, axes, size) for kind in KINDS for size in sizes]
     out += [Probe("idle", (), number) for number in range(NUM_IDLE)]
     out += [Probe("matmul", (), edge) for edge in EDGES]
     return [*out, Probe("copy", (), COPY_BYTES)]

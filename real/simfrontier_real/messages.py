@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.ir import Collective, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.codecs import Encoded
-
-if TYPE_CHECKING:
-    from simfrontier_real.work import Site
+from simfrontier_real.site import Site
 
 
 def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:

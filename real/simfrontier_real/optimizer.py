@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.kernels import Operands
-from simfrontier_real.work import Kernel, Site
+from simfrontier_real.site import Site
+from simfrontier_real.work import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,23 @@ class Trainer:
     adam: Adam
     grad_accum: int
     loss_scale: float = 1.0
-    step: int = 0
+    step: int = 0  # of Adam, which does not count those that are skipped
+    overflowed: bool = False
+    num_skipped: int = 0
     labels: dict[int, Array] = field(default_factory=dict)
     losses: dict[int, Array] = field(default_factory=dict)
+
+    def begin_step(self) -> None:
+        """Set out on a step."""
+        self.step += 1
+        self.overflowed = False
+        self.losses.clear()
+
+    def end_step(self) -> None:
+        """The step has run: it does not count where a gradient overflowed."""
+        if self.overflowed:
+            self.step -= 1
+            self.num_skipped += 1
 
     def kernels(self) -> dict[str, Kernel]:
         return {"loss": self._loss, "norm2": self._norm2, "adam": self._adam}
@@ -85,6 +100,7 @@ class Trainer:
         reads, writes, _ = site.operands(index)
         held = {ref.name: ref for ref in reads}
         overflow = float(site.buffers[held["overflow.total"]][0]) > 0
+        self.overflowed |= overflow
         norm = math.sqrt(max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0))
         factor = min(1.0, self.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
         new = {ref.name: ref for ref in writes}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.ir import CollectiveKind, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array
@@ -51,15 +52,24 @@ class TorchTransport:
         return tuple(table[int((table == self._world.rank).any(axis=1).argmax())].tolist())
 
     def _new_group(self, members: tuple[int, ...]) -> Any:
+        import torch
         import torch.distributed as dist
 
-        return dist.new_group(
-            list(members),
-            timeout=timedelta(seconds=self._timeout_s),
-            backend=self._world.backend,
-            use_local_synchronization=True,
-            sort_ranks=False,  # members stand in the order of the channel's axes, which need not be that of the ranks
-        )
+        # members stand in the order of the channel's axes, which need not be that of the ranks
+        order: dict[str, Any] = {} if list(members) == sorted(members) else {"sort_ranks": False}
+        try:
+            return dist.new_group(
+                list(members),
+                timeout=timedelta(seconds=self._timeout_s),
+                backend=self._world.backend,
+                use_local_synchronization=True,
+                **order,
+            )
+        except TypeError:
+            raise SimfrontierError(
+                f"torch {torch.__version__} only makes groups with ascending ranks, but a collective needs {members}; "
+                "allowed: torch 2.13, or a plan whose nesting follows the mesh"
+            ) from None
 
     def begin(self, channel: Channel, kind: CollectiveKind, message: Array) -> TorchPending:
         import torch

@@ -16,8 +16,9 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.local import LOCAL_KERNELS
+from simfrontier_real.site import Site
 from simfrontier_real.states import instances
-from simfrontier_real.work import Kernel, RealWork, Site
+from simfrontier_real.work import Kernel, RealWork
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, write_perfetto
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
@@ -16,7 +16,7 @@ from simfrontier_real.progress import progress
 from simfrontier_real.record import clocked, trace_of
 from simfrontier_real.replay import ReplayWork, Stand, waits_of
 from simfrontier_real.session import Loaded, Session
-from simfrontier_real.work import site_of
+from simfrontier_real.site import site_of
 
 MODES = ("real", "wait", "none")
 
@@ -38,11 +38,14 @@ def replay_all(session: Session, plan: Replaying) -> None:
         raise InputError(f"--compute: got {plan.compute!r}; {nearest(plan.compute, MODES)}")
     if (plan.compute == "wait") != (plan.waits is not None):
         raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
+    if plan.compute == "wait" and session.world.backend != "gloo":
+        raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
     if session.world.rank == 0:
-        _make_folder(plan.out)
+        plan.out.mkdir(parents=True, exist_ok=True)
     offset, error = offset_s(session.world, session.host)
     for loaded in session.loaded:
         _replay(session, loaded, plan, offset, error)
+        session.world.barrier()
 
 
 def _replay(session: Session, loaded: Loaded, plan: Replaying, offset: float, clock_error: float) -> None:
@@ -87,10 +90,3 @@ def _waits(loaded: Loaded, folder: Path | None, rank: int) -> list[float] | None
             f"{path}: is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…"
         )
     return waits_of(trace, rank, loaded.program.num_ops, str(path))
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SimfrontierError(f"{path}: cannot be made: {error.strerror or error}") from None

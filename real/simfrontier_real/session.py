@@ -17,9 +17,8 @@ from simfrontier.schedule.store import digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
-from simfrontier_real.memory import touch
 from simfrontier_real.processes import TorchTransport
-from simfrontier_real.world import World, join, leave, place_of
+from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
 BACKENDS = ("gloo", "nccl")
 PREFIX = "schedule-"
@@ -53,17 +52,15 @@ class Session:
 
 
 @contextmanager
-def session(
-    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, touched_bytes: int = 0
-) -> Iterator[Session]:
+def session(paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float) -> Iterator[Session]:
     """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
 
-    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does);
-    `touched_bytes` of memory are touched before anything is timed (on CPUs).
+    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does).
     """
     world: World | None = None
     rank = 0
     try:
+        end_with_launcher()
         place = place_of(os.environ)
         rank = place.rank
         if backend not in BACKENDS:
@@ -71,8 +68,6 @@ def session(
         # torch's own timeout comes after ours, which says more
         world = join(place, backend, join_s, timeout_s + 15.0)
         loaded = _agreed(world, paths, checked)
-        if world.device == "cpu" and touched_bytes:
-            touch(touched_bytes)
         yield Session(
             world=world,
             loaded=loaded,
@@ -126,6 +121,7 @@ def _agreed(world: World, paths: list[Path], checked: bool) -> tuple[Loaded, ...
         loaded = tuple(_read(path, checked) for path in paths)
         for each in loaded:
             _refuse_size(each, world.size)
+        _refuse_same_names(loaded)
     except SimfrontierError as error:
         fault = error
     said = (None, 0) if fault is None else (str(fault), fault.exit_code)
@@ -138,6 +134,13 @@ def _agreed(world: World, paths: list[Path], checked: bool) -> tuple[Loaded, ...
     if checked:
         _refuse_differences([names for _, names in everybody])
     return loaded
+
+
+def _refuse_same_names(loaded: tuple[Loaded, ...]) -> None:
+    first: dict[str, Path] = {}
+    for each in loaded:
+        if first.setdefault(each.name, each.path) is not each.path:
+            raise InputError(f"{each.path}: {first[each.name]} has the same name; allowed: every name once")
 
 
 def _refuse_differences(everybody: list[list[tuple[str, str]]]) -> None:

@@ -12,7 +12,7 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
-from simfrontier_real.work import Site
+from simfrontier_real.site import Site
 
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
 

@@ -17,9 +17,10 @@ from simfrontier_real.lanes import InlineLanes, Lanes, Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
+from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, held, initial_weights, place, shard
 from simfrontier_real.transport import Transport
-from simfrontier_real.work import RealWork, Site, site_of
+from simfrontier_real.work import RealWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +67,7 @@ class TrainingRank:
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0."""
-        self.trainer.step = number + 1
-        self.trainer.losses.clear()
+        self.trainer.begin_step()
         backend = self.site.backend
         for micro in range(self.trainer.grad_accum):
             whole = batch(self.site.schedule, self._training.seed, number, micro)
@@ -78,7 +78,8 @@ class TrainingRank:
             self.trainer.labels[micro] = backend.array(labels, "int64")
 
     def loss(self) -> float:
-        """This rank's part of the mean loss of the step that has just run."""
+        """This rank's part of the mean loss of the step that has just run, which this ends."""
+        self.trainer.end_step()
         return sum(float(loss) for loss in self.trainer.losses.values())
 
     def held(self) -> dict[tuple[str, int], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from dataclasses import asdict, dataclass
@@ -17,11 +18,12 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Schedule
 from simfrontier.trace import write_perfetto
 from simfrontier_real.clock import offset_s
+from simfrontier_real.data import input_name
 from simfrontier_real.progress import progress
 from simfrontier_real.record import clocked, trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
-from simfrontier_real.states import Weights, assembled
+from simfrontier_real.states import Weights, assembled, weights_of
 from simfrontier_real.train import Trained, Training, TrainingRank
 
 TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, relative, where nothing is quantised
@@ -51,10 +53,11 @@ class Result:
     message_bytes: int
     scheduled_bytes: int
     step_median_s: float
+    skipped_steps: int
 
     @property
     def is_good(self) -> bool:
-        if self.message_bytes != self.scheduled_bytes:
+        if self.message_bytes != self.scheduled_bytes or not all(map(math.isfinite, self.losses)):
             return False
         if not self.must_agree or self.weights_error is None or self.loss_error is None:
             return True
@@ -71,6 +74,7 @@ def train_all(session: Session, training: Training, compare: bool, report: Path 
         result = _train(session, loaded, training, compare, known, out, (offset, clock_error))
         if result is not None:
             results.append(result)
+        session.world.barrier()  # the others wait for rank 0's unsharded run here, not where torch's timeout counts
     if session.world.rank == 0:
         _print(results, compare, session.world.size)
         if report is not None:
@@ -101,7 +105,7 @@ def _train(
             losses.append(rank.loss())
             advance()
     rank.lanes.close()
-    everybody = world.gathered((losses, rank.held(), rank.step.message_bytes))
+    everybody = world.gathered((losses, rank.held(), rank.step.message_bytes, rank.trainer.num_skipped))
     timed = world.gathered(clocked(times, clock[0], session.host, rank.step.message_bytes))
     if everybody is None or timed is None:
         return None
@@ -117,14 +121,18 @@ def _train(
     longest = [
         max(rank.end_s[number].max() - rank.begin_s[number] for rank in timed) for number in range(training.steps)
     ]
-    return _result(loaded, mean, weights, trained, moved, world.size, float(statistics.median(longest)))
+    return _result(
+        loaded, mean, weights, trained, moved, world.size, float(statistics.median(longest)), everybody[0][3]
+    )
 
 
 def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ...], Trained]) -> Trained:
     """The reference of a schedule's model; schedules of one model, batch and precision share it."""
     meta = schedule.meta
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
-    key = (meta.get("model"), meta.get("batch"), meta.get("grad_accum"), meta.get("num_layers"), dtype)
+    shapes = tuple((tensor.name, tensor.shape) for tensor in weights_of(schedule))
+    inputs = schedule.tensors[input_name(schedule)].shape
+    key = (shapes, inputs, meta.get("grad_accum"), meta.get("num_layers"), dtype)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype)
     return known[key]
@@ -138,12 +146,14 @@ def _result(
     moved: int,
     ranks: int,
     step_s: float,
+    skipped: int,
 ) -> Result:
     reason = why_inexact(loaded.schedule, loaded.program)
     error, worst, loss_error = None, "", None
     if reference is not None:
         error, worst = _distance(weights, reference.weights)
-        loss_error = max(abs(a - b) / abs(b) for a, b in zip(losses, reference.losses, strict=True))
+        errors = [abs(a - b) / abs(b) for a, b in zip(losses, reference.losses, strict=True)]
+        loss_error = max(errors) if all(map(math.isfinite, errors)) else math.inf
     return Result(
         name=loaded.name,
         digest=loaded.digest,
@@ -159,6 +169,7 @@ def _result(
         message_bytes=moved,
         scheduled_bytes=ranks * scheduled_bytes(loaded.schedule, loaded.program),
         step_median_s=step_s,
+        skipped_steps=skipped,
     )
 
 
@@ -170,7 +181,8 @@ def _distance(ours: Weights, theirs: Weights) -> tuple[float, str]:
     for key, values in theirs.items():
         largest = float(np.abs(values).max())
         error = float(np.abs(ours[key] - values).max()) / (largest if largest > 0 else 1.0)
-        if not error <= worst[0]:  # also where it is not a number
+        error = error if math.isfinite(error) else math.inf
+        if error > worst[0]:
             worst = (error, f"{key[0]} of layer {key[1]}")
     return worst
 
@@ -249,11 +261,24 @@ def _verdict(result: Result, compared: bool) -> str:
         return ""
     if result.must_agree:
         return "equal" if result.is_good else f"DIFFERS, most in {result.worst}"
-    return f"apart: {result.reason}"
+    skipped = f"; {result.skipped_steps} steps skipped (gradients overflowed)" if result.skipped_steps else ""
+    return f"apart: {result.reason}{skipped}"
+
+
+def _finite(value: Any) -> Any:
+    """What JSON cannot say (infinity, not a number) as null."""
+    match value:
+        case dict():
+            return {key: _finite(part) for key, part in value.items()}
+        case tuple() | list():
+            return [_finite(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
 
 
 def _write(path: Path, results: list[Result]) -> None:
-    text = json.dumps([{**asdict(result), "is_good": result.is_good} for result in results], indent=1)
+    text = json.dumps([_finite({**asdict(result), "is_good": result.is_good}) for result in results], indent=1)
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(text + "\n", encoding="utf-8")

@@ -7,64 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective, Compute, Ref, Schedule
+from simfrontier.schedule.ir import Collective, Compute
 from simfrontier_real import messages
-from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.buffers import Buffers
-from simfrontier_real.layout import Layouts, coordinates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out."""
-
-    schedule: Schedule
-    program: Expanded
-    layouts: Layouts
-    backend: Backend
-    rank: int
-    at: dict[str, int]
-    buffers: Buffers
-
-    def operands(self, index: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
-        """(reads, writes, accumulates) of an op of the program."""
-        program = self.program
-        return program.reads[index], program.writes[index], program.accumulates[index]
-
-    def put(self, ref: Ref, line: Array) -> None:
-        """Write a line, straight into the message that it will travel in where it is one of several."""
-        bundle = self.layouts.bundles.get(ref)
-        if bundle is None:
-            self.buffers[ref] = line
-            return
-        message = self.buffers.bundled.get(bundle.op)
-        if message is None:
-            dtype = self.schedule.tensors[ref.name].dtype
-            message = self.backend.empty((bundle.members, bundle.total), dtype)
-            self.buffers.bundled[bundle.op] = message
-        columns = message[:, bundle.start : bundle.start + bundle.width]
-        columns[...] = self.backend.xp.reshape(line, (bundle.members, -1))
-        self.buffers[ref] = columns
-
-    def add(self, ref: Ref, value: Array) -> None:
-        """Add to a buffer; the first addition of a step makes it."""
-        held = self.buffers.held.get(ref)
-        self.buffers[ref] = value if held is None else held + value
-
-
-def site_of(schedule: Schedule, program: Expanded, layouts: Layouts, backend: Backend, rank: int) -> Site:
-    """A rank's place, with nothing in its buffers yet."""
-    at = coordinates(schedule.mesh, rank)
-    return Site(
-        schedule=schedule,
-        program=program,
-        layouts=layouts,
-        backend=backend,
-        rank=rank,
-        at=at,
-        buffers=Buffers(schedule, program),
-    )
+from simfrontier_real.arrays import Array
+from simfrontier_real.site import Site
 
 
 class Work(Protocol):
@@ -122,8 +68,9 @@ class RealWork:
         messages.incoming(self.site, index, op, results)
 
     def read_by(self, index: int) -> list[Array]:
-        """The arrays that an op reads."""
-        held = [self.site.buffers.held.get(ref) for ref in self.site.program.reads[index]]
+        """The arrays that an op reads or adds to."""
+        program = self.site.program
+        held = [self.site.buffers.held.get(ref) for ref in (*program.reads[index], *program.accumulates[index])]
         return [part for each in held if each is not None for part in getattr(each, "parts", (each,))]
 
     def done(self, index: int) -> None:

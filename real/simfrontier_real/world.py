@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
 LINGER_S = 1.5
+CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
 
 
 class SpokenError(SimfrontierError):
@@ -117,8 +119,8 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
         device = f"cuda:{place.local_rank % torch.cuda.device_count()}"
         torch.cuda.set_device(device)
     else:
-        _name_interface(place.address)
         torch.set_num_threads(1)  # ranks share the cores
+    _name_interface(place.address)
     store = _in_time(lambda: _store(place, join_s), place, join_s)
     _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
     try:
@@ -129,7 +131,7 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
             world_size=place.size,
             timeout=timedelta(seconds=timeout_s),
         )
-        control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
+        control = dist.new_group(backend="gloo", timeout=timedelta(seconds=CONTROL_S))
     except (RuntimeError, ValueError) as error:
         raise SimfrontierError(f"the {backend} ranks cannot be joined: {_first_line(error)}") from None
     return World(place, backend, device, store, control)
@@ -223,6 +225,16 @@ def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
     except RuntimeError as error:
         raise SimfrontierError(f"rank 0 at {place.address}:{place.port} is gone: {_first_line(error)}") from None
     raise SpokenError(fault) if spoken else SimfrontierError(fault)
+
+
+def end_with_launcher() -> None:
+    """Let this rank end when the launcher that started it is killed (Linux); others end with their connections."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
+        import ctypes
+        import signal
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _name_interface(address: str) -> None:

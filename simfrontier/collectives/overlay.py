@@ -15,9 +15,9 @@ def machine_numbers(calibration: Calibration, machine: Machine, library: Library
     """The numbers of the machine's file that the calibration replaces.
 
     On a machine with a bus, all groups of a table share it, and each takes its time alone; so the bus carries at least
-    the largest total rate over all tables. It is set to that rate where the calibration does not say it. One pattern
-    alone is then limited by its own table, and two together by the bus. Raises InputError where the calibration says
-    less than that.
+    the largest total rate over all tables. It is set to that rate where the calibration does not say it. Calls that
+    have a table keep the whole bus while they run, so the rate matters to groups without one. Raises InputError where
+    the calibration says less than that.
     """
     numbers = dict(calibration.machine)
     rates = {table.group: total_bytes_per_s(table, machine, library) for table in calibration.calls if table.nodes == 1}

@@ -18,9 +18,10 @@ from simfrontier_real.data import batch
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON, base_name
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.reference import train_unsharded
+from simfrontier_real.site import Site
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingRank, run_together, train_in_one_process
-from simfrontier_real.work import RealWork, Site
+from simfrontier_real.work import RealWork
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
 MODELS = ("gpt", "mlp")

@@ -17,10 +17,10 @@ from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam
+from simfrontier_real.site import site_of
 from simfrontier_real.states import assembled, held, initial_weights, place
 from simfrontier_real.train import Training, TrainingRank, run_together, train_in_one_process
 from simfrontier_real.training import scheduled_bytes, why_inexact
-from simfrontier_real.work import site_of
 from tests.real.schedules import (
     ALL,
     ENGINES,

@@ -103,10 +103,10 @@ def test_real_ranks_that_swap_two_collectives_end_with_the_table(tmp_path: Path)
     assert first == (
         "simfrontier-real: stuck: no op has ended within the timeout. What each rank runs and waits for:"
     ), ended.err
-    of_rank = {rank: [line for line in table if line.startswith(f"  rank {rank}  ")] for rank in range(4)}
-    assert all(of_rank.values()), ended.err
-    running = {rank: next(line for line in lines if "reduce: running" in line) for rank, lines in of_rank.items()}
-    assert running[1].endswith(".ordered0") and running[0].endswith(".bias.grad.raw"), ended.err
+    running = [line for line in table if "reduce: running" in line]  # each with the ranks that say it, the fewest first
+    assert len(running) == 2, ended.err
+    assert running[0].startswith("  rank 1  ") and running[0].endswith(".ordered0"), ended.err
+    assert running[1].startswith("  rank 0, 2, 3  ") and running[1].endswith(".bias.grad.raw"), ended.err
     assert not (tmp_path / "out").exists()
 
 

@@ -17,12 +17,12 @@ from simfrontier_real.lanes import Finished, InlineLanes, Step
 from simfrontier_real.launch import without_ranks
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.options import parse_sizes
 from simfrontier_real.replay import ComputeMode, ReplayWork, Stand, waits_of
-from simfrontier_real.sizes import parse_sizes
+from simfrontier_real.site import site_of
 from simfrontier_real.train import run_together
 from simfrontier_real.training import scheduled_bytes
 from simfrontier_real.transport import Channel
-from simfrontier_real.work import site_of
 from simfrontier_real.world import Place, place_of
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
 from tests.real.test_record import two_collectives

@@ -1,0 +1,51 @@
+"""What the command line takes: sizes, numbers, places to write; one clear line for what it does not take."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+from simfrontier.errors import InputError, nearest
+
+PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Ascending sizes in bytes out of `4KiB,1MiB`; raises InputError."""
+    out = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        match = re.fullmatch(r"(\d{1,12})\s*([A-Za-z]*)", part)
+        if match is None or match[2] not in _UNITS or int(match[1]) < 1:
+            raise InputError(f"--sizes: got {part!r}; allowed: numbers of bytes or KiB, MiB, GiB, e.g. 4KiB,1MiB")
+        out.add(int(match[1]) * _UNITS[match[2]])
+    if not out:
+        raise InputError("--sizes: got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB")
+    return tuple(sorted(out))
+
+
+def refuse_number(option: str, value: float) -> None:
+    """Raise InputError for what is not a number above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{option}: got {value}; allowed: a number above 0")
+
+
+def refuse_precision(name: str) -> None:
+    """Raise InputError for a precision in which no products are measured."""
+    if name not in PRECISIONS:
+        raise InputError(f"--precision: got {name!r}; {nearest(name, PRECISIONS)}")
+
+
+def refuse_places(folder: Path | None, file: Path | None) -> None:
+    """Raise InputError for a folder that cannot be made, or a file that cannot be written in its folder; before the
+    work, not after it."""
+    for place in filter(None, (folder, None if file is None else file.parent)):
+        there = next(each for each in (place, *place.parents) if each.exists())
+        if not there.is_dir():
+            raise InputError(f"{place}: {there} is a file; allowed: a folder")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"{place}: {there} may not be written; allowed: a folder of yours")
+    if file is not None and file.is_dir():
+        raise InputError(f"{file}: is a folder; allowed: a file")

@@ -1,0 +1,88 @@
+"""The verdict of training: what is not a number never agrees, references are told apart, overflow is counted."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier_real.failure import _by_line
+from simfrontier_real.options import refuse_number, refuse_places
+from simfrontier_real.train import Trained, Training, train_in_one_process
+from simfrontier_real.training import Result, _distance, _finite, _unsharded
+from tests.real.schedules import EXACT, schedule
+
+GOOD = Result(
+    name="a",
+    digest="",
+    precision="fp64",
+    codecs=(),
+    must_agree=True,
+    reason="",
+    losses=(1.0,),
+    reference_losses=(1.0,),
+    weights_error=0.0,
+    worst="",
+    loss_error=0.0,
+    message_bytes=1,
+    scheduled_bytes=1,
+    step_median_s=1.0,
+    skipped_steps=0,
+)
+
+
+def test_a_weight_that_is_not_a_number_differs_most_whatever_comes_after_it() -> None:
+    whole = {("w1", 0): np.ones(2), ("w2", 0): np.ones(2)}
+    broken = {("w1", 0): np.array([math.nan, 1.0]), ("w2", 0): np.ones(2)}
+    assert _distance(broken, whole) == (math.inf, "w1 of layer 0")
+    assert _distance(whole, whole) == (0.0, "")
+
+
+def test_a_result_is_good_only_with_finite_losses_and_the_scheduled_bytes() -> None:
+    assert GOOD.is_good
+    assert not replace(GOOD, must_agree=False, losses=(1.0, math.nan)).is_good
+    assert not replace(GOOD, weights_error=math.inf).is_good
+    assert not replace(GOOD, message_bytes=2).is_good
+
+
+def test_two_shapes_of_one_name_have_references_of_their_own() -> None:
+    known: dict[tuple[object, ...], Trained] = {}
+    training = Training(steps=1)
+    for model in ("gpt", "mlp", "gpt"):
+        _unsharded(schedule(EXACT["ddp"], (1, 1, 2), model=model), training, known)
+    assert len(known) == 2
+
+
+def test_json_has_no_word_for_what_is_not_finite() -> None:
+    assert _finite({"a": (1.0, math.nan), "b": math.inf, "c": 2}) == {"a": [1.0, None], "b": None, "c": 2}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy warns of the overflow that is wanted here
+def test_steps_that_overflow_are_skipped_and_do_not_count_for_adam() -> None:
+    # gradients times 1e8 are beyond 65504, the largest number of 16 bits, so every step is skipped
+    built = schedule(EXACT["zero3"], (1, 1, 2), precision="fp16")
+    kept = train_in_one_process(built, Training(steps=2, loss_scale=1e8))
+    fresh = train_in_one_process(built, Training(steps=1, loss_scale=1e8))
+    assert all(np.array_equal(kept.weights[key], fresh.weights[key]) for key in fresh.weights)
+
+
+def test_the_table_says_equal_lines_once_and_the_odd_ones_first() -> None:
+    assert _by_line({0: ["a"], 1: ["b"], 2: ["a"], 3: []}) == [("b", "1"), ("nothing under way", "3"), ("a", "0, 2")]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_numbers_must_be_above_zero(value: float) -> None:
+    with pytest.raises(InputError, match=r"--clip: got .*; allowed: a number above 0"):
+        refuse_number("--clip", value)
+
+
+def test_places_are_looked_at_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refuse_places(tmp_path / "new" / "folder", tmp_path / "other" / "x.json")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="is a file; allowed: a folder"):
+        refuse_places(tmp_path / "file" / "x", None)
+    with pytest.raises(InputError, match="is a folder; allowed: a file"):
+        refuse_places(None, tmp_path)
