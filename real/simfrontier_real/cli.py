@@ -11,7 +11,7 @@ SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
 app = typer.Typer(
     name="simfrontier-real",
-    help="Run schedule files on real processes (gloo, NCCL, RCCL). Start one process per rank with torchrun or srun.",
+    help="Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,12 +47,12 @@ def replay(
 ) -> None:
     """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
     trace per schedule."""
-    _launch(ranks)
     from simfrontier_real.options import refuse_places
-    from simfrontier_real.replaying import Replaying, replay_all
-    from simfrontier_real.session import session
 
     refuse_places(out, None)
+    _launch(ranks)
+    from simfrontier_real.replaying import Replaying, replay_all
+    from simfrontier_real.session import session
 
     plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
     with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
@@ -78,20 +78,21 @@ def train(
     ranks: Ranks = None,
 ) -> None:
     """Train a small real model by schedules, and compare losses and weights with the unsharded model."""
+    from simfrontier_real.options import refuse_number, refuse_places
+
+    refuse_number("--learning-rate", learning_rate)
+    refuse_number("--epsilon", epsilon)
+    refuse_number("--clip", clip)
+    refuse_number("--loss-scale", loss_scale)
+    refuse_places(out, json)
     _launch(ranks)
     from simfrontier_real.optimizer import Adam
-    from simfrontier_real.options import refuse_number, refuse_places
     from simfrontier_real.session import session
     from simfrontier_real.train import Training
     from simfrontier_real.training import train_all
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
-    refuse_number("--learning-rate", learning_rate)
-    refuse_number("--epsilon", epsilon)
-    refuse_number("--clip", clip)
-    refuse_number("--loss-scale", loss_scale)
-    refuse_places(out, json)
     with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
@@ -105,26 +106,27 @@ def measure(
     sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = SIZES,
     iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 10,
     devices_per_package: Annotated[int, typer.Option(min=1, help="MI250X: 2")] = 1,
-    precision: Annotated[str, typer.Option(help="of the matrix products: fp32, bf16, fp16")] = "fp32",
+    precision: Annotated[str, typer.Option(help="of the matrix products: fp64, fp32, bf16, fp16")] = "fp32",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
     ranks: Ranks = None,
 ) -> None:
     """Time the collectives by kind, group and size, and what ranks compute, as a calibration for the simulator."""
-    _launch(ranks)
     import datetime
     import sys
 
-    from simfrontier_real.measure import Measuring, measure
     from simfrontier_real.options import parse_sizes, refuse_places, refuse_precision
-    from simfrontier_real.session import session
 
     refuse_precision(precision)
     refuse_places(None, out)
+    chosen = parse_sizes(sizes)
+    _launch(ranks)
+    from simfrontier_real.measure import Measuring, measure
+    from simfrontier_real.session import session
 
     plan = Measuring(
-        sizes=parse_sizes(sizes),
+        sizes=chosen,
         iterations=iterations,
         devices_per_package=devices_per_package,
         precision=precision,
