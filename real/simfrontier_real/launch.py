@@ -22,6 +22,9 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
     if "RANK" in os.environ:
         raise InputError("--ranks: torchrun has started this process; allowed: one of the two")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the cores
+    # glibc's threshold moves with what was freed before, so that the same message costs 75 or 130 ms depending on the
+    # schedule that ran before it; a fixed one makes large buffers cost the same pages every time
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2 << 20))
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its report repeats what the ranks said
     config = LaunchConfig(
         run_id=f"simfrontier-{os.getpid()}",
