@@ -63,10 +63,6 @@ class Backend:
         np.add.at(out, index, rows)
         return out
 
-    def as_bytes(self, values: Array) -> Array:
-        """The same memory as unsigned bytes; `values` must be contiguous."""
-        return values.view(self.xp.uint8)
-
     def numpy(self, values: Array) -> Any:
         """The values as a numpy array of at least 32 bits per number."""
         import numpy as np

@@ -9,7 +9,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
-from simfrontier_real.lanes import Lanes, Step, StreamLanes
+from simfrontier_real.lanes import Lanes, Step
 
 _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
 
@@ -49,13 +49,10 @@ class Executor:
         while not self.is_finished:
             if not self.advance(timeout_s):
                 raise StuckError(self.table())
-        if isinstance(self._lanes, StreamLanes):
-            left = self._lanes.unfinished(timeout_s)
-            if left:
-                program = self._step.program
-                raise StuckError(
-                    [f"{lane_of(program, index)}: on the device: {title(program, index)}" for index in left]
-                )
+        left = self._lanes.left(timeout_s)
+        if left:
+            program = self._step.program
+            raise StuckError([f"{lane_of(program, each)}: on the device: {title(program, each)}" for each in left])
         return self.end()
 
     def begin(self) -> None:
@@ -64,8 +61,7 @@ class Executor:
         self._running.clear()
         self._ready = [0.0] * self._step.program.num_ops
         self._end = [0.0] * self._step.program.num_ops
-        if isinstance(self._lanes, StreamLanes):
-            self._lanes.begin_step()
+        self._lanes.begin_step()
         self._step.work.begin_step()
         self._begin_s = self._step.clock()
 
@@ -78,7 +74,7 @@ class Executor:
             moved = True
         if not self._running and not moved:
             return False  # nothing runs and nothing may start: no wait would help
-        for index, _, end_s, error in self._lanes.finished(timeout_s):
+        for index, end_s, error in self._lanes.finished(timeout_s):
             if error is not None:
                 raise _explained(error, title(self._step.program, index))
             self._end[index] = end_s
@@ -99,9 +95,8 @@ class Executor:
     def end(self) -> StepTimes:
         """The times of the step that has just finished."""
         ready, end = self._ready, self._end
-        if isinstance(self._lanes, StreamLanes):
-            for index, (began, ended) in self._lanes.times().items():
-                ready[index], end[index] = began, ended
+        for index, (began, ended) in self._lanes.times().items():
+            ready[index], end[index] = began, ended
         return StepTimes(self._begin_s, tuple(ready), tuple(end))
 
     @property
@@ -118,7 +113,7 @@ class Executor:
         return lines
 
 
-def _explained(error: BaseException, what: str) -> BaseException:
+def _explained(error: Exception, what: str) -> Exception:
     """An error of torch's collectives with the op that it ended; others as they are."""
     if not isinstance(error, RuntimeError):
         return error

@@ -43,7 +43,7 @@ def _is_first(world: World | None, key: str) -> bool:
         return True
     try:
         return int(world.store.add(key, 1)) == 1
-    except Exception:  # the store may be gone with rank 0, in any of torch's ways
+    except RuntimeError:  # the store is gone with rank 0: torch's errors of a store are RuntimeErrors
         return True
 
 
@@ -57,7 +57,7 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
                 time.sleep(COLLECT_S + 1.0)  # the store may be this process: stay until the first has read it
                 return
             tables |= _collected(world, rank)
-        except Exception as error:  # as above
+        except RuntimeError as error:  # as above
             _say(f"the other ranks' tables cannot be had: {type(error).__name__}")
     silent = [] if world is None else [str(each) for each in range(world.size) if each not in tables]
     _say("stuck: no op has ended within the timeout. What each rank runs and waits for:")

@@ -23,19 +23,28 @@ class Finished(NamedTuple):
     """An op that is done (on a device: handed to its stream), and when; or the error that it ended with."""
 
     op: int
-    start_s: float
     end_s: float
-    error: BaseException | None = None
+    error: Exception | None = None
 
 
 class Lanes(Protocol):
     """Runs ops that the issuer handed out, one at a time on each lane, lanes beside each other."""
+
+    def begin_step(self) -> None:
+        """A new step begins; all of the one before has ended."""
 
     def start(self, index: int, ready_s: float) -> None:
         """Begin an op; never blocks for another rank."""
 
     def finished(self, timeout_s: float) -> list[Finished]:
         """Ops that have ended since the last call; waits up to `timeout_s` for the first (0: only looks)."""
+
+    def left(self, timeout_s: float) -> list[int]:
+        """Ops that count as finished and have not ended when nothing has ended for so long (none: all have)."""
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        """When ops of the step began and ended, by the executor's clock, where the lanes know better than the
+        executor."""
 
     def close(self) -> None:
         """Give back threads and streams."""
@@ -50,9 +59,7 @@ class Step:
     work: Work
     transport: Transport
     clock: Callable[[], float]
-    message_bytes: dict[int, int] = field(
-        default_factory=dict
-    )  # what each collective really handed over, whole messages
+    message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
 
     def call(self, index: int, op: Collective) -> list[Pending]:
         """Begin the messages of a collective, all at once."""
@@ -79,27 +86,36 @@ class InlineLanes:
 
     step: Step
     ended: list[Finished] = field(default_factory=list)
-    under_way: list[tuple[int, float, list[Pending]]] = field(default_factory=list)
+    under_way: list[tuple[int, list[Pending]]] = field(default_factory=list)
+
+    def begin_step(self) -> None:
+        """Nothing is left of the step before."""
 
     def start(self, index: int, ready_s: float) -> None:
         op = self.step.program.ops[index]
         if isinstance(op, Collective):
-            self.under_way.append((index, ready_s, self.step.call(index, op)))
+            self.under_way.append((index, self.step.call(index, op)))
         else:
             self.step.work.run(index, ready_s)
-            self.ended.append(Finished(index, ready_s, self.step.clock()))
+            self.ended.append(Finished(index, self.step.clock()))
 
     def finished(self, timeout_s: float) -> list[Finished]:
         waiting = []
-        for index, start_s, pendings in self.under_way:
+        for index, pendings in self.under_way:
             if all(pending.is_done() for pending in pendings):
                 self.step.work.incoming(index, tuple(pending.wait() for pending in pendings))
-                self.ended.append(Finished(index, start_s, self.step.clock()))
+                self.ended.append(Finished(index, self.step.clock()))
             else:
-                waiting.append((index, start_s, pendings))
+                waiting.append((index, pendings))
         self.under_way = waiting
         ended, self.ended = self.ended, []
         return ended
+
+    def left(self, timeout_s: float) -> list[int]:
+        return []
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        return {}
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -125,6 +141,9 @@ class ThreadLanes:
         for thread in self._threads:
             thread.start()
 
+    def begin_step(self) -> None:
+        """Nothing is left of the step before."""
+
     def start(self, index: int, ready_s: float) -> None:
         self._queues[self._step.program.lane[index]].put((index, ready_s))
 
@@ -137,6 +156,12 @@ class ThreadLanes:
         except queue.Empty:
             return out
 
+    def left(self, timeout_s: float) -> list[int]:
+        return []
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        return {}
+
     def close(self) -> None:
         for waiting in self._queues:
             waiting.put(None)
@@ -146,12 +171,12 @@ class ThreadLanes:
     def _run(self, waiting: queue.SimpleQueue[tuple[int, float] | None]) -> None:
         while (given := waiting.get()) is not None:
             index, ready_s = given
+            error = None
             try:
                 self._execute(index, ready_s)
-                error = None
-            except BaseException as raised:  # handed to the rank's main thread, which ends the run
+            except Exception as raised:  # whatever it is: a thread cannot end the run, the rank's main thread does
                 error = raised
-            self._ended.put(Finished(index, ready_s, self._step.clock(), error))
+            self._ended.put(Finished(index, self._step.clock(), error))
 
     def _execute(self, index: int, ready_s: float) -> None:
         op = self._step.program.ops[index]
@@ -177,6 +202,12 @@ class StreamLanes:
         self._ended: list[Finished] = []
         self._events: dict[int, tuple[Any, Any]] = {}
         self._origin: tuple[float, Any] | None = None
+
+    def begin_step(self) -> None:
+        """Forget the events of the step before."""
+        self._done = [[] for _ in self._done]
+        self._events.clear()
+        self._origin = None
 
     def start(self, index: int, ready_s: float) -> None:
         torch, program = self._torch, self._step.program
@@ -205,23 +236,23 @@ class StreamLanes:
                 end.synchronize()
         self._done[lane].append(end)
         self._events[index] = (begin, end)
-        self._ended.append(Finished(index, ready_s, ready_s))
+        self._ended.append(Finished(index, ready_s))
 
     def finished(self, timeout_s: float) -> list[Finished]:
         ended, self._ended = self._ended, []
         return ended
 
-    def unfinished(self, timeout_s: float) -> list[int]:
-        """Ops that have not ended on the device when nothing has ended there for so long (none: all have)."""
-        left = list(self._events)
+    def left(self, timeout_s: float) -> list[int]:
+        """Ops that stand on their streams and have not ended when nothing has ended there for so long."""
+        waited = list(self._events)
         moved_s = self._step.clock()
-        while left and self._step.clock() - moved_s < timeout_s:
-            still = [index for index in left if not self._events[index][1].query()]
-            if len(still) < len(left):
-                left, moved_s = still, self._step.clock()
-            elif left:
+        while waited and self._step.clock() - moved_s < timeout_s:
+            still = [index for index in waited if not self._events[index][1].query()]
+            if len(still) < len(waited):
+                waited, moved_s = still, self._step.clock()
+            else:
                 time.sleep(POLL_S)
-        return left
+        return waited
 
     def times(self) -> dict[int, tuple[float, float]]:
         """When each op ran on the device, by the executor's clock; the step has ended."""
@@ -231,12 +262,6 @@ class StreamLanes:
             index: (at_s + origin.elapsed_time(begin) / 1e3, at_s + origin.elapsed_time(end) / 1e3)
             for index, (begin, end) in self._events.items()
         }
-
-    def begin_step(self) -> None:
-        """Forget the events of the step before."""
-        self._done = [[] for _ in self._done]
-        self._events.clear()
-        self._origin = None
 
     def close(self) -> None:
         """Streams go with the process."""

@@ -59,15 +59,16 @@ class Trainer:
         """Cross-entropy, averaged over all samples and positions of the step; writes its gradient."""
         operands = Operands(site, index, op)
         xp, logits = operands.xp, operands.one()
-        labels = self.labels[site.program.reads[index][0].micro]
-        count = math.prod(size for label, size in op.iteration if label != op.iteration[-1][0]) * self.grad_accum
-        exponentials = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-        probabilities = exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
+        micro = site.program.reads[index][0].micro
+        labels = self.labels[micro]
+        count = math.prod(size for _, size in op.iteration[:-1]) * self.grad_accum  # the last label is the class
+        shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+        total = xp.sum(xp.exp(shifted), axis=-1, keepdims=True)
+        probabilities = xp.exp(shifted) / total
         classes = xp.arange(logits.shape[-1], device=site.backend.device)
         hit = site.backend.xp.astype(classes == labels[..., None], logits.dtype)
-        chosen = xp.sum(probabilities * hit, axis=-1)
-        micro = site.program.reads[index][0].micro
-        self.losses[micro] = -xp.sum(xp.log(chosen)) / count
+        # -log softmax as log of the sum less the logit: finite also where the probability is too small for a number
+        self.losses[micro] = (xp.sum(xp.log(total)) - xp.sum(shifted * hit)) / count
         operands.put((probabilities - hit) * (self.loss_scale / count))
 
     def _norm2(self, site: Site, index: int, op: Compute) -> None:

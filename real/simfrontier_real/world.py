@@ -174,12 +174,12 @@ def _store(place: Place, join_s: float) -> Any:
 def _in_time(work: Callable[[], Any], place: Place, limit_s: float) -> Any:
     """Do what may hang inside torch (a stranger may listen on the port) on a thread of its own, and wait so long."""
     outcome: list[Any] = []
-    raised: list[BaseException] = []
+    raised: list[Exception] = []
 
     def run() -> None:
         try:
             outcome.append(work())
-        except BaseException as error:
+        except Exception as error:  # whatever it is, it is raised again in the thread that waits
             raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
