@@ -51,7 +51,7 @@ def replay(
 
     refuse_places(out, None)
     _launch(ranks)
-    from simfrontier_real.replaying import Replaying, replay_all
+    from simfrontier_real.replay_session import Replaying, replay_all
     from simfrontier_real.session import session
 
     plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
@@ -89,7 +89,7 @@ def train(
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import Training
-    from simfrontier_real.training import train_all
+    from simfrontier_real.train_session import train_all
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)

@@ -99,6 +99,10 @@ class Executor:
             ready[index], end[index] = began, ended
         return StepTimes(self._begin_s, tuple(ready), tuple(end))
 
+    def close(self) -> None:
+        """Give back the lanes' threads and streams."""
+        self._lanes.close()
+
     @property
     def is_finished(self) -> bool:
         return self._issuer.is_finished

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -18,12 +19,10 @@ from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, O
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier_real.arrays import Array
-from simfrontier_real.clock import offset_s
-from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import Step
-from simfrontier_real.progress import progress
-from simfrontier_real.record import Clocked, aligned, clocked
+from simfrontier_real.record import Clocked, aligned
 from simfrontier_real.session import Session
+from simfrontier_real.timed import timed_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +49,8 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One timed op: a collective of so many bytes over `axes`, or a piece of local work by name and size."""
+    """One timed op: a collective over `axes` of so many bytes, or local work: a product of that edge, a copy of so many
+    bytes, and idle ops, which `size` only numbers."""
 
     what: str
     axes: tuple[str, ...]
@@ -72,9 +72,8 @@ def measure(session: Session, plan: Measuring, out: Path, when: str, how: str) -
     calls = tuple(_tables(mesh, probes, durations, again, [rank.host for rank in ranks], plan))
     machine = _machine(probes, durations, plan)
     hosts = sorted({rank.host for rank in ranks})
-    where = (
-        f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {platform.processor() or platform.machine()}, {_cores()} cores"
-    )
+    processor = platform.processor() or platform.machine()
+    where = f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {processor}, {os.cpu_count()} cores"
     calibration = Calibration(
         title=f"{session.world.backend} on {mesh.num_ranks} ranks",
         where=where,
@@ -179,9 +178,8 @@ class ProbeWork:
 def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> ProbeWork:
     backend = session.backend
     xp = backend.xp
-    memory = backend.zeros(
-        (max(_message_sizes(probes), default=0) // 4 + mesh.num_ranks,), "fp32"
-    )  # all messages lie in it
+    largest = max((probe.size for probe in probes if probe.axes), default=0)
+    memory = backend.zeros((largest // 4,), "fp32")  # all messages lie in it
     messages: list[Array | None] = []
     local: list[Callable[[], object]] = []
     for probe in probes:
@@ -206,11 +204,6 @@ def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> 
 def _piece(size: int, members: int) -> int:
     """Numbers (FP32) of one member's piece of a message of so many bytes."""
     return max(1, size // 4 // members)
-
-
-def _message_sizes(probes: list[Probe]) -> list[int]:
-    """Sizes of the collectives among the probes, in bytes."""
-    return [probe.size for probe in probes if probe.axes]
 
 
 def _nothing() -> None: ...
@@ -241,20 +234,8 @@ def _pass(
     schedule = _schedule(mesh, probes)
     program: Expanded = expand(schedule, schedule.roles[0])
     step = Step(program, mesh, _work(session, mesh, probes, plan.precision), session.transport, time.monotonic)
-    lanes = session.lanes(step)
-    executor = Executor(step, lanes)
-    times = []
-    offset, _ = offset_s(session.world, session.host)
-    total = plan.warmup + plan.iterations
-    with progress(session.world.rank, total, f"measuring {len(probes)} probes, {title}") as advance:
-        for number in range(total):
-            session.world.barrier()
-            clock = executor.run_step(session.timeout_s)
-            if number >= plan.warmup:
-                times.append(clock)
-            advance()
-    lanes.close()
-    ranks = session.world.gathered(clocked(times, offset, session.host, {}))
+    what = f"measuring {len(probes)} probes, {title}"
+    ranks, _ = timed_steps(session, step, plan.iterations, what, plan.warmup)
     if ranks is None:
         return None
     _, start, end = aligned(schedule, program, ranks)
@@ -281,8 +262,9 @@ def _tables(
         points, residuals = [], []
         for index in indices:
             low, middle, high = np.percentile(durations[:, :, index], [25, 50, 75])
-            size = _piece(probes[index].size, len(members)) * 4 * len(members)
-            points.append(Point(num_bytes=size, seconds=_short(middle), spread=_short((high - low) / middle)))
+            points.append(
+                Point(num_bytes=probes[index].size, seconds=_short(middle), spread=_short((high - low) / middle))
+            )
             residuals.append(abs(float(np.median(again[:, :, index])) / float(middle) - 1.0))
         out.append(
             CallTable(
@@ -332,9 +314,3 @@ def _machine(probes: list[Probe], durations: NDArray[Any], plan: Measuring) -> d
 def _short(value: float) -> float:
     """Four digits: more would be noise."""
     return float(f"{value:.4g}") if math.isfinite(value) else 0.0
-
-
-def _cores() -> int:
-    import os
-
-    return os.cpu_count() or 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.data import batch, input_name
 from simfrontier_real.executor import Executor
-from simfrontier_real.lanes import InlineLanes, Lanes, Step
+from simfrontier_real.lanes import InlineLanes, Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
@@ -52,7 +51,6 @@ class TrainingRank:
         rank: int,
         transport: Transport,
         training: Training,
-        lanes: Callable[[Step], Lanes] = InlineLanes,
     ) -> None:
         self.site: Site = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
@@ -60,8 +58,6 @@ class TrainingRank:
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
         work = RealWork(self.site, all_kernels(self.trainer))
         self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
-        self.lanes = lanes(self.step)
-        self.executor = Executor(self.step, self.lanes)
         self._input = input_name(schedule)
         place(self.site, initial_weights(schedule, training.seed))
 
@@ -100,13 +96,19 @@ def train_in_one_process(
         TrainingRank(schedule, program, backend, rank, world.transport(rank), training)
         for rank in range(schedule.mesh.num_ranks)
     ]
+    executors = [inline(rank.step) for rank in ranks]
     losses = []
     for number in range(training.steps):
         for rank in ranks:
             rank.load(number)
-        run_together([rank.executor for rank in ranks])
+        run_together(executors)
         losses.append(sum(rank.loss() for rank in ranks))
     return Trained(tuple(losses), assembled(schedule, [rank.held() for rank in ranks]))
+
+
+def inline(step: Step) -> Executor:
+    """An executor that runs every op where it is started."""
+    return Executor(step, InlineLanes(step))
 
 
 def run_together(executors: list[Executor]) -> None:

@@ -15,7 +15,7 @@ from simfrontier.schedule.placement import REPLICATE
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.buffers import Buffers
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import TrainingRank, run_together
+from simfrontier_real.train import TrainingRank, inline, run_together
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
 
 PLANS = {**EXACT, **QUANTISED}
@@ -118,7 +118,7 @@ def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> 
     for number in range(2):
         for rank in ranks:
             rank.load(number)
-        run_together([rank.executor for rank in ranks])
+        run_together([inline(rank.step) for rank in ranks])
         for rank in ranks:
             assert {ref.name for ref in rank.site.buffers.held} <= kept
             assert rank.site.buffers.bundled == {}

@@ -20,7 +20,7 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.site import Site
 from simfrontier_real.states import initial_weights
-from simfrontier_real.train import TrainingRank, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
 from simfrontier_real.work import RealWork
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
@@ -64,7 +64,7 @@ def watched(made: Schedule, backend: Backend) -> Seen:
 
     work.kernels = {kind: watching(kernel) for kind, kernel in work.kernels.items()}
     rank.load(0)
-    run_together([rank.executor])
+    run_together([inline(rank.step)])
     return seen
 
 
@@ -120,7 +120,7 @@ def loss_at(made: Schedule, key: tuple[str, int], change: Any) -> float:
     weights[key] = weights[key] + change
     states.place(rank.site, weights)
     rank.load(0)
-    run_together([rank.executor])
+    run_together([inline(rank.step)])
     return rank.loss()
 
 

@@ -19,8 +19,8 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.site import site_of
 from simfrontier_real.states import assembled, held, initial_weights, place
-from simfrontier_real.train import Training, TrainingRank, run_together, train_in_one_process
-from simfrontier_real.training import scheduled_bytes, why_inexact
+from simfrontier_real.train import Training, TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
     ALL,
     ENGINES,
@@ -164,7 +164,7 @@ def test_messages_have_the_bytes_that_the_schedule_says(plan: str, sizes: tuple[
     ranks = ranks_of(made, training(1))
     for rank in ranks:
         rank.load(0)
-    run_together([rank.executor for rank in ranks])
+    run_together([inline(rank.step) for rank in ranks])
     expected = scheduled_bytes(made, expand(made, made.roles[0]))
     assert expected > 0
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * made.mesh.num_ranks

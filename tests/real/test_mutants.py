@@ -12,8 +12,8 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Schedule, check, digest, expand, save
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import TrainingRank, run_together, train_in_one_process
-from simfrontier_real.training import scheduled_bytes
+from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.verdict import scheduled_bytes
 from tests.real.mutants import MUTANTS, swapped_on_one_rank
 from tests.real.ranks import Ranks
 from tests.real.schedules import distance, training
@@ -61,7 +61,7 @@ def _ranks(schedules: list[Schedule]) -> list[TrainingRank]:
 def _moved(made: Schedule) -> int:
     """Bytes that a rank's messages really have in one step."""
     ranks = _ranks([made] * made.mesh.num_ranks)
-    run_together([rank.executor for rank in ranks])
+    run_together([inline(rank.step) for rank in ranks])
     return sum(ranks[0].step.message_bytes.values())
 
 
@@ -74,9 +74,9 @@ def test_two_orders_that_are_sound_alone_get_stuck_together() -> None:
     most, one = swapped_on_one_rank()
     assert check(most).is_clean and check(one).is_clean
     assert digest(most) != digest(one)
-    run_together([rank.executor for rank in _ranks([one] * 4)])
+    run_together([inline(rank.step) for rank in _ranks([one] * 4)])
     with pytest.raises(SimfrontierError, match=r"^stuck: ") as caught:
-        run_together([rank.executor for rank in _ranks([most, one, most, most])])
+        run_together([inline(rank.step) for rank in _ranks([most, one, most, most])])
     said = str(caught.value)
     assert re.search(r"rank 0, reduce: running op \d+, [^;]*reduce_scatter gradient of \S+\.bias\.grad\.raw", said), (
         said

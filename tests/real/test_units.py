@@ -20,9 +20,9 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.options import parse_sizes
 from simfrontier_real.replay import ComputeMode, ReplayWork, Stand, waits_of
 from simfrontier_real.site import site_of
-from simfrontier_real.train import run_together
-from simfrontier_real.training import scheduled_bytes
+from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import Channel
+from simfrontier_real.verdict import scheduled_bytes
 from simfrontier_real.world import Place, place_of
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
 from tests.real.test_record import two_collectives
@@ -247,7 +247,7 @@ def test_replay_moves_what_training_moves(plan: str, sizes: tuple[int, int, int]
     ]
     for rank in trained:
         rank.load(0)
-    run_together([rank.executor for rank in trained])
+    run_together([inline(rank.step) for rank in trained])
     replayed = replaying(made, LoopbackWorld(made.mesh), "real")
     run_together([executor for executor, _ in replayed])
     for rank, (_, step) in zip(trained, replayed, strict=True):

@@ -11,7 +11,8 @@ from simfrontier.errors import InputError
 from simfrontier_real.failure import _by_line
 from simfrontier_real.options import refuse_number, refuse_places
 from simfrontier_real.train import Trained, Training, train_in_one_process
-from simfrontier_real.training import Result, _distance, _finite, _unsharded
+from simfrontier_real.train_session import _unsharded
+from simfrontier_real.verdict import Result, _distance, _finite
 from tests.real.schedules import EXACT, schedule
 
 GOOD = Result(

@@ -8,15 +8,13 @@ from pathlib import Path
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, write_perfetto
-from simfrontier_real.clock import offset_s
-from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
-from simfrontier_real.progress import progress
-from simfrontier_real.record import clocked, trace_of
+from simfrontier_real.record import trace_of
 from simfrontier_real.replay import ReplayWork, Stand, waits_of
 from simfrontier_real.session import Loaded, Session
 from simfrontier_real.site import site_of
+from simfrontier_real.timed import timed_steps
 
 MODES = ("real", "wait", "none")
 
@@ -42,39 +40,26 @@ def replay_all(session: Session, plan: Replaying) -> None:
         raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
     if session.world.rank == 0:
         plan.out.mkdir(parents=True, exist_ok=True)
-    offset, error = offset_s(session.world, session.host)
     for loaded in session.loaded:
-        _replay(session, loaded, plan, offset, error)
+        _replay(session, loaded, plan)
         session.world.barrier()
 
 
-def _replay(session: Session, loaded: Loaded, plan: Replaying, offset: float, clock_error: float) -> None:
+def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
     world, schedule, program = session.world, loaded.schedule, loaded.program
     session.transport.prepare(schedule)
     site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
     waits = _waits(loaded, plan.waits, world.rank)
     work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
     step = Step(program, schedule.mesh, work, session.transport, time.monotonic)
-    lanes = session.lanes(step)
-    executor = Executor(step, lanes)
-    times = []
-    total = plan.warmup + plan.iterations
-    with progress(world.rank, total, f"replaying {loaded.name}") as advance:
-        for number in range(total):
-            world.barrier()
-            clock = executor.run_step(session.timeout_s)
-            if number >= plan.warmup:
-                times.append(clock)
-            advance()
-    lanes.close()
-    ranks = world.gathered(clocked(times, offset, session.host, step.message_bytes))
+    ranks, clock_error_s = timed_steps(session, step, plan.iterations, f"replaying {loaded.name}", plan.warmup)
     if ranks is None:
         return
     notes = {
         "backend": world.backend,
         "mode": f"replay, compute {plan.compute}",
         "warmup": str(plan.warmup),
-        "clock_error_s": f"{clock_error:.9f}",
+        "clock_error_s": f"{clock_error_s:.9f}",
     }
     trace = trace_of(schedule, program, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
     write_perfetto(trace, plan.out / f"trace-{loaded.name}.json")

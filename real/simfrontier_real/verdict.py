@@ -1,4 +1,4 @@
-"""Training schedules on joined ranks, against the unsharded model; what a user sees: losses, distances, bytes."""
+"""The verdict on a trained schedule: losses, distances to the unsharded model, bytes; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -16,15 +16,10 @@ from simfrontier.collectives import messages_of
 from simfrontier.errors import InputError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Schedule
-from simfrontier.trace import write_perfetto
-from simfrontier_real.clock import offset_s
-from simfrontier_real.data import input_name
-from simfrontier_real.progress import progress
-from simfrontier_real.record import clocked, trace_of
-from simfrontier_real.reference import train_unsharded
-from simfrontier_real.session import Loaded, Session
-from simfrontier_real.states import Weights, assembled, weights_of
-from simfrontier_real.train import Trained, Training, TrainingRank
+from simfrontier_real.record import Clocked
+from simfrontier_real.session import Loaded
+from simfrontier_real.states import Weights
+from simfrontier_real.train import Trained
 
 TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, relative, where nothing is quantised
 
@@ -65,89 +60,16 @@ class Result:
         return self.weights_error <= limit and self.loss_error <= limit
 
 
-def train_all(session: Session, training: Training, compare: bool, report: Path | None, out: Path | None) -> bool:
-    """Train every schedule of a session; rank 0 prints a table and writes `report`. Whether all agree that must."""
-    results: list[Result] = []
-    known: dict[tuple[Any, ...], Trained] = {}
-    offset, clock_error = offset_s(session.world, session.host)
-    for loaded in session.loaded:
-        result = _train(session, loaded, training, compare, known, out, (offset, clock_error))
-        if result is not None:
-            results.append(result)
-        session.world.barrier()  # the others wait for rank 0's unsharded run here, not where torch's timeout counts
-    if session.world.rank == 0:
-        _print(results, compare, session.world.size)
-        if report is not None:
-            _write(report, results)
-    return bool(session.world.shared(all(result.is_good for result in results))[0])
-
-
-def _train(
-    session: Session,
-    loaded: Loaded,
-    training: Training,
-    compare: bool,
-    known: dict[tuple[Any, ...], Trained],
-    out: Path | None,
-    clock: tuple[float, float],
-) -> Result | None:
-    world, schedule, program = session.world, loaded.schedule, loaded.program
-    session.transport.prepare(schedule)
-    rank = TrainingRank(
-        schedule, program, session.backend, world.rank, session.transport, training, lanes=session.lanes
-    )
-    losses, times = [], []
-    with progress(world.rank, training.steps, f"training by {loaded.name}") as advance:
-        for number in range(training.steps):
-            rank.load(number)
-            world.barrier()
-            times.append(rank.executor.run_step(session.timeout_s))
-            losses.append(rank.loss())
-            advance()
-    rank.lanes.close()
-    everybody = world.gathered((losses, rank.held(), rank.step.message_bytes, rank.trainer.num_skipped))
-    timed = world.gathered(clocked(times, clock[0], session.host, rank.step.message_bytes))
-    if everybody is None or timed is None:
-        return None
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        notes = {"backend": world.backend, "mode": "train", "clock_error_s": f"{clock[1]:.9f}"}
-        trace = trace_of(schedule, program, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
-        write_perfetto(trace, out / f"trace-{loaded.name}.json")
-    mean = tuple(sum(parts) for parts in zip(*(each[0] for each in everybody), strict=True))
-    weights = assembled(schedule, [each[1] for each in everybody])
-    moved = sum(sum(each[2].values()) for each in everybody)
-    trained = _unsharded(schedule, training, known) if compare else None
-    longest = [
-        max(rank.end_s[number].max() - rank.begin_s[number] for rank in timed) for number in range(training.steps)
-    ]
-    return _result(
-        loaded, mean, weights, trained, moved, world.size, float(statistics.median(longest)), everybody[0][3]
-    )
-
-
-def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ...], Trained]) -> Trained:
-    """The reference of a schedule's model; schedules of one model, batch and precision share it."""
-    meta = schedule.meta
-    dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
-    shapes = tuple((tensor.name, tensor.shape) for tensor in weights_of(schedule))
-    inputs = schedule.tensors[input_name(schedule)].shape
-    key = (shapes, inputs, meta.get("grad_accum"), meta.get("num_layers"), dtype)
-    if key not in known:
-        known[key] = train_unsharded(schedule, training, dtype)
-    return known[key]
-
-
-def _result(
+def judged(
     loaded: Loaded,
     losses: tuple[float, ...],
     weights: Weights,
     reference: Trained | None,
-    moved: int,
-    ranks: int,
-    step_s: float,
+    ranks: list[Clocked],
     skipped: int,
 ) -> Result:
+    """What came of training a schedule: mean losses and whole weights, against the unsharded model's; `ranks` are all
+    ranks' times and bytes."""
     reason = why_inexact(loaded.schedule, loaded.program)
     error, worst, loss_error = None, "", None
     if reference is not None:
@@ -166,9 +88,12 @@ def _result(
         weights_error=error,
         worst=worst,
         loss_error=loss_error,
-        message_bytes=moved,
-        scheduled_bytes=ranks * scheduled_bytes(loaded.schedule, loaded.program),
-        step_median_s=step_s,
+        message_bytes=sum(sum(rank.message_bytes.values()) for rank in ranks),
+        scheduled_bytes=len(ranks) * scheduled_bytes(loaded.schedule, loaded.program),
+        step_median_s=statistics.median(
+            max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
+            for number in range(len(losses))
+        ),
         skipped_steps=skipped,
     )
 
@@ -217,7 +142,7 @@ def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
     return total
 
 
-def _print(results: list[Result], compared: bool, ranks: int) -> None:
+def print_results(results: list[Result], compared: bool, ranks: int) -> None:
     """A table of one line per schedule, wide where it must be: no cell is cut."""
     header = (
         "schedule",
@@ -277,7 +202,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _write(path: Path, results: list[Result]) -> None:
+def write_results(path: Path, results: list[Result]) -> None:
     text = json.dumps([_finite({**asdict(result), "is_good": result.is_good}) for result in results], indent=1)
     part = path.with_name(path.name + ".part")
     try:

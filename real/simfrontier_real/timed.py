@@ -1,0 +1,39 @@
+"""Timed steps on joined ranks: a barrier, a step, its times; then everybody's times on rank 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simfrontier_real.clock import offset_s
+from simfrontier_real.executor import Executor
+from simfrontier_real.lanes import Step
+from simfrontier_real.progress import progress
+from simfrontier_real.record import Clocked, clocked
+from simfrontier_real.session import Session
+
+
+def timed_steps(
+    session: Session,
+    step: Step,
+    num_steps: int,
+    title: str,
+    warmup: int = 0,
+    before: Callable[[int], None] = lambda _: None,
+    after: Callable[[int], None] = lambda _: None,
+) -> tuple[list[Clocked] | None, float]:
+    """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
+    ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from 0."""
+    world, times = session.world, []
+    offset, clock_error_s = offset_s(world, session.host)
+    executor = Executor(step, session.lanes(step))
+    with progress(world.rank, warmup + num_steps, title) as advance:
+        for number in range(warmup + num_steps):
+            before(number)
+            world.barrier()
+            spent = executor.run_step(session.timeout_s)
+            after(number)
+            if number >= warmup:
+                times.append(spent)
+            advance()
+    executor.close()
+    return world.gathered(clocked(times, offset, session.host, step.message_bytes)), clock_error_s

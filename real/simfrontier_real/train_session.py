@@ -1,0 +1,83 @@
+"""Training the schedules of a session, one after the other, each against the unsharded model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from simfrontier.schedule.ir import Schedule
+from simfrontier.trace import write_perfetto
+from simfrontier_real.data import input_name
+from simfrontier_real.record import trace_of
+from simfrontier_real.reference import train_unsharded
+from simfrontier_real.session import Loaded, Session
+from simfrontier_real.states import assembled, weights_of
+from simfrontier_real.timed import timed_steps
+from simfrontier_real.train import Trained, Training, TrainingRank
+from simfrontier_real.verdict import Result, judged, model_dtype, print_results, write_results
+
+
+def train_all(session: Session, training: Training, compare: bool, report: Path | None, out: Path | None) -> bool:
+    """Train every schedule of a session; rank 0 prints a table and writes `report`. Whether all agree that must."""
+    results: list[Result] = []
+    known: dict[tuple[Any, ...], Trained] = {}
+    for loaded in session.loaded:
+        result = _train(session, loaded, training, compare, known, out)
+        if result is not None:
+            results.append(result)
+        session.world.barrier()  # the others wait for rank 0's unsharded run here, not where torch's timeout counts
+    if session.world.rank == 0:
+        print_results(results, compare, session.world.size)
+        if report is not None:
+            write_results(report, results)
+    return bool(session.world.shared(all(result.is_good for result in results))[0])
+
+
+def _train(
+    session: Session,
+    loaded: Loaded,
+    training: Training,
+    compare: bool,
+    known: dict[tuple[Any, ...], Trained],
+    out: Path | None,
+) -> Result | None:
+    world, schedule, program = session.world, loaded.schedule, loaded.program
+    session.transport.prepare(schedule)
+    rank = TrainingRank(schedule, program, session.backend, world.rank, session.transport, training)
+    losses: list[float] = []
+    timed, clock_error_s = timed_steps(
+        session,
+        rank.step,
+        training.steps,
+        f"training by {loaded.name}",
+        before=rank.load,
+        after=lambda _: losses.append(rank.loss()),
+    )
+    everybody = world.gathered((losses, rank.held(), rank.trainer.num_skipped))
+    if everybody is None or timed is None:
+        return None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        notes = {"backend": world.backend, "mode": "train", "clock_error_s": f"{clock_error_s:.9f}"}
+        trace = trace_of(schedule, program, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
+        write_perfetto(trace, out / f"trace-{loaded.name}.json")
+    return judged(
+        loaded,
+        losses=tuple(sum(parts) for parts in zip(*(each[0] for each in everybody), strict=True)),
+        weights=assembled(schedule, [each[1] for each in everybody]),
+        reference=_unsharded(schedule, training, known) if compare else None,
+        ranks=timed,
+        skipped=everybody[0][2],
+    )
+
+
+def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ...], Trained]) -> Trained:
+    """The reference of a schedule's model; schedules of one model, batch and precision share it."""
+    meta = schedule.meta
+    dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
+    shapes = tuple((tensor.name, tensor.shape) for tensor in weights_of(schedule))
+    inputs = schedule.tensors[input_name(schedule)].shape
+    key = (shapes, inputs, meta.get("grad_accum"), meta.get("num_layers"), dtype)
+    if key not in known:
+        known[key] = train_unsharded(schedule, training, dtype)
+    return known[key]
