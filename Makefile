@@ -7,16 +7,18 @@ INSTALLED_REAL := .venv/.installed-real
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
+EMULATE := reports/emulate
 RANKS := 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare crosscheck test check bench golden clean
+.PHONY: help setup setup-real compare crosscheck emulate test check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
 	@echo "make setup-real  and torch, to execute schedules for real"
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
+	@echo "make emulate     two nodes of Frontier laid out on this machine, simulated and run: $(EMULATE)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
@@ -53,6 +55,11 @@ crosscheck: setup-real
 	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
 	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
 
+# Two nodes of Frontier as network namespaces with shaped links, three plans and single collectives on sixteen ranks in
+# them, and every link's byte counters, against the simulation of the same.
+emulate: setup-real
+	$(BIN)/simfrontier emulate scenarios/emulate.toml --out $(EMULATE)
+
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
 
@@ -68,5 +75,5 @@ golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) --golden
 
 clean:
-	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK)
+	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(EMULATE)
 	find simfrontier real tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -32,7 +32,11 @@ Settings = Annotated[
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
 FidelityOption = Annotated[
-    str | None, typer.Option("--fidelity", help="flow (links shared fairly) or analytic (no contention)")
+    str | None,
+    typer.Option(
+        "--fidelity",
+        help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
+    ),
 ]
 
 
@@ -136,14 +140,15 @@ def calibrate(
 @app.command()
 def export(
     scenario: ScenarioArgument,
-    out: Annotated[Path, typer.Option(help="folder for schedule-PLAN.json and trace-PLAN.json")],
+    out: Annotated[Path, typer.Option(help="folder for schedule-PLAN.json, trace-PLAN.json ...")],
     set_: Settings = None,
     plans: Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
 ) -> None:
-    """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks."""
+    """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
+    --fidelity chunk also how its collectives are lowered, and the bytes of every link."""
     from simfrontier.commands.export import export_scenario
 
     size = None if devices is None else str(devices)
@@ -181,8 +186,45 @@ def crosscheck(
 
     if not 0 < tolerance < math.inf:
         raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
-    agree = crosscheck_paths(sim, real, out, _num_bytes(min_bytes), tolerance, json)
+    agree = crosscheck_paths(sim, real, out, _num_bytes("--min-bytes", min_bytes), tolerance, json)
     raise typer.Exit(0 if agree else 1)
+
+
+@app.command()
+def emulate(
+    scenario: Annotated[Path, typer.Argument(help="scenario (TOML) with a table `emulation`")],
+    out: Annotated[Path | None, typer.Option(help="folder for everything (default: reports/NAME)")] = None,
+    set_: Settings = None,
+    plans: Plans = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="of the machine's rates, e.g. 2.5e-5 (default: the scenario's)")
+    ] = None,
+    iterations: Annotated[int, typer.Option(min=1, help="timed runs of plans and transfers, after one to warm up")] = 2,
+    sizes: Annotated[
+        str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
+    ] = "1MiB,2MiB",
+    native_sizes: Annotated[str, typer.Option(help="the same, as the library's own calls")] = "1MiB",
+    slow: Annotated[str, typer.Option(help="wire of node 0 that has half its rate in the last job")] = "nic0>net",
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+) -> None:
+    """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.
+    Exit code 1 where a limit is missed."""
+    from simfrontier.commands.emulate import emulate as run_emulated
+    from simfrontier.commands.emulate_jobs import Emulating
+
+    settings = [*(set_ or ()), *(() if scale is None else (f"emulation.scale={scale!r}",))]
+    loaded = _load(scenario, settings, plans, None)
+    if nodes is not None:
+        loaded = _load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
+    how = Emulating(
+        iterations=iterations,
+        lowered_sizes=_byte_sizes("--sizes", sizes),
+        native_sizes=_byte_sizes("--native-sizes", native_sizes),
+        slow_wire=slow,
+    )
+    good = run_emulated(loaded, how, out or Path("reports") / loaded.name, json)
+    raise typer.Exit(0 if good else 1)
 
 
 @app.command()
@@ -226,20 +268,28 @@ def _fidelity(text: str | None) -> Fidelity | None:
     from simfrontier.errors import nearest
 
     match text:
-        case None | "analytic" | "flow":
+        case None | "analytic" | "flow" | "chunk":
             return text
         case _:
-            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow'))}")
+            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}")
 
 
-def _num_bytes(text: str) -> int:
+def _num_bytes(option: str, text: str) -> int:
     """A number of bytes such as 4096, 64kB or 1MiB."""
     from simfrontier.units import bytes_of
 
     try:
         return bytes_of(text)
     except ValueError:
-        raise InputError(f"--min-bytes: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
+        raise InputError(f"{option}: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
+
+
+def _byte_sizes(option: str, text: str) -> tuple[int, ...]:
+    """Different numbers of bytes, the smallest first."""
+    sizes = {_num_bytes(option, part.strip()) for part in text.split(",")}
+    if min(sizes) < 1:
+        raise InputError(f"{option}: got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB")
+    return tuple(sorted(sizes))
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def test_sizes_are_numbers(tmp_path: Path, option: str, value: str, said: str) -
             f"{TOY}: run.devices: 128 devices do not fill whole nodes of toy-cluster (16 nodes of 4 devices), use 64",
         ),
         (("--fidelity", "flo"), "--fidelity: got 'flo'; did you mean \"flow\"?"),
-        (("--fidelity", "chunk"), "--fidelity: got 'chunk'; allowed: analytic, flow"),
+        (("--fidelity", "fast"), "--fidelity: got 'fast'; allowed: analytic, chunk, flow"),
         (("--set", "training"), "--set 'training': write key=value, e.g. training.micro_batch=4"),
     ],
 )

@@ -132,7 +132,7 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
         ("training.grad_accum=0", "training.grad_accum: got 0, allowed: greater than or equal to 1"),
         ("training.grad_accum=1001", "training.grad_accum: got 1001, allowed: less than or equal to 1000"),
         ("training=3", "training: got 3, allowed: a table { micro_batch, grad_accum }"),
-        ("run.fidelity=flows", "run.fidelity: got 'flows', allowed: 'analytic' or 'flow'"),
+        ("run.fidelity=flows", "run.fidelity: got 'flows', allowed: 'analytic', 'flow' or 'chunk'"),
         ("run.placement=round", "run.placement: got 'round', allowed: 'block' or 'cyclic'"),
         ("run=3", "run.devices: run is not a table"),
         ("name.x=3", "name.x: name is not a table"),
@@ -194,8 +194,8 @@ def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: 
 
 def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
     assert said_of(["a.b.c=1"], tmp_path) == (
-        "a: unknown key, allowed: engine, library, machine, mesh, model, name, perturbation, plans, published, run, "
-        "sensitivity, title, and 1 more"
+        "a: unknown key, allowed: emulation, engine, library, machine, mesh, model, name, perturbation, plans, "
+        "published, run, sensitivity, and 2 more"
     )
 
 

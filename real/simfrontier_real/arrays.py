@@ -93,3 +93,12 @@ def torch_backend(device: str = "cpu") -> Backend:
 def num_bytes(values: Array) -> int:
     """Bytes of an array's elements."""
     return int(values.nbytes)
+
+
+def blank_like(values: Array, count: int) -> Array:
+    """A flat array of so many elements of the same type, with anything in it."""
+    if hasattr(values, "new_empty"):
+        return values.new_empty(count)
+    import numpy as np
+
+    return np.empty(count, dtype=values.dtype)

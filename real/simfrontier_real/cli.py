@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ Schedules = Annotated[
     list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
 ]
 BackendOption = Annotated[str, typer.Option(help="gloo (CPUs) or nccl (NVIDIA; RCCL on ROCm)")]
+CollectivesOption = Annotated[
+    str, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
+]
 TimeoutOption = Annotated[
     float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
 ]
@@ -39,6 +43,7 @@ def replay(
     warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
     compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
     waits: Annotated[Path | None, typer.Option(help="folder of simulated traces (trace-NAME.json) to wait by")] = None,
+    collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
@@ -47,15 +52,16 @@ def replay(
 ) -> None:
     """Run the collectives of schedules on messages of the right sizes (with real compute also their codecs); write a
     trace per schedule."""
-    from simfrontier_real.options import refuse_places
+    from simfrontier_real.options import refuse_collectives, refuse_places
 
+    refuse_collectives(collectives)
     refuse_places(out, None)
     _launch(ranks)
     from simfrontier_real.replay_session import Replaying, replay_all
     from simfrontier_real.session import session
 
     plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
-    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
         replay_all(opened, plan)
 
 
@@ -71,6 +77,7 @@ def train(
     reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
     json: Annotated[Path | None, typer.Option(help="also write the results to this file")] = None,
     out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
+    collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
     join_timeout: JoinOption = 15.0,
@@ -78,8 +85,9 @@ def train(
     ranks: Ranks = None,
 ) -> None:
     """Train a small real model by schedules, and compare losses and weights with the unsharded model."""
-    from simfrontier_real.options import refuse_number, refuse_places
+    from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
 
+    refuse_collectives(collectives)
     refuse_number("--learning-rate", learning_rate)
     refuse_number("--epsilon", epsilon)
     refuse_number("--clip", clip)
@@ -93,7 +101,7 @@ def train(
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
-    with session(schedules, backend, not unchecked, join_timeout, timeout) as opened:
+    with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
 
@@ -134,6 +142,53 @@ def measure(
     how = "simfrontier-real " + " ".join(sys.argv[1:])
     with session([], backend, True, join_timeout, timeout) as opened:
         measure(opened, plan, out, datetime.date.today().isoformat(), how)
+
+
+@app.command()
+def emulate(
+    jobs: Annotated[Path, typer.Argument(help="file of jobs, from `simfrontier emulate`")],
+    timeout: TimeoutOption = 120.0,
+    join_timeout: JoinOption = 60.0,
+) -> None:
+    """Lay an emulated fabric out on this box and replay schedules on ranks in it, as a file of jobs says."""
+    import sys
+
+    from simfrontier_real.jobs import load_jobs
+
+    wiring, found = load_jobs(jobs)
+    if "RANK" not in os.environ:
+        from simfrontier_real.fabric.launch import run_in_fabric
+
+        raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]]))
+    from simfrontier_real.jobs import run_jobs
+    from simfrontier_real.session import session
+
+    with session([], "gloo", True, join_timeout, timeout) as opened:
+        run_jobs(opened, found)
+
+
+@app.command("in-fabric", hidden=True)
+def in_fabric(
+    wiring: Annotated[Path, typer.Argument(help="wiring file (JSON) of the fabric to lay out")],
+    arguments: Annotated[list[str], typer.Argument(help="after `--`: what every rank runs, as for simfrontier-real")],
+) -> None:
+    """Lay an emulated fabric out on this box and run `simfrontier-real ARGUMENTS` as every rank of it."""
+    import sys
+
+    from simfrontier_real.fabric.launch import run_in_fabric
+
+    raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *arguments]))
+
+
+@app.command("fabric-check", hidden=True)
+def fabric_check() -> None:
+    """Say what this system lacks for an emulated fabric, a line each; exit code 1 where it lacks something."""
+    from simfrontier_real.fabric.probe import missing
+
+    lacking = missing()
+    for line in lacking:
+        typer.echo(f"missing: {line}")
+    raise typer.Exit(1 if lacking else 0)
 
 
 def _launch(ranks: int | None) -> None:

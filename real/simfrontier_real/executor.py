@@ -11,6 +11,7 @@ from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier_real.lanes import Lanes, Step
 
+GONE = "the connection to another rank broke (it ended or was killed)"
 _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
 
 
@@ -123,8 +124,13 @@ def _explained(error: Exception, what: str) -> Exception:
         return error
     said = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
     said = said.split(". This is typically")[0]
-    gone = "the connection to another rank broke (it ended or was killed)" if _BROKEN.search(said) else "failed"
+    gone = GONE if is_broken(error) else "failed"
     return SimfrontierError(f"{what}: {gone}: {said}")
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether torch says that another rank is not there any more."""
+    return isinstance(error, RuntimeError) and _BROKEN.search(str(error)) is not None
 
 
 def lane_of(program: Expanded, index: int) -> str:

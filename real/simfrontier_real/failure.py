@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
-from simfrontier_real.executor import StuckError
+from simfrontier_real.executor import GONE, StuckError, is_broken
 from simfrontier_real.world import LINGER_S, SpokenError, World
 
 COLLECT_S = 3.0  # how long the tables of other ranks are waited for
@@ -24,12 +26,29 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     elif not isinstance(error, SpokenError):
         if _is_first(world, "said"):
             reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            is_ours = isinstance(error, SimfrontierError)
-            _say(str(error) if is_ours else f"rank {rank}: {type(error).__name__}: {reason}")
+            if is_broken(error):
+                _say(f"rank {rank}, between two steps: {GONE}")
+            else:
+                is_ours = isinstance(error, SimfrontierError)
+                _say(str(error) if is_ours else f"rank {rank}: {type(error).__name__}: {reason}")
         if world is not None and rank == 0:
+            _hang_up(world.place.port)
             time.sleep(LINGER_S)  # the others ask this rank's store who speaks, whoever it is
     sys.stdout.flush()
     os._exit(code)
+
+
+def _hang_up(port_of_store: int) -> None:
+    """End this process's connections but the store's. Whoever waits for this rank alone, as in a ring, then learns
+    at once that the run is over, while the store can still be asked who speaks."""
+    with suppress(OSError):  # where /proc is not, they learn it when this process ends
+        for entry in os.listdir("/proc/self/fd"):
+            with suppress(OSError), socket.socket(fileno=os.dup(int(entry))) as held:  # not every file is a socket
+                if held.family in (socket.AF_INET, socket.AF_INET6) and port_of_store not in (
+                    held.getsockname()[1],
+                    held.getpeername()[1],
+                ):
+                    held.shutdown(socket.SHUT_RDWR)
 
 
 def _say(line: str) -> None:

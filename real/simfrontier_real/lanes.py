@@ -13,7 +13,7 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, num_bytes
-from simfrontier_real.transport import Pending, Transport, channel_of, wire_kind
+from simfrontier_real.transport import Pending, Transport
 from simfrontier_real.work import Work
 
 POLL_S = 1e-4
@@ -63,14 +63,12 @@ class Step:
 
     def call(self, index: int, op: Collective) -> list[Pending]:
         """Begin the messages of a collective, all at once."""
-        channel, kind = channel_of(op, self.mesh), wire_kind(op)
-        return [self.transport.begin(channel, kind, message) for message in self._outgoing(index, op)]
+        return [self.transport.begin(op, message) for message in self._outgoing(index, op)]
 
     def call_and_wait(self, index: int, op: Collective) -> None:
         """A whole collective, its messages one after the other, as they run on one communicator."""
-        channel, kind = channel_of(op, self.mesh), wire_kind(op)
         messages = self._outgoing(index, op)
-        results = tuple(self.transport.begin(channel, kind, message).wait() for message in messages)
+        results = tuple(self.transport.begin(op, message).wait() for message in messages)
         self.work.incoming(index, results)
 
     def _outgoing(self, index: int, op: Collective) -> tuple[Array, ...]:

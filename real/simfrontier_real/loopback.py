@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import Channel
+from simfrontier_real.transport import Channel, channel_of, wire_kind
+from simfrontier_real.wire import Mailboxes, Wire
 
 Meeting = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
 
@@ -20,12 +22,23 @@ class LoopbackWorld:
     mesh: Mesh
     waiting: dict[Meeting, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
     results: dict[Meeting, dict[int, Array]] = field(default_factory=dict)
+    boxes: dict[Channel, Mailboxes] = field(default_factory=lambda: defaultdict(Mailboxes))
+
+    def wires(self, rank: int) -> Callable[[Channel], Wire]:
+        """One rank's ends of the channels, for explicit transfers."""
+        return lambda channel: self.boxes[channel].wire(rank, self.members(channel, rank)[1])
+
+    def members(self, channel: Channel, rank: int) -> tuple[int, tuple[int, ...]]:
+        """The number of a rank's group on a channel, and its members."""
+        table = self.mesh.groups(channel.axes)
+        number = int((table == rank).any(axis=1).argmax())
+        return number, tuple(table[number].tolist())
 
     def transport(self, rank: int) -> LoopbackTransport:
         """One rank's end."""
         return LoopbackTransport(self, rank)
 
-    def join(self, meeting: Meeting, members: list[int], rank: int, kind: CollectiveKind, message: Array) -> None:
+    def join(self, meeting: Meeting, members: tuple[int, ...], rank: int, kind: CollectiveKind, message: Array) -> None:
         """Bring a message to a meeting; the last to come makes everybody's result."""
         present = self.waiting.setdefault(meeting, {})
         present[rank] = (kind, message)
@@ -44,13 +57,15 @@ class LoopbackTransport:
     world: LoopbackWorld
     rank: int
     calls: dict[Channel, int] = field(default_factory=lambda: defaultdict(int))
-    groups: dict[Channel, tuple[int, list[int]]] = field(default_factory=dict)
+    groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def begin(self, channel: Channel, kind: CollectiveKind, message: Array) -> LoopbackPending:
+    def begin(self, op: Collective, message: Array) -> LoopbackPending:
+        return self.call(channel_of(op, self.world.mesh), wire_kind(op), message)
+
+    def call(self, channel: Channel, kind: CollectiveKind, message: Array) -> LoopbackPending:
+        """Start a collective of one message on a channel."""
         if channel not in self.groups:
-            table = self.world.mesh.groups(channel.axes)
-            number = int((table == self.rank).any(axis=1).argmax())
-            self.groups[channel] = (number, table[number].tolist())
+            self.groups[channel] = self.world.members(channel, self.rank)
         number, members = self.groups[channel]
         meeting = (channel, number, self.calls[channel])
         self.calls[channel] += 1
@@ -77,7 +92,7 @@ class LoopbackPending:
         return result
 
 
-def _exchange(kind: CollectiveKind, members: list[int], messages: list[Array]) -> dict[int, Array]:
+def _exchange(kind: CollectiveKind, members: tuple[int, ...], messages: list[Array]) -> dict[int, Array]:
     import numpy as np
 
     sizes = {message.shape for message in messages}

@@ -10,6 +10,7 @@ from pathlib import Path
 from simfrontier.errors import InputError, nearest
 
 PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
+COLLECTIVES = ("native", "lowered")
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
 
 
@@ -24,6 +25,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     if not out:
         raise InputError("--sizes: got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB")
     return tuple(sorted(out))
+
+
+def refuse_collectives(collectives: str) -> None:
+    """Raise InputError for another way to carry collectives than there is."""
+    if collectives not in COLLECTIVES:
+        raise InputError(f"--collectives: got {collectives!r}; {nearest(collectives, COLLECTIVES)}")
 
 
 def refuse_number(option: str, value: float) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, write_perfetto
+from simfrontier.trace.links import save_links
+from simfrontier_real.fabric.meter import Meter, link_table
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.record import trace_of
@@ -38,26 +41,44 @@ def replay_all(session: Session, plan: Replaying) -> None:
         raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
     if plan.compute == "wait" and session.world.backend != "gloo":
         raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
+    replay(session, session.loaded, plan)
+
+
+def replay(session: Session, several: Sequence[Loaded], plan: Replaying) -> None:
+    """Replay schedules one after the other; in an emulated fabric also count the bytes of its cables."""
     if session.world.rank == 0:
         plan.out.mkdir(parents=True, exist_ok=True)
-    for loaded in session.loaded:
+    for loaded in several:
         _replay(session, loaded, plan)
         session.world.barrier()
 
 
 def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
     world, schedule, program = session.world, loaded.schedule, loaded.program
-    session.transport.prepare(schedule)
+    transport = session.transport_of(loaded)
     site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
     waits = _waits(loaded, plan.waits, world.rank)
     work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
-    step = Step(program, schedule.mesh, work, session.transport, time.monotonic)
-    ranks, clock_error_s = timed_steps(session, step, plan.iterations, f"replaying {loaded.name}", plan.warmup)
+    step = Step(program, schedule.mesh, work, transport, time.monotonic)
+    meter = Meter(world, plan.warmup)
+    ranks, clock_error_s = timed_steps(
+        session,
+        step,
+        plan.iterations,
+        f"replaying {loaded.name}",
+        plan.warmup,
+        before=meter.begin,
+    )
+    counted = meter.end()
     if ranks is None:
         return
+    if counted is not None:
+        table = link_table(counted, plan.iterations, loaded.digest, f"{loaded.name}, counted")
+        save_links(table, plan.out / f"links-{loaded.name}.json")
     notes = {
         "backend": world.backend,
         "mode": f"replay, compute {plan.compute}",
+        "collectives": loaded.carried,
         "warmup": str(plan.warmup),
         "clock_error_s": f"{clock_error_s:.9f}",
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.schedule.check import check
 from simfrontier.schedule.expand import Expanded, expand
@@ -17,7 +19,9 @@ from simfrontier.schedule.store import digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
+from simfrontier_real.lowered import LoweredTransport, described, read_lowered
 from simfrontier_real.processes import TorchTransport
+from simfrontier_real.transport import Transport
 from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
 BACKENDS = ("gloo", "nccl")
@@ -26,13 +30,20 @@ PREFIX = "schedule-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A schedule file: `name` is the file's without `schedule-` and ending."""
+    """A schedule file: `name` is the file's without `schedule-` and ending; `lowered` says how its collectives are
+    carried (None: as the library does)."""
 
     name: str
     path: Path
     schedule: Schedule
     program: Expanded
     digest: str
+    lowered: LoweredSchedule | None = None
+
+    @property
+    def carried(self) -> str:
+        """How the collectives are carried, in words."""
+        return "native" if self.lowered is None else described(self.lowered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +61,27 @@ class Session:
     def host(self) -> str:
         return socket.gethostname()
 
+    def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[Loaded, ...]:
+        """More schedules, read, checked and agreed on as the session's first ones were."""
+        return _agreed(self.world, list(paths), True, collectives)
+
+    def transport_of(self, loaded: Loaded) -> Transport:
+        """The transport of a schedule, its process groups made; all ranks call this together."""
+        self.transport.prepare(loaded.schedule)
+        if loaded.lowered is None:
+            return self.transport
+        in_rounds = self.world.device != "cpu"  # what is in flight together on a device was started together
+        return LoweredTransport(loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, in_rounds)
+
 
 @contextmanager
-def session(paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float) -> Iterator[Session]:
+def session(
+    paths: list[Path], backend: str, checked: bool, join_s: float, timeout_s: float, collectives: str = "native"
+) -> Iterator[Session]:
     """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
 
-    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does).
+    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does);
+    `collectives` is native or lowered.
     """
     world: World | None = None
     rank = 0
@@ -67,7 +93,7 @@ def session(paths: list[Path], backend: str, checked: bool, join_s: float, timeo
             raise InputError(f"--backend: got {backend!r}; {nearest(backend, BACKENDS)}")
         # torch's own timeout comes after ours, which says more
         world = join(place, backend, join_s, timeout_s + 15.0)
-        loaded = _agreed(world, paths, checked)
+        loaded = _agreed(world, paths, checked, collectives)
         yield Session(
             world=world,
             loaded=loaded,
@@ -87,7 +113,7 @@ def _lanes(world: World) -> Callable[[Step], Lanes]:
     return lambda step: StreamLanes(step, world.device)
 
 
-def _read(path: Path, checked: bool) -> Loaded:
+def _read(path: Path, checked: bool, collectives: str) -> Loaded:
     schedule = load(path)
     if len(schedule.roles) != 1:
         raise InputError(f"{path}: has {len(schedule.roles)} roles; allowed: one (pipelines cannot be executed yet)")
@@ -96,12 +122,14 @@ def _read(path: Path, checked: bool) -> Loaded:
         if report.findings:
             more = f" (and {len(report.findings) - 1} more findings)" if len(report.findings) > 1 else ""
             raise SimfrontierError(f"{path}: the schedule is not sound: {report.findings[0]}{more}")
+    is_of = digest(schedule)
     return Loaded(
         name=path.stem.removeprefix(PREFIX),
         path=path,
         schedule=schedule,
         program=expand(schedule, schedule.roles[0]),
-        digest=digest(schedule),
+        digest=is_of,
+        lowered=read_lowered(path, schedule, is_of) if collectives == "lowered" else None,
     )
 
 
@@ -112,20 +140,20 @@ def _refuse_size(loaded: Loaded, size: int) -> None:
         raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {size} were started")
 
 
-def _agreed(world: World, paths: list[Path], checked: bool) -> tuple[Loaded, ...]:
+def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[Loaded, ...]:
     """The schedules that all ranks read, which are the same by digest, or nobody starts: the fault of the first rank
     that has one is raised everywhere."""
     loaded: tuple[Loaded, ...] = ()
     fault: SimfrontierError | None = None
     try:
-        loaded = tuple(_read(path, checked) for path in paths)
+        loaded = tuple(_read(path, checked, collectives) for path in paths)
         for each in loaded:
             _refuse_size(each, world.size)
         _refuse_same_names(loaded)
     except SimfrontierError as error:
         fault = error
     said = (None, 0) if fault is None else (str(fault), fault.exit_code)
-    everybody = world.shared((said, [(each.name, each.digest) for each in loaded]))
+    everybody = world.shared((said, [(each.name, each.digest, _lowering_digest(each)) for each in loaded]))
     faults = {rank: said for rank, (said, _) in enumerate(everybody) if said[0] is not None}
     if faults:
         text, code = next(iter(faults.values()))
@@ -143,13 +171,23 @@ def _refuse_same_names(loaded: tuple[Loaded, ...]) -> None:
             raise InputError(f"{each.path}: {first[each.name]} has the same name; allowed: every name once")
 
 
-def _refuse_differences(everybody: list[list[tuple[str, str]]]) -> None:
+def _lowering_digest(loaded: Loaded) -> str:
+    """What all ranks must have in common of how collectives are carried."""
+    return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
+
+
+def _refuse_differences(everybody: list[list[tuple[str, str, str]]]) -> None:
     for rank, theirs in enumerate(everybody):
         if len(theirs) != len(everybody[0]):
             raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")
-        for (name, expected), (other, found) in zip(everybody[0], theirs, strict=True):
+        for (name, expected, carried), (other, found, carries) in zip(everybody[0], theirs, strict=True):
             if expected != found:
                 raise InputError(
                     f"rank {rank} reads another schedule than rank 0: {other} is {found[:16]}…, "
                     f"{name} on rank 0 is {expected[:16]}…"
+                )
+            if carried != carries:
+                ours, others = (f"lowered {each[:16]}…" if each else "native" for each in (carries, carried))
+                raise InputError(
+                    f"rank {rank} carries the collectives of {other} otherwise than rank 0: {ours}, rank 0 {others}"
                 )

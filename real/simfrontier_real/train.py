@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Ref, Schedule
@@ -15,6 +16,7 @@ from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import InlineLanes, Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, held, initial_weights, place, shard
@@ -83,9 +85,14 @@ class TrainingRank:
 
 
 def train_in_one_process(
-    schedule: Schedule, training: Training, backend: Backend | None = None, program: Expanded | None = None
+    schedule: Schedule,
+    training: Training,
+    backend: Backend | None = None,
+    program: Expanded | None = None,
+    lowered: LoweredSchedule | None = None,
 ) -> Trained:
-    """Train on all ranks of a schedule's mesh in this process, over the loopback transport.
+    """Train on all ranks of a schedule's mesh in this process, over the loopback transport, or (`lowered`) by explicit
+    transfers within the process.
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
@@ -93,7 +100,7 @@ def train_in_one_process(
     backend = numpy_backend() if backend is None else backend
     world = LoopbackWorld(schedule.mesh)
     ranks = [
-        TrainingRank(schedule, program, backend, rank, world.transport(rank), training)
+        TrainingRank(schedule, program, backend, rank, _transport(world, schedule, rank, lowered), training)
         for rank in range(schedule.mesh.num_ranks)
     ]
     executors = [inline(rank.step) for rank in ranks]
@@ -104,6 +111,12 @@ def train_in_one_process(
         run_together(executors)
         losses.append(sum(rank.loss() for rank in ranks))
     return Trained(tuple(losses), assembled(schedule, [rank.held() for rank in ranks]))
+
+
+def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:
+    if lowered is None:
+        return world.transport(rank)
+    return LoweredTransport(schedule, lowered, rank, world.wires(rank))
 
 
 def inline(step: Step) -> Executor:

@@ -42,8 +42,8 @@ def _train(
     out: Path | None,
 ) -> Result | None:
     world, schedule, program = session.world, loaded.schedule, loaded.program
-    session.transport.prepare(schedule)
-    rank = TrainingRank(schedule, program, session.backend, world.rank, session.transport, training)
+    transport = session.transport_of(loaded)
+    rank = TrainingRank(schedule, program, session.backend, world.rank, transport, training)
     losses: list[float] = []
     timed, clock_error_s = timed_steps(
         session,
@@ -58,7 +58,12 @@ def _train(
         return None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        notes = {"backend": world.backend, "mode": "train", "clock_error_s": f"{clock_error_s:.9f}"}
+        notes = {
+            "backend": world.backend,
+            "mode": "train",
+            "collectives": loaded.carried,
+            "clock_error_s": f"{clock_error_s:.9f}",
+        }
         trace = trace_of(schedule, program, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
         write_perfetto(trace, out / f"trace-{loaded.name}.json")
     return judged(

@@ -1,4 +1,4 @@
-"""The seam to the outside world: a collective of one message over one channel; loopback or torch stands behind it."""
+"""The seam to the outside world: a collective of one message; loopback, torch or explicit transfers are behind it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,22 @@ class Pending(Protocol):
 class Transport(Protocol):
     """Collectives of one rank. Calls on a channel are made in the same order by all its members."""
 
-    def begin(self, channel: Channel, kind: CollectiveKind, message: Array) -> Pending:
-        """Start a collective of one message; never blocks for other ranks."""
+    def begin(self, op: Collective, message: Array) -> Pending:
+        """Start a collective's call for one message; never blocks for other ranks."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
-    """Every distinct collective of a schedule, in order of appearance."""
+    """Every distinct collective of a schedule, in order of appearance; equal ones are one, as in its file."""
+    return list(dict.fromkeys(_each_once(schedule)))
+
+
+def numbers_of(schedule: Schedule) -> dict[int, int]:
+    """Which of the distinct collectives an op is, by its id."""
+    number = {op: number for number, op in enumerate(collectives_of(schedule))}
+    return {id(op): number[op] for op in _each_once(schedule)}
+
+
+def _each_once(schedule: Schedule) -> list[Collective]:
     seen: dict[int, Collective] = {}
     for role in schedule.roles:
         for _, op in role.instances():
@@ -58,3 +68,8 @@ def channel_of(op: Collective, mesh: Mesh) -> Channel:
 def wire_kind(op: Collective) -> CollectiveKind:
     """What is called: a quantised reduction moves by all-to-all and is summed where it arrives."""
     return "all_to_all" if op.kind == "reduce_scatter" and op.codec.is_quantised else op.kind
+
+
+def channels_of(schedule: Schedule) -> list[Channel]:
+    """The channels that a schedule's collectives use, sorted."""
+    return sorted({channel_of(op, schedule.mesh) for op in collectives_of(schedule)})

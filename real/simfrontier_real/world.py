@@ -7,18 +7,22 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier_real.gloo_device import shared_device
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
 LINGER_S = 1.5
+GLOO_DEVICE = "GLOO_SOCKET_IFNAME"  # the network interface that gloo is to use
+# Set in an emulated fabric: the device of what the schedule sends, and that of everything else (store, control group)
+DATA_DEVICE, CONTROL_DEVICE = "SIMFRONTIER_DATA_IFNAME", "SIMFRONTIER_CONTROL_IFNAME"
 CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
 
 
@@ -124,14 +128,16 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
     store = _in_time(lambda: _store(place, join_s), place, join_s)
     _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
     try:
-        dist.init_process_group(
-            backend,
-            store=PrefixStore("world", store),
-            rank=place.rank,
-            world_size=place.size,
-            timeout=timedelta(seconds=timeout_s),
-        )
-        control = dist.new_group(backend="gloo", timeout=timedelta(seconds=CONTROL_S))
+        with shared_device():
+            dist.init_process_group(
+                backend,
+                store=PrefixStore("world", store),
+                rank=place.rank,
+                world_size=place.size,
+                timeout=timedelta(seconds=timeout_s),
+            )
+        with _control_interface(), shared_device():
+            control = dist.new_group(backend="gloo", timeout=timedelta(seconds=CONTROL_S))
     except (RuntimeError, ValueError) as error:
         raise SimfrontierError(f"the {backend} ranks cannot be joined: {_first_line(error)}") from None
     return World(place, backend, device, store, control)
@@ -239,7 +245,9 @@ def end_with_launcher() -> None:
 
 def _name_interface(address: str) -> None:
     """Tell gloo the network interface that leads to rank 0, unless the user does; it must not be the loopback one."""
-    if "GLOO_SOCKET_IFNAME" in os.environ:
+    if DATA_DEVICE in os.environ:
+        os.environ[GLOO_DEVICE] = os.environ[DATA_DEVICE]
+    if GLOO_DEVICE in os.environ:
         return
     with suppress(OSError):
         import fcntl
@@ -254,8 +262,26 @@ def _name_interface(address: str) -> None:
                     request = struct.pack("256s", name[:15].encode())
                     at = socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, request)[20:24])  # SIOCGIFADDR
                     if at == mine and name != "lo":
-                        os.environ["GLOO_SOCKET_IFNAME"] = name
+                        os.environ[GLOO_DEVICE] = name
                         return
+
+
+@contextmanager
+def _control_interface() -> Iterator[None]:
+    """Groups of gloo that are made meanwhile use the interface for what is said beside the schedule, where one is
+    named; gloo asks the environment when it makes a group."""
+    if CONTROL_DEVICE not in os.environ:
+        yield
+        return
+    before = os.environ.get(GLOO_DEVICE)
+    os.environ[GLOO_DEVICE] = os.environ[CONTROL_DEVICE]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[GLOO_DEVICE]
+        else:
+            os.environ[GLOO_DEVICE] = before
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from simfrontier.collectives.calibration import (
     load_calibration,
     write_calibration,
 )
-from simfrontier.collectives.library import Algorithm, GroupShape, HopTimes, Library
+from simfrontier.collectives.library import Algorithm, GroupShape, HopTimes, Library, RingOrder, StepLaw
 from simfrontier.collectives.load import libraries, load_library
 from simfrontier.collectives.overlay import machine_numbers
 from simfrontier.collectives.volume import Message, call_of, messages_of, sent_share, whole_side, wire_of
@@ -21,6 +21,8 @@ __all__ = [
     "Library",
     "Message",
     "Point",
+    "RingOrder",
+    "StepLaw",
     "call_of",
     "libraries",
     "load_calibration",

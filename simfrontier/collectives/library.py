@@ -13,6 +13,9 @@ from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind, Via
 
 Algorithm = Literal["ring", "ring_twice", "tree", "direct"]
+RingOrder = Literal["links", "ranks"]
+RING_SLICES, TREE_SLICES = 1, 32  # assumed, where a library's file does not say it
+MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,20 @@ class GroupShape:
         between = self.num_nodes - 1
         return self.size - 1 - between, between
 
+    def ring_crossed_s(self, inside_s: float, between_s: float, rounds: int) -> float:
+        """What one edge between nodes has to cost, so that a closed ring's slowest block takes the sum of `ring_hops`.
+
+        A block goes rounds * (n - 1) edges on, of which as many as X lie between nodes: all k of every full circle, and
+        of the r edges left over one in every n/k, rounded up.
+        """
+        near, far = self.ring_hops
+        circles, left = divmod(rounds * (self.size - 1), self.size)
+        crossed = circles * self.num_nodes + min(self.num_nodes, -(-left * self.num_nodes // self.size))
+        if self.num_nodes == 1 or not crossed:
+            return between_s
+        walked = rounds * (self.size - 1) - crossed
+        return (rounds * (near * inside_s + far * between_s) - walked * inside_s) / crossed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopTimes:
@@ -38,6 +55,23 @@ class HopTimes:
     base_s: float
     in_node_s: float
     between_nodes_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLaw:
+    """How long a single message of a lowered call takes beside its links (fidelity `chunk`).
+
+    A call starts after `base_s`. A message of c bytes arrives at the earliest max(c/B, a + f c/B) after it was sent, a
+    being the hop's start-up inside a node or between nodes, f `forwarded_share`, B `bytes_per_s` (infinite where
+    messages go as fast as their links); and never before its links have carried it, plus a where `is_added`.
+    """
+
+    base_s: float
+    in_node_s: float
+    between_nodes_s: float
+    forwarded_share: float
+    bytes_per_s: float
+    is_added: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +85,13 @@ class Library:
 
     `choices`: what may carry each kind of call. `ring_twice` is a reduce-scatter that is done as a ring all-reduce of
     the whole message, of which a rank keeps its part. `tables`: measured times of calls, which win over the law above.
+
+    `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
+    rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
+    messages feel that, and that its channels have connections of their own. `in_flight`: how many messages may be under
+    way on one connection (None: any number). `reduces_backwards`: rings that sum go against the order, from each rank
+    to the one before it. A ring takes another channel only where its blocks keep `least_block_bytes`. `ring_slices`,
+    `tree_slices`: into how many parts a channel cuts a block, and 1 MiB of what it carries on a tree.
     """
 
     name: str
@@ -69,6 +110,13 @@ class Library:
     sources: tuple[Provenance, ...]
     choices: Mapping[CollectiveKind, tuple[Algorithm, ...]]
     tables: Mapping[Group, CallTable] = field(default_factory=dict)
+    ring_order: RingOrder = "links"
+    paced: bool = True
+    in_flight: int | None = None
+    reduces_backwards: bool = False
+    least_block_bytes: float = 0.0
+    ring_slices: int = RING_SLICES
+    tree_slices: int = TREE_SLICES
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the library with its source."""
@@ -99,6 +147,21 @@ class Library:
             )
         return (via,)
 
+    def slices(self, algorithm: Algorithm, channel_bytes: float) -> int:
+        """Into how many parts, that follow one another, a channel cuts its blocks, or what it carries on a tree.
+
+        A pipeline with an overhead for every part is fastest with a number of parts that grows as the square root of
+        the bytes: here from `tree_slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128.
+        """
+        match algorithm:
+            case "tree":
+                parts = min(MOST_SLICES, self.tree_slices * math.sqrt(channel_bytes / MIB))
+                return max(1, round(parts / (self.in_flight or 1))) * (self.in_flight or 1)
+            case "direct":
+                return 1
+            case _:
+                return self.ring_slices
+
     def table(self, call: CollectiveKind | None, group: GroupShape) -> CallTable | None:
         """The measured times of a call (None: of no call of the library) in a group of that shape, if there are any."""
         if call is None:
@@ -112,14 +175,55 @@ class Library:
         alone."""
         match algorithm:
             case "ring" | "ring_twice":
-                twice = kind == "all_reduce" or algorithm == "ring_twice"
-                return self._ring_latency(message_bytes, group, bytes_per_s, rounds=2 if twice else 1)
+                simple, low = self._ring_latencies(message_bytes, group, bytes_per_s, _rounds(kind, algorithm))
+                return min(simple, low)
             case "tree":
                 return self._tree_latency(group)
             case "direct":
                 return self._direct_latency(group)
 
-    def _ring_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int) -> float:
+    def step_law(
+        self,
+        algorithm: Algorithm,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        """The law of a call's single messages, as `latency_s` has it; `num_orders`: rings that share `bytes_per_s`.
+
+        Alone, a ring's slowest block then takes what `latency_s` and the volume say: see `GroupShape.ring_crossed_s`.
+        """
+        match algorithm:
+            case "ring" | "ring_twice":
+                rounds = _rounds(kind, algorithm)
+                simple, low = self._ring_latencies(message_bytes, group, bytes_per_s, rounds)
+                if self.ring_ll is not None and low < simple:
+                    hops, share, rate, hidden = self.ring_ll, 1.0, self.ll_bytes_per_s, 0.0
+                else:
+                    share, rate = self.forwarded_share, bytes_per_s
+                    hops, hidden = self.ring, (1.0 - share) * message_bytes / group.size / rate
+                inside, between = max(0.0, hops.in_node_s - hidden), max(0.0, hops.between_nodes_s - hidden)
+                crossed = group.ring_crossed_s(inside, between, rounds)
+                return StepLaw(
+                    base_s=hops.base_s,
+                    in_node_s=hops.in_node_s,
+                    between_nodes_s=crossed + hidden if crossed > 0.0 else hops.between_nodes_s,
+                    forwarded_share=share,
+                    bytes_per_s=rate / num_orders if self.paced else math.inf,
+                    is_added=not self.paced,
+                )
+            case "tree":
+                assert self.tree is not None, "`algorithms` names no tree in a library without one"
+                return _added(self.tree)
+            case "direct":
+                return _added(self.direct)
+
+    def _ring_latencies(
+        self, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int
+    ) -> tuple[float, float]:
+        """By the Simple protocol and by LL, infinite where there is none."""
         block_s = message_bytes / group.size / bytes_per_s
         inside, between = group.ring_hops
         hidden = (1.0 - self.forwarded_share) * block_s
@@ -128,10 +232,10 @@ class Library:
         )
         by_simple = self.ring.base_s + rounds * simple
         if self.ring_ll is None:
-            return by_simple
+            return by_simple, math.inf
         low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
         low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
-        return min(by_simple, self.ring_ll.base_s + rounds * max(low, 0.0))
+        return by_simple, self.ring_ll.base_s + rounds * max(low, 0.0)
 
     def _tree_latency(self, group: GroupShape) -> float:
         assert self.tree is not None, "`algorithms` names no tree in a library without one"
@@ -144,3 +248,20 @@ class Library:
         far = group.size - 1 - near
         rounds_near, rounds_far = -(-near // self.num_channels), -(-far // self.num_channels)
         return self.direct.base_s + rounds_near * self.direct.in_node_s + rounds_far * self.direct.between_nodes_s
+
+
+def _rounds(kind: CollectiveKind, algorithm: Algorithm) -> int:
+    """How often a ring's blocks go around."""
+    return 2 if kind == "all_reduce" or algorithm == "ring_twice" else 1
+
+
+def _added(hops: HopTimes) -> StepLaw:
+    """Messages that go as fast as their links, each with its start-up on top."""
+    return StepLaw(
+        base_s=hops.base_s,
+        in_node_s=hops.in_node_s,
+        between_nodes_s=hops.between_nodes_s,
+        forwarded_share=0.0,
+        bytes_per_s=math.inf,
+        is_added=True,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives.calibration import Calibration
-from simfrontier.collectives.library import Algorithm, HopTimes, Library
+from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, HopTimes, Library
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind
@@ -108,6 +108,13 @@ def _library(document: dict[str, Any], where: str) -> Library:
         direct=_hops(file.direct),
         sources=tuple(_sources(document, "")),
         choices=choices,
+        ring_order=file.ring_order,
+        paced=file.paced,
+        in_flight=file.in_flight.value if file.in_flight is not None else None,
+        reduces_backwards=file.reduces_backwards,
+        least_block_bytes=file.ring.least_block_bytes.value if file.ring.least_block_bytes is not None else 0.0,
+        ring_slices=file.ring.slices.value if file.ring.slices is not None else RING_SLICES,
+        tree_slices=file.tree.slices.value if file.tree is not None and file.tree.slices is not None else TREE_SLICES,
     )
 
 

@@ -19,10 +19,13 @@ class HopsFile(Strict):
 
 class RingFile(HopsFile):
     forwarded_share: Part
+    slices: Count | None = None  # parts that a channel cuts a block into; without: 1
+    least_block_bytes: AtLeastZero | None = None  # of a block that is shared between channels; without: 0
 
 
 class TreeFile(HopsFile):
     bandwidth_ratio: Share
+    slices: Count | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
 
 
 class LowLatencyFile(Strict):
@@ -44,6 +47,10 @@ class AlgorithmsFile(Table):
 class LibraryFile(Strict):
     name: Text
     title: Text
+    ring_order: Literal["links", "ranks"] = "links"
+    paced: bool = True
+    reduces_backwards: bool = False
+    in_flight: Count | None = None  # messages under way on one connection; without: any number
     num_channels: Count
     units_per_channel: AtLeastZero
     algorithms: AlgorithmsFile | None = None  # without: rings, trees for all-reduces too, direct for all-to-alls

@@ -15,13 +15,17 @@ from rich.table import Table
 
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
-from simfrontier.report.crosscheck_words import differences, findings, lead_sentence
+from simfrontier.report.crosscheck_words import differences, findings, lead_sentence, link_bytes, swept
 from simfrontier.report.words import number, quantity
 from simfrontier.trace import read_perfetto
-from simfrontier.trace.compare import Comparison, compare
+from simfrontier.trace.compare import SHOWN_DIGITS, Comparison, compare
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, judge, step_times
+from simfrontier.trace.links import LinkCheck, LinkPair, compare_links, load_links
+from simfrontier.trace.slowed import load_slowed
+from simfrontier.trace.sweep import load_sweep, sweep_medians
 
 PREFIX, SUFFIX = "trace-", ".json"
+LINKS, SWEEP, SLOWED = "links-", "sweep.json", "slowed.json"  # beside the traces, where a fabric was emulated
 MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
 
 
@@ -37,10 +41,10 @@ def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, to
         with filled(out) as new:
             write_crosscheck_page(check, new / "index.html")
     if as_json:
-        typer.echo(json.dumps(_sayable(as_document(check)), indent=1, allow_nan=False))
+        typer.echo(json.dumps(sayable_document(check), indent=1, allow_nan=False))
     else:
-        _print(check, out)
-    return check.verdict.agree
+        print_check(check, out)
+    return check.agree
 
 
 def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
@@ -55,11 +59,16 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
         raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
     pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
     comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
+    links = {each.plan: _links(each, *pairs[each.plan]) for each in comparisons}
     return CrossCheck(
         comparisons=comparisons,
         verdict=judge(comparisons, min_bytes, tolerance),
         only_sim=only_sim,
         only_real=only_real,
+        links=tuple(each for each in links.values() if each is not None),
+        only_counted=tuple(plan for plan, each in links.items() if each is None and _beside(pairs[plan][1]).exists()),
+        sweep=load_sweep(real / SWEEP) if (real / SWEEP).exists() else (),
+        slowed=load_slowed(real / SLOWED) if (real / SLOWED).exists() else (),
     )
 
 
@@ -88,6 +97,28 @@ def _compared(plan: str, sim: Path, real: Path) -> Comparison:
         raise InputError(text if text.startswith((str(sim), str(real))) else f"{sim}, {real}: {text}") from None
 
 
+def _beside(trace: Path) -> Path:
+    return trace.with_name(LINKS + _plan(trace) + SUFFIX)
+
+
+def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
+    """Bytes per link of a plan, where both sides have them beside their traces."""
+    mine, its = _beside(sim), _beside(real)
+    if not (mine.exists() and its.exists()):
+        return None
+    tables = load_links(mine), load_links(its)
+    for path, table in zip((mine, its), tables, strict=True):
+        if table.digest != comparison.sim.digest:
+            raise InputError(
+                f"{path}: the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
+                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule"
+            )
+    try:
+        return compare_links(comparison.plan, *tables)
+    except InputError as error:
+        raise InputError(f"{mine}, {its}: {error}") from None
+
+
 # ── for a program ──
 
 
@@ -95,12 +126,41 @@ def as_document(check: CrossCheck) -> dict[str, Any]:
     """All of it but the operations themselves."""
     verdict = check.verdict
     return {
-        "agree": verdict.agree,
+        "agree": check.agree,
         "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
         "said": [lead_sentence(check), *findings(check)],
         "only_simulated": check.only_sim,
         "only_real": check.only_real,
         "plans": {each.plan: _plan_document(each) for each in check.comparisons},
+        "links": _links_document(check) if check.links else None,
+        "sweep": _sweep_document(check) if check.sweep else None,
+    }
+
+
+def _links_document(check: CrossCheck) -> dict[str, Any]:
+    return {
+        "said": link_bytes(check.links),
+        "plans": {
+            each.plan: {
+                "num_judged": len(each.judged),
+                "num_missed": each.num_missed,
+                "worst": _link_document(each.judged[0]) if each.judged else None,
+                "links": [_link_document(pair) for pair in each.pairs],
+            }
+            for each in check.links
+        },
+    }
+
+
+def _link_document(pair: LinkPair) -> dict[str, Any]:
+    return asdict(pair) | {"ratio": pair.ratio, "judged": pair.is_judged, "missed": pair.is_missed}
+
+
+def _sweep_document(check: CrossCheck) -> dict[str, Any]:
+    return {
+        "said": swept(check.sweep),
+        "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(check.sweep)],
+        "points": [asdict(point) | {"ratio": point.ratio} for point in check.sweep],
     }
 
 
@@ -116,6 +176,12 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
         "deltas": [asdict(delta) for delta in deltas(comparison)],
         "notes": {"simulated": dict(comparison.sim.notes), "real": dict(comparison.real.notes)},
     }
+
+
+def sayable_document(check: CrossCheck) -> dict[str, Any]:
+    """The document as JSON can say it."""
+    said: dict[str, Any] = _sayable(as_document(check))
+    return said
 
 
 def _sayable(value: Any) -> Any:
@@ -135,7 +201,8 @@ def _sayable(value: Any) -> Any:
 # ── for a person ──
 
 
-def _print(check: CrossCheck, out: Path | None) -> None:
+def print_check(check: CrossCheck, out: Path | None) -> None:
+    """Tables and sentences, for a person."""
     console = Console(markup=False, emoji=False, highlight=False)
     for each in check.comparisons:
         console.print(_calls(each))

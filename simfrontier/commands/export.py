@@ -6,28 +6,29 @@ from pathlib import Path
 
 import typer
 
+from simfrontier.collectives.lowering.store import save_lowered
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.store import digest, save
-from simfrontier.simulate import Fidelity
+from simfrontier.simulate import Fidelity, SimulatedStep
+from simfrontier.simulate.lowering import lowered_schedule
 from simfrontier.study import Shop, simulated
 from simfrontier.trace import write_perfetto
+from simfrontier.trace.links import save_links
 from simfrontier.units import written
 
 
 def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, exact: bool) -> None:
-    """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size: all
-    files, or none."""
+    """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size, at
+    fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
     ensure_writable(out)
     size, shop, chosen = max(scenario.file.run.devices), Shop(), fidelity or scenario.file.run.fidelity
     said = []
     with filled(out) as new:
         for plan in scenario.plans:
             built = shop.get(scenario, plan, size)
-            step, digested = simulated(scenario, built, chosen, exact), digest(built.schedule)
-            save(built.schedule, new / f"schedule-{plan}.json")
-            trace = step.trace(digested, f"{scenario.name} {plan} {size}", notes=notes_of(scenario))
-            write_perfetto(trace, new / f"trace-{plan}.json")
+            step = simulated(scenario, built, chosen, exact)
+            digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes
             said.append(
                 f"{plan} on {size}: digest {digested[:16]}, {built.program.num_ops:,} ops, "
@@ -35,7 +36,21 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
             )
     for line in said:
         typer.echo(line)
-    typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto)")
+    more = ", lowered-*.json, links-*.json" if chosen == "chunk" else ""
+    typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto){more}")
+
+
+def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:
+    """Write a schedule and the trace of its simulated step; where single messages were simulated also the recipes of
+    its collectives and the bytes of every link. Returns the schedule's digest."""
+    digested = digest(step.schedule)
+    title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
+    save(step.schedule, folder / f"schedule-{name}.json")
+    write_perfetto(step.trace(digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
+    if step.link_bytes is not None:
+        save_lowered(lowered_schedule(step.cluster, digested), folder / f"lowered-{name}.json")
+        save_links(step.link_table(digested, title), folder / f"links-{name}.json")
+    return digested
 
 
 def notes_of(scenario: Scenario) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
 
+from simfrontier.machine.emulated import Emulation, emulated
 from simfrontier.machine.hardware import (
     Device,
     Dragonfly,
@@ -10,6 +11,7 @@ from simfrontier.machine.hardware import (
     Machine,
     Matmul,
     Node,
+    Packets,
     Provenance,
 )
 from simfrontier.machine.load import Measured, catalog, load_machine
@@ -18,6 +20,7 @@ from simfrontier.machine.sizes import mesh_sizes
 __all__ = [
     "Device",
     "Dragonfly",
+    "Emulation",
     "End",
     "Host",
     "Link",
@@ -26,8 +29,10 @@ __all__ = [
     "Matmul",
     "Measured",
     "Node",
+    "Packets",
     "Provenance",
     "catalog",
+    "emulated",
     "load_machine",
     "mesh_sizes",
 ]

@@ -27,11 +27,42 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClass:
-    """Links of one sort: nominal bytes/s per direction, and the share (0..1] a point-to-point copy gets of them."""
+    """Links of one sort: nominal bytes/s per direction, and the share (0..1] a point-to-point copy gets of them.
+
+    What only single messages feel (fidelity `chunk`): `latency_s` from a link's end to what comes next; whether a link
+    hands a message on as it comes (`cut_through`) or when it has come as a whole; and `burst_bytes`, which a link that
+    was idle lets through at once.
+    """
 
     name: str
     bytes_per_s: float
     share: float
+    latency_s: float = 0.0
+    cut_through: bool = True
+    burst_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packets:
+    """How an emulated fabric cuts messages, in bytes: at most `payload_bytes` of a message in a packet, `header_bytes`
+    more for every packet, `message_bytes` more for every message, and, on the way back, `reply_bytes` for every
+    packet and `reply_message_bytes` for every message."""
+
+    payload_bytes: int
+    header_bytes: int
+    message_bytes: int
+    reply_bytes: int
+    reply_message_bytes: int
+
+    def sent_bytes(self, num_bytes: float) -> float:
+        """What a message's links carry in its direction."""
+        packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
+        return num_bytes + self.message_bytes + packets * self.header_bytes
+
+    def replied_bytes(self, num_bytes: float) -> float:
+        """What the links of the way back carry for it."""
+        packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
+        return packets * self.reply_bytes + self.reply_message_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +200,7 @@ class Machine:
     host: Host
     link_classes: Mapping[str, LinkClass] = field(hash=False)
     sources: tuple[Provenance, ...]
+    packets: Packets | None = None  # where the machine is emulated
 
     @property
     def packages_per_node(self) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.collectives import RingOrder
+from simfrontier.collectives.double_tree import double_tree
 from simfrontier.errors import InputError, nearest
 from simfrontier.network.dragonfly import pool_loads
 from simfrontier.network.fabric import GLOBAL_CLASS, Fabric
@@ -46,7 +48,9 @@ class Pattern:
     divisor: int
 
 
-def ring(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+def ring(
+    fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
+) -> Pattern:
     """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
 
     volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
@@ -57,9 +61,9 @@ def ring(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float
     if at.size == 1:
         return _assemble(fabric, at, {}, shares, divisor=1)
     machine, spans = fabric.machine, at.spans_nodes
-    templates = {mask: ring_template(machine, mask, spans) for mask in _masks(at)}
+    templates = {mask: ring_template(machine, mask, spans, ring_order) for mask in _masks(at)}
     pools = _between_nodes(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
-    channels = len(machine.node.chains if spans else machine.node.rings)
+    channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
     return _assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
 
 
@@ -97,7 +101,7 @@ def tree(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float
     num_nodes = np.bincount(at.group)[at.group]
     neighbours = np.zeros(len(at.group))
     source, target = [], []
-    for parent in _double_tree(at.order, num_nodes):
+    for parent in double_tree(at.order, num_nodes):
         child = np.flatnonzero(parent >= 0)
         above = opens[child] + parent[child]
         neighbours[child] += 1.0
@@ -150,26 +154,6 @@ def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats]:
     other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
     amount = members[one] * members[other] / (at.size - 1)
     return pool_loads(fabric, act[one], group[one], group[other], amount)
-
-
-def _double_tree(order: Ints, num_nodes: Ints) -> tuple[Ints, Ints]:
-    """Parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner in one is leaf in the other.
-
-    First tree: clear the lowest set bit and set the one above it, or only clear it where that leads beyond the end.
-    Second tree: the first one mirrored (even number of nodes) or shifted by one (odd).
-    """
-
-    def parents(place: Ints) -> Ints:
-        bit = place & -place
-        up = (place ^ bit) | (bit << 1)
-        up = np.where(up >= num_nodes, place ^ bit, up)
-        return np.where(place == 0, -1, up)
-
-    mirrored = num_nodes % 2 == 0
-    seen_as = np.where(mirrored, num_nodes - 1 - order, (order - 1) % num_nodes)
-    up = parents(seen_as)
-    back = np.where(mirrored, num_nodes - 1 - up, (up + 1) % num_nodes)
-    return parents(order), np.where(up < 0, -1, back)
 
 
 def _assemble(

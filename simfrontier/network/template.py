@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
 
+from simfrontier.collectives import RingOrder
 from simfrontier.machine import Machine, Node
 
 PACKAGE, NODE, NETWORK = 0, 1, 2  # the boundaries at which endpoint payload is counted
@@ -33,14 +34,16 @@ def positions(mask: int) -> list[int]:
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
-def orders(node: Node, mask: int, spans_nodes: bool) -> list[list[int]]:
-    """The library's orders of this node's members, one per channel.
+def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> list[list[int]]:
+    """The library's orders of this node's members, one per channel; a library that follows the ranks has one.
 
     The whole node: its rings, or its chains where the group spans nodes. A part of a node: where the group spans
     nodes, the chains with the others left out; else the best cycle through the members, both ways round, as a library
     that searches the link graph would find it.
     """
     members = positions(mask)
+    if ring_order == "ranks":
+        return [members]
     whole: Sequence[Sequence[int]] = node.chains if spans_nodes else node.rings
     assert whole, "a node has at least one ring"
     if not spans_nodes and len(members) < len(whole[0]):
@@ -69,10 +72,10 @@ def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
     return list(min(map(badness, permutations(rest)))[2])
 
 
-def ring_template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
+def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
     """Each channel sends 1/num_channels of the volume over each of its edges; it enters at its order's first member."""
     node, out = machine.node, Template()
-    cut = orders(node, mask, spans_nodes)
+    cut = orders(node, mask, spans_nodes, ring_order)
     share = 1.0 / len(cut)
     for order in cut:
         _send(machine, out, pairwise(order) if spans_nodes else zip(order, [*order[1:], order[0]], strict=True), share)

@@ -84,6 +84,7 @@ def _settings(view: View) -> Iterable[list[str]]:
 
 _FIDELITIES: Mapping[str, str] = {
     "flow": "flow: operations share links, memory and compute units at max-min fair rates",
+    "chunk": "chunk: every message is simulated, links serve them in the order in which they come",
     "analytic": "analytic: every operation takes its time alone, nothing is shared",
 }
 

@@ -6,20 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.crosscheck_words import differences, findings, lead_sentence
+from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence, signed
+from simfrontier.report.fabric import fabric_section
 from simfrontier.report.files import write_whole
+from simfrontier.report.limits import limits_section, slowed_section
 from simfrontier.report.manifest import versions
 from simfrontier.report.markup import Figure, cards, items, panels, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
+from simfrontier.report.sweep import sweep_section
 from simfrontier.report.theme import marks
 from simfrontier.report.words import number, percent, quantity
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, step_times
+from simfrontier.trace.links import WITHIN
 
 CONTENTS = {
     "headline": "In short",
     "differences": "Differences",
     "steps": "Steps",
+    "limits": "Limits",
+    "links": "Links",
+    "sweep": "Message sizes",
+    "slowed": "A slowed link",
     "calls": "Collectives",
     "timelines": "Timelines",
     "deltas": "Deltas",
@@ -37,6 +45,10 @@ def crosscheck_page(check: CrossCheck) -> str:
         "headline": _headline(check),
         "differences": _differences(check),
         "steps": _steps(check),
+        "limits": limits_section(held_to(check)),
+        "links": fabric_section(check.links),
+        "sweep": sweep_section(check.sweep),
+        "slowed": slowed_section(check.slowed),
         "calls": _calls(check),
         "timelines": _timelines(check),
         "deltas": _deltas(check),
@@ -70,6 +82,10 @@ def _headline(check: CrossCheck) -> str:
         ),
         (number(verdict.ratio), "real / simulated", "median of the same collectives"),
     ]
+    judged = [pair for each in check.links for pair in each.judged]
+    if judged:
+        worst = max(judged, key=lambda pair: pair.apart)
+        shown.append((signed(worst.ratio), "counted on the worst link", f"{worst.name}; {percent(WITHIN)} allowed"))
     for each in check.comparisons:
         step = step_times(each)
         shown.append((number(step.ratio), f"{each.plan}: step, real / sim", _pair(step.real_s, step.sim_s)))

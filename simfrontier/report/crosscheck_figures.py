@@ -19,13 +19,13 @@ SIM, REAL = "#8FB4D0", "#1F5F8B"
 INK = "#111111"  # the page's script turns it into the reader's text colour
 LINE = "#8A8A8A"
 KINDS = {"all_gather": "#0072B2", "reduce_scatter": "#D55E00", "all_reduce": "#CC79A7", "all_to_all": "#009E73"}
-OTHER = "other collectives"
+OTHER, OTHER_COLOUR = "other collectives", "#7F7F7F"
 COLOURS = {
     "matrix products": COMPUTE,
     "other kernels": "#A9BACB",
     "codec and reordering": CODEC,
     **{kind.replace("_", "-"): colour for kind, colour in KINDS.items()},
-    OTHER: "#7F7F7F",
+    OTHER: OTHER_COLOUR,
     "host": "#4B4B4B",
     WAIT: "#D9D9D9",
 }

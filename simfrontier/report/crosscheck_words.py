@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from simfrontier.report.words import listed, number, percent, quantity
+import math
+from collections.abc import Sequence
+
+from simfrontier.report.words import NOTHING, listed, number, percent, quantity
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, StepTimes, Verdict, step_times
+from simfrontier.trace.limits import Limit, limits_of
+from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
+from simfrontier.trace.sweep import ALLOWED, SweepPoint, Way, sweep_medians
+from simfrontier.trace.sweep import JUDGED_BYTES as SWEPT_BYTES
 
 MAX_LISTED = 8  # differences of a plan that are said
 
@@ -12,8 +19,10 @@ MAX_LISTED = 8  # differences of a plan that are said
 def lead_sentence(check: CrossCheck) -> str:
     """Whether they agree, in one sentence."""
     verdict = check.verdict
-    if verdict.agree:
-        return "Simulation and reality agree."
+    if check.agree:
+        missed = [limit for limit in held_to(check) if not limit.holds]
+        but = f" but for {len(missed)} of {len(held_to(check))} limits of the emulated run" if missed else ""
+        return f"Simulation and reality agree{but}."
     if not verdict.is_exact:
         return "Simulation and reality did not run the same operations."
     faults = []
@@ -21,14 +30,27 @@ def lead_sentence(check: CrossCheck) -> str:
         faults.append("the time of collectives" if verdict.judged else "no collective being large enough to judge by")
     if verdict.ranking == "differ":
         faults.append("the order of the plans")
+    if any(each.num_missed for each in check.links):
+        faults.append("the bytes of links")
     return f"Simulation and reality do not agree: {listed(faults)}."
 
 
+def held_to(check: CrossCheck) -> tuple[Limit, ...]:
+    """The limits of an emulated run; none of any other."""
+    return limits_of(check) if check.sweep else ()
+
+
 def findings(check: CrossCheck) -> list[str]:
-    """The three things that the verdict rests on, and what could not be compared."""
+    """The things that the verdict rests on, collectives that were measured alone, and what could not be compared."""
     said = [same_operations(check), collective_times(check.verdict)]
     if check.verdict.ranking != "one plan":
         said.append(ranking(check))
+    if check.links:
+        said.append(link_bytes(check.links))
+    if check.only_counted:
+        said.append(f"Bytes of links counted but not simulated, so not compared: {listed(check.only_counted)}.")
+    if check.sweep:
+        said.append(swept(check.sweep))
     for which, plans in (("simulated", check.only_sim), ("real", check.only_real)):
         if plans:
             said.append(f"Only {which}, so not compared: {listed(plans)}.")
@@ -75,6 +97,66 @@ def ranking(check: CrossCheck) -> str:
             return f"The plans rank alike within noise: simulated {sim}; real {real}.{noise}"
         case _:
             return f"The plans rank alike, the fastest first: {sim}.{noise}"
+
+
+def link_bytes(checks: Sequence[LinkCheck]) -> str:
+    """Whether the simulated bytes of links are those that were counted."""
+    judged = [(pair, each.plan) for each in checks for pair in each.judged]
+    least, allowed = quantity(JUDGED_BYTES, "bytes"), percent(WITHIN)
+    if not judged:
+        return f"No link carries more than {least} in a step, so that none is judged by its bytes."
+    worst, plan = max(judged, key=lambda found: found[0].apart)
+    num_missed = sum(each.num_missed for each in checks)
+    links = f"{len(judged):,} link directions that carry more than {least} in a step"
+    if len(checks) > 1:
+        links += f" (of {len(checks)} plans together)"
+    said = (
+        f"Of {links}, {num_missed:,} carried bytes more than {allowed} off the simulated ones"
+        if num_missed
+        else f"All {links} carried the simulated bytes within {allowed}"
+    )
+    return f"{said}; the worst, {worst.name} in {plan}: {link_words(worst)}."
+
+
+def link_words(pair: LinkPair) -> str:
+    """What a link carries, simulated and counted, and how far apart these are."""
+    both = f"{quantity(pair.sim_bytes, 'bytes')} simulated, {quantity(pair.real_bytes, 'bytes')} counted"
+    return f"{both} ({signed(pair.ratio)})" if pair.sim_bytes else both
+
+
+def signed(ratio: float) -> str:
+    """How far a ratio is from 1: +0.7 %; a dash where there is none."""
+    if not math.isfinite(ratio):
+        return NOTHING
+    return percent(ratio - 1) if ratio < 1 else f"+{percent(ratio - 1)}"
+
+
+def swept(points: Sequence[SweepPoint]) -> str:
+    """How near the collectives came that were measured alone, by the way they were done."""
+    said = [_swept(way, points) for way in ALLOWED if any(point.collectives == way for point in points)]
+    return f"Collectives measured alone, median over messages of {binary(SWEPT_BYTES)} or more: " + (
+        "; ".join(said) + "."
+    )
+
+
+def binary(num_bytes: float) -> str:
+    """A size as sweeps step through them: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
+    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if num_bytes >= size and num_bytes % size == 0:
+            return f"{num_bytes / size:,.0f}\u00a0{unit}"
+    return quantity(num_bytes, "bytes")
+
+
+def _swept(way: Way, points: Sequence[SweepPoint]) -> str:
+    medians = [each for each in sweep_medians(points) if each.collectives == way]
+    if not medians:
+        return f"{way}, none is large enough to judge by"
+    worst = max(medians, key=lambda each: each.apart)
+    near = sum(each.is_near for each in medians)
+    return (
+        f"{way}, {near} of {len(medians)} took a time within {percent(ALLOWED[way])} of the simulated one (the worst, "
+        f"{worst.kind.replace('_', '-')} over {worst.group}, {percent(worst.apart)} apart)"
+    )
 
 
 def differences(comparison: Comparison) -> list[str]:

@@ -10,6 +10,10 @@ from simfrontier.workload import MlpShape
 
 _LIMITS: dict[Fidelity, str] = {
     "flow": "Operations share links, memory and compute units fairly; single messages are not simulated.",
+    "chunk": (
+        "Every message passes its links by itself, first come first served; what a device does by itself takes its "
+        "time alone, and messages load neither memory nor compute units."
+    ),
     "analytic": "Operations do not disturb each other, so times are too short wherever links are shared.",
 }
 

@@ -34,6 +34,15 @@ class LibraryTable(Strict):
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
+class EmulationTable(Strict):
+    """The machine as it is emulated on one box: rates of links and devices scaled by `scale`, messages in packets of at
+    most `packet_bytes` through shapers that let `burst_bytes` through at once (see machine.Emulation)."""
+
+    scale: Factor
+    packet_bytes: Annotated[int, Field(ge=1280, le=65535)] = 9000
+    burst_bytes: Positive = 18200
+
+
 class MeshTable(Strict):
     """How ranks are cut into nodes and packages for the plans (default: as the machine's devices are)."""
 
@@ -68,7 +77,7 @@ class RunTable(Strict):
     """Sizes, fidelity, and how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes)."""
 
     devices: Annotated[list[Positive], Field(min_length=1)]
-    fidelity: Literal["analytic", "flow"] = "flow"
+    fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
 
 
@@ -151,6 +160,7 @@ class ScenarioFile(Strict):
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
+    emulation: EmulationTable | None = None
     mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()

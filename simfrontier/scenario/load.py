@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine import Machine, load_machine, mesh_sizes
+from simfrontier.machine import Emulation, Machine, emulated, load_machine, mesh_sizes
 from simfrontier.machine.faults import one_line
 from simfrontier.network import Fabric, Perturbation
 from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, codec_of, make_plan
@@ -157,6 +157,8 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
     machine, library = _machine_and_library(where, file)
+    if file.emulation is not None:
+        machine = emulated(machine, Emulation(**file.emulation.model_dump()))
     scenario = Scenario(
         where=where,
         document=document,

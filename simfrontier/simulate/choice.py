@@ -79,8 +79,11 @@ class Choices:
             if algorithm == MEETING:
                 made = meeting(self.fabric, groups)
             else:
-                make = {"ring": ring, "ring_twice": ring, "tree": tree, "direct": direct}[algorithm]
-                made = make(self.fabric, groups, shares_of(self.library, self.fabric.machine, algorithm))
+                shares = shares_of(self.library, self.fabric.machine, algorithm)
+                if algorithm in ("ring", "ring_twice"):
+                    made = ring(self.fabric, groups, shares, self.library.ring_order)
+                else:
+                    made = {"tree": tree, "direct": direct}[algorithm](self.fabric, groups, shares)
             self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
 

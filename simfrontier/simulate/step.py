@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Library, messages_of
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation
+from simfrontier.network.boxes import ends, joining_links
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Collective, Op, Schedule
 from simfrontier.simulate.analytic import analytic
+from simfrontier.simulate.chunk import chunked, refuse_many
 from simfrontier.simulate.engine import simulate
 from simfrontier.simulate.pricing import Cluster, Placement, price
 from simfrontier.simulate.timeline import Timeline
 from simfrontier.trace import Span, Trace
+from simfrontier.trace.links import LinkBytes, LinkTable
 
-Fidelity = Literal["analytic", "flow"]
+Fidelity = Literal["analytic", "flow", "chunk"]
 Level = Literal["inter_node", "intra_node", "package"]
 LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
@@ -30,13 +33,14 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
     """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of
-    equals)."""
+    equals). `link_bytes`: what each link carried [num_links], where single messages were simulated."""
 
     schedule: Schedule
     program: Expanded
     cluster: Cluster
     timeline: Timeline
     fidelity: Fidelity
+    link_bytes: NDArray[np.float64] | None = None
 
     @property
     def step_s(self) -> float:
@@ -93,6 +97,23 @@ class SimulatedStep:
             notes={**made, **(notes or {})},
         )
 
+    def link_table(self, digest: str, title: str) -> LinkTable:
+        """What every wire and pool carried in the step; fidelity `chunk` only."""
+        assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
+        fabric, links = self.cluster.fabric, []
+        for link in joining_links(fabric):
+            source, target = ends(fabric, link)
+            links.append(
+                LinkBytes(
+                    name=fabric.describe(link),
+                    link_class=fabric.class_names[fabric.link_class[link]],
+                    src=source,
+                    dst=target,
+                    num_bytes=float(self.link_bytes[link]),
+                )
+            )
+        return LinkTable(digest=digest, title=title, links=tuple(links))
+
     def _spans(self, cls: int) -> tuple[Span, ...]:
         known: dict[int, tuple[str, str, float, float]] = {}
         out = []
@@ -143,8 +164,24 @@ def simulate_step(
     program: Expanded | None = None,
 ) -> SimulatedStep:
     """Simulate one step; `program` is the schedule's expansion if it is at hand. `exact` gives every rank, link and
-    activity its own class instead of folding what is alike."""
+    activity its own class instead of folding what is alike, which fidelity `chunk` always does."""
     program = expand(schedule, schedule.roles[0]) if program is None else program
-    cluster = price(schedule, machine, library, perturbation, exact, placement)
-    timeline = simulate(program, cluster) if fidelity == "flow" else analytic(program, cluster)
-    return SimulatedStep(schedule=schedule, program=program, cluster=cluster, timeline=timeline, fidelity=fidelity)
+    if fidelity == "chunk":
+        refuse_many(schedule.mesh.num_ranks)
+    cluster = price(schedule, machine, library, perturbation, exact or fidelity == "chunk", placement)
+    link_bytes = None
+    match fidelity:
+        case "analytic":
+            timeline = analytic(program, cluster)
+        case "flow":
+            timeline = simulate(program, cluster)
+        case "chunk":
+            timeline, link_bytes = chunked(program, cluster)
+    return SimulatedStep(
+        schedule=schedule,
+        program=program,
+        cluster=cluster,
+        timeline=timeline,
+        fidelity=fidelity,
+        link_bytes=link_bytes,
+    )

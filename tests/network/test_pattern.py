@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simfrontier.collectives.double_tree import double_tree
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, Pattern, direct, local, ring, tree
-from simfrontier.network.pattern import _double_tree
 from tests.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1
@@ -102,7 +102,7 @@ def test_double_tree_alternates_leaves_and_inner_nodes() -> None:
     for count in range(2, 40):
         places = np.arange(count)
         inner = []
-        for parent in _double_tree(places, np.full(count, count)):
+        for parent in double_tree(places, np.full(count, count)):
             assert (parent < 0).sum() == 1
             up, steps = places, 0
             while (up >= 0).any():  # every place reaches the root
@@ -148,7 +148,7 @@ def test_tree_between_groups_loads_pools_by_its_edges() -> None:
     # crossing edges carry half the vector each way, and (1 + u) pools each
     crossing = sum(
         int(place // 4 != up // 4)
-        for parent in _double_tree(np.arange(16), np.full(16, 16))
+        for parent in double_tree(np.arange(16), np.full(16, 16))
         for place, up in enumerate(parent.tolist())
         if up >= 0
     )

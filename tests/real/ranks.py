@@ -30,10 +30,14 @@ class Ranks:
 
     @classmethod
     def start(
-        cls, arguments: Sequence[Sequence[str]], port: int | None = None, sizes: Sequence[int] | None = None
+        cls,
+        arguments: Sequence[Sequence[str]],
+        port: int | None = None,
+        sizes: Sequence[int] | None = None,
+        module: str = "simfrontier_real",
     ) -> Ranks:
-        """Start a process for every list of arguments; `sizes` are the world sizes they are told (default: how many
-        there are)."""
+        """Start a process of `module` for every list of arguments; `sizes` are the world sizes they are told (default:
+        how many there are)."""
         port = free_port() if port is None else port
         out = cls()
         for rank, mine in enumerate(arguments):
@@ -48,7 +52,7 @@ class Ranks:
             }
             out.processes.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "simfrontier_real", *mine],
+                    [sys.executable, "-m", module, *mine],
                     env={**os.environ, **place},
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

@@ -189,16 +189,16 @@ def test_members_meet_call_by_call_in_the_order_of_the_axes() -> None:
     world = LoopbackWorld(Mesh((("node", 2), ("gcd", 2))))
     ends = [world.transport(rank) for rank in range(4)]
     channel = Channel("c", "lane", ("gcd", "node"))
-    gathers = [end.begin(channel, "all_gather", np.array([float(rank)])) for rank, end in enumerate(ends)]
+    gathers = [end.call(channel, "all_gather", np.array([float(rank)])) for rank, end in enumerate(ends)]
     assert [pending.is_done() for pending in gathers] == [True] * 4
     assert gathers[3].wait().tolist() == [[0.0], [2.0], [1.0], [3.0]]
     rows = [np.arange(4.0)[:, None] + 10 * rank for rank in range(4)]
-    late = [end.begin(channel, "reduce_scatter", rows[rank]) for rank, end in enumerate(ends[:3])]
+    late = [end.call(channel, "reduce_scatter", rows[rank]) for rank, end in enumerate(ends[:3])]
     assert not any(pending.is_done() for pending in late)
-    late.append(ends[3].begin(channel, "reduce_scatter", rows[3]))
+    late.append(ends[3].call(channel, "reduce_scatter", rows[3]))
     # the sum of row p over ranks is 4 p + 60; member 1 in the order is rank 2
     assert [pending.wait().tolist() for pending in late] == [[60.0], [68.0], [64.0], [72.0]]
-    swapped = [end.begin(channel, "all_to_all", rows[rank]) for rank, end in enumerate(ends)]
+    swapped = [end.call(channel, "all_to_all", rows[rank]) for rank, end in enumerate(ends)]
     assert swapped[2].wait().ravel().tolist() == [1.0, 21.0, 11.0, 31.0]
 
 

@@ -1,0 +1,174 @@
+"""Carrying one message of a collective by explicit transfers: start what may start, wait for the lowest, combine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from simfrontier_real.arrays import Array
+from simfrontier_real.moves import Part, Place, Turn
+from simfrontier_real.wire import Move, Moving, Wire
+
+Areas = Sequence[Array]  # the message, the result, the room, as flat arrays
+Blank = Callable[[int], Array]  # a flat array of so many elements, of the message's type
+
+
+class Carrier(Protocol):
+    """A message on its way."""
+
+    def advance(self, blocking: bool) -> bool:
+        """Go on as far as may be, or (`blocking`) to the end; whether all is done."""
+
+
+class Stepwise:
+    """A member's moves one by one.
+
+    No deadlock: of all transfers that have not arrived yet look at the first in list order. All before it have arrived,
+    so its sender has started it, and its receiver, which takes turns in list order, awaits it: a turn that comes up is
+    always received, whatever room there is. Whoever waits for a send of its own before overwriting what it sends has
+    taken all turns before it, so that this send is at most that first one, or has left.
+
+    What is added, and what may not take its place yet, is received into room of its own, at most as much as the message
+    is large; one more where a turn comes up. Messages between the same two members set out and are received in list
+    order, which is the same on both.
+    """
+
+    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank) -> None:
+        self._part, self._areas, self._wire, self._blank = part, areas, wire, blank
+        self._done = 0  # turns
+        self._posted = 0  # turns that are being received, or need not be
+        self._left = part.sizes[0]  # elements that may still be received ahead
+        self._incoming: list[tuple[Moving, Array, bool] | None] = [None] * len(part.turns)
+        self._sending: dict[int, Moving] = {}  # by number, until they are waited for
+        self._gone = [False] * len(part.sends)
+        self._waiting: dict[int, list[int]] = {}  # sends that have not set out, by peer, the next one last
+        for number in range(len(part.sends) - 1, -1, -1):
+            self._waiting.setdefault(part.sends[number].peer, []).append(number)
+        self._post()
+        for peer in self._waiting:
+            self._send(peer)
+
+    def advance(self, blocking: bool) -> bool:
+        turns = self._part.turns
+        while self._done < len(turns):
+            turn = turns[self._done]
+            if not self._take(turn, blocking):
+                return False
+            self._done += 1
+            for peer in turn.wakes:
+                self._send(peer)
+            self._post()
+        while self._sending:
+            number = next(iter(self._sending))
+            if not blocking and not self._sending[number].is_done():
+                return False
+            self._await(number)
+        return True
+
+    def _take(self, turn: Turn, blocking: bool) -> bool:
+        """Take the turn that has come up, if that needs no waiting or there may be waiting."""
+        here = self._done
+        if self._posted <= here:
+            self._receive(here, forced=True)
+        incoming = self._incoming[here]
+        if not blocking:
+            due = [self._sending[number] for number in turn.sends if not self._gone[number]]
+            if not all(moving.is_done() for moving in due) or (incoming is not None and not incoming[0].is_done()):
+                return False
+        if incoming is not None:
+            incoming[0].wait()
+        for number in turn.sends:
+            if not self._gone[number]:
+                self._await(number)
+        if incoming is None:
+            assert turn.source is not None
+            _combine(self._at(turn.place), self._at(turn.source), turn.add)
+        elif incoming[2]:
+            _combine(self._at(turn.place), incoming[1], turn.add)
+            self._left += turn.place.high - turn.place.low
+        self._incoming[here] = None
+        return True
+
+    def _post(self) -> None:
+        """Receive ahead, in list order, as long as there is room."""
+        while self._posted < len(self._part.turns) and self._receive(self._posted, forced=False):
+            pass
+
+    def _receive(self, index: int, forced: bool) -> bool:
+        turn = self._part.turns[index]
+        if turn.peer is not None:
+            is_free = turn.after <= self._done and all(self._gone[number] for number in turn.sends)
+            size = turn.place.high - turn.place.low
+            if not turn.add and is_free:
+                target, is_staged = self._at(turn.place), False
+            elif forced or size <= self._left:
+                target, is_staged = self._blank(size), True
+                self._left -= size
+            else:
+                return False
+            self._incoming[index] = (self._wire.receive(turn.peer, target), target, is_staged)
+        self._posted = index + 1
+        return True
+
+    def _send(self, peer: int) -> None:
+        """Send to a peer what may set out, in list order."""
+        waiting, sends = self._waiting[peer], self._part.sends
+        while waiting and sends[waiting[-1]].after <= self._done:
+            number = waiting.pop()
+            self._sending[number] = self._wire.send(peer, self._at(sends[number].place))
+
+    def _await(self, number: int) -> None:
+        self._sending.pop(number).wait()
+        self._gone[number] = True
+
+    def _at(self, place: Place) -> Array:
+        return self._areas[place.area][place.low : place.high]
+
+
+class InRounds:
+    """A member's moves in rounds, each started as one batch and waited for as a whole. For devices, whose
+    point-to-point calls may only be in flight together where they were started together."""
+
+    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank) -> None:
+        self._part, self._areas, self._wire, self._blank = part, areas, wire, blank
+        self._round = 0
+        self._moving: list[Moving] | None = None
+        self._arriving: list[Array | None] = []
+
+    def advance(self, blocking: bool) -> bool:
+        while self._round < len(self._part.rounds):
+            if self._moving is None:
+                self._moving = self._start()
+            if not blocking and not all(moving.is_done() for moving in self._moving):
+                return False
+            for moving in self._moving:
+                moving.wait()
+            for turn, arrived in zip(self._part.rounds[self._round].turns, self._arriving, strict=True):
+                if turn.source is not None:
+                    arrived = self._at(turn.source)
+                if arrived is not None:
+                    _combine(self._at(turn.place), arrived, turn.add)
+            self._moving = None
+            self._round += 1
+        return True
+
+    def _start(self) -> list[Moving]:
+        current = self._part.rounds[self._round]
+        moves = [Move(peer, True, self._at(place)) for peer, place in current.sends]
+        self._arriving = []
+        for turn in current.turns:
+            staged = self._blank(turn.place.high - turn.place.low) if turn.add and turn.peer is not None else None
+            self._arriving.append(staged)
+            if turn.peer is not None:
+                moves.append(Move(turn.peer, False, self._at(turn.place) if staged is None else staged))
+        return self._wire.exchange(moves) if moves else []
+
+    def _at(self, place: Place) -> Array:
+        return self._areas[place.area][place.low : place.high]
+
+
+def _combine(target: Array, arrived: Array, add: bool) -> None:
+    if add:
+        target += arrived
+    else:
+        target[...] = arrived

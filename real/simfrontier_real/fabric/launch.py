@@ -1,0 +1,99 @@
+"""Running a command on every rank of an emulated fabric; whatever becomes of this process, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from simfrontier.errors import SimfrontierError
+from simfrontier_real.fabric.layout import load_layable
+from simfrontier_real.fabric.probe import missing, private
+
+# As in the launcher without a fabric: ranks share the cores, and a message costs the same pages whatever was freed
+# before it.
+SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
+GONE_S = 10.0  # within which everything inside has ended once it is told
+
+
+class _Stopped(Exception):
+    """A signal has come."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
+    """Lay the wiring out in namespaces of its own, run `command` as every rank, and remove all of it; the exit code.
+
+    0, the code of the first rank that failed, or 128 + the number of the signal that stopped this process (SIGINT,
+    SIGTERM, SIGHUP). Raises InputError for the wiring, SimfrontierError where this system has not what it takes.
+    """
+    size = len(load_layable(wiring).ranks)
+    lacking = missing()
+    if lacking:
+        raise SimfrontierError(f"no emulated fabric on this system; missing: {'; '.join(lacking)}")
+    prefix = private()
+    assert prefix is not None
+    # The first process inside holds the reading end and leaves at its end of file: this process may die as it likes.
+    reading, writing = os.pipe()
+    inside = [sys.executable, "-m", "simfrontier_real.fabric.inside", str(reading), str(wiring.resolve()), *command]
+    with _signals():
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            # a session of its own: Ctrl-C comes to this process only, which ends the rest in order
+            process = subprocess.Popen(
+                [*prefix, *inside],
+                pass_fds=(reading,),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**SHARED, **os.environ},
+            )
+            code = process.wait()
+            return code if code >= 0 else 128 - code
+        except _Stopped as stopped:
+            sys.stderr.write(f"simfrontier-real: stopped by signal {stopped.number}; all {size} ranks are stopped\n")
+            return 128 + stopped.number
+        finally:
+            os.close(writing)
+            os.close(reading)
+            if process is not None:
+                _gone(process)
+
+
+def _gone(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the private namespaces have ended; the kernel ends them with the process that made them."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GONE_S)
+        return
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Signals that ask to stop are raised here as _Stopped, the first of them, while this runs (main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise _Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

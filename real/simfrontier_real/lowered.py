@@ -1,0 +1,192 @@
+"""The lowered transport: every message of a collective carried by explicit sends, receives and adds, as a file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from simfrontier.collectives.lowering import Recipe, lower
+from simfrontier.collectives.lowering.program import LoweredSchedule
+from simfrontier.collectives.lowering.store import load_lowered
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
+from simfrontier_real.arrays import Array, blank_like
+from simfrontier_real.carry import Carrier, InRounds, Stepwise
+from simfrontier_real.moves import MESSAGE, RESULT, Part, part_of
+from simfrontier_real.transport import Channel, channel_of, channels_of, collectives_of, numbers_of, wire_kind
+from simfrontier_real.wire import Wire
+
+PREFIX = "lowered-"
+
+
+def lowered_path(schedule: Path) -> Path:
+    """The file that says how a schedule's collectives are carried: beside it, `lowered-` for `schedule-`."""
+    return schedule.with_name(PREFIX + schedule.name.removeprefix("schedule-"))
+
+
+def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule:
+    """The lowering of a schedule, looked through: every group of every collective has a recipe of its size that carries
+    its kind. Raises InputError."""
+    where = lowered_path(path)
+    if not where.exists():
+        raise InputError(
+            f"{where}: is not there, and --collectives lowered needs it beside {path.name}; allowed: the file that is "
+            "exported with the schedule, or --collectives native"
+        )
+    lowered = load_lowered(where)
+    if lowered.digest != digest:
+        raise InputError(
+            f"{where}: is of another schedule than {path.name}: {lowered.digest[:16]}… and {digest[:16]}…; "
+            "allowed: files that were exported together"
+        )
+    collectives = collectives_of(schedule)
+    if len(lowered.recipes) != len(collectives):
+        raise InputError(
+            f"{where}: has {len(lowered.recipes)} collectives; allowed: the schedule's {len(collectives)} distinct ones"
+        )
+    for number, (op, recipes) in enumerate(zip(collectives, lowered.recipes, strict=True)):
+        _refuse_misfits(f"{where}: collective {number}, {op.kind} {op.name}", op, recipes, schedule)
+    return lowered
+
+
+def _refuse_misfits(what: str, op: Collective, recipes: tuple[Recipe, ...], schedule: Schedule) -> None:
+    groups, members = schedule.mesh.groups(schedule.mesh.live(op.axes)).shape
+    if len(recipes) != groups:
+        raise InputError(f"{what}: has recipes for {len(recipes)} groups; allowed: {groups}")
+    for recipe in dict.fromkeys(recipes):
+        if recipe.size != members:
+            raise InputError(f"{what}: a recipe is for {recipe.size} members; allowed: {members}")
+        try:
+            lower(wire_kind(op), recipe)
+        except InputError as error:
+            raise InputError(f"{what}: {error}") from None
+
+
+def described(lowered: LoweredSchedule) -> str:
+    """The algorithms in use, sorted, for a trace's notes."""
+    used = sorted({recipe.algorithm for recipes in lowered.recipes for recipe in recipes})
+    return f"lowered, {', '.join(used)}" if used else "lowered"
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How this rank's group carries one collective; this rank is member `member` of it."""
+
+    channel: Channel
+    wire: Wire
+    kind: CollectiveKind
+    recipe: Recipe
+    member: int
+    parts: dict[int, Part]  # by elements of a piece; routes that carry alike share them
+
+
+class LoweredTransport:
+    """Collectives of one rank by explicit transfers. `wires` gives this rank's end of each channel; all ranks ask for
+    the channels in the same order."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        lowered: LoweredSchedule,
+        rank: int,
+        wires: Callable[[Channel], Wire],
+        in_rounds: bool = False,
+    ) -> None:
+        self._in_rounds = in_rounds
+        self._last: dict[Channel, LoweredPending] = {}
+        ends = {channel: wires(channel) for channel in channels_of(schedule)}
+        parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, Part]] = {}
+        routes = []
+        for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):
+            channel, kind = channel_of(op, schedule.mesh), wire_kind(op)
+            table = schedule.mesh.groups(channel.axes)
+            group = int((table == rank).any(axis=1).argmax())
+            member, recipe = table[group].tolist().index(rank), recipes[group]
+            known = parts.setdefault((kind, recipe, member), {})
+            routes.append(_Route(channel, ends[channel], kind, recipe, member, known))
+        self._routes = {op: routes[number] for op, number in numbers_of(schedule).items()}
+
+    def begin(self, op: Collective, message: Array) -> LoweredPending:
+        """Start a message; it sets out when the one before it on its channel has arrived."""
+        route = self._routes[id(op)]
+        elements = int(message.shape[-1])
+        part = route.parts.get(elements)
+        if part is None:
+            part = part_of(lower(route.kind, route.recipe), route.member, elements, self._in_rounds)
+            route.parts[elements] = part
+        pending = LoweredPending(
+            route.wire, route.kind, route.member, part, message, self._in_rounds, self._last.get(route.channel)
+        )
+        self._last[route.channel] = pending
+        route.wire.watch(pending.advance)
+        return pending
+
+
+@dataclass(slots=True)
+class LoweredPending:
+    """One message of a collective that is carried by explicit transfers."""
+
+    wire: Wire
+    kind: CollectiveKind
+    member: int
+    part: Part
+    message: Array | None
+    in_rounds: bool
+    before: LoweredPending | None
+    areas: tuple[Array, ...] = ()
+    carrier: Carrier | None = None
+    is_over: bool = False
+
+    def is_done(self) -> bool:
+        self.wire.settle()
+        return self.is_over
+
+    def wait(self) -> Array:
+        self.advance(blocking=True)
+        assert self.is_over, f"{self.kind}: not all has arrived"
+        return self._result()
+
+    def advance(self, blocking: bool = False) -> bool:
+        """Go on as far as may be; whether all is done."""
+        if self.before is not None:
+            if not self.before.advance(blocking):
+                return False
+            self.before = None
+        if self.carrier is None and not self.is_over:
+            self._start()
+        if self.carrier is not None and self.carrier.advance(blocking):
+            self.carrier, self.is_over = None, True
+        return self.is_over
+
+    def _start(self) -> None:
+        message, sizes = self.message, self.part.sizes
+        assert message is not None
+        blank = partial(blank_like, message)
+        flat = message.reshape(-1)
+        if self.kind == "all_gather":
+            line, width = blank(sizes[MESSAGE]), int(flat.shape[0])
+            line[self.member * width : (self.member + 1) * width] = flat
+        elif self.kind == "all_reduce" or not self.part.writes_message:
+            line = flat  # an all-reduce is in place: the message is ours to write
+        else:
+            line = blank(sizes[MESSAGE])
+            line[...] = flat
+        self.areas = (line, *(blank(size) for size in sizes[1:]))
+        self.message = None
+        self.carrier = (InRounds if self.in_rounds else Stepwise)(self.part, self.areas, self.wire, blank)
+
+    def _result(self) -> Array:
+        """What `Pending.wait` promises; nothing of the line is kept that is not the result."""
+        areas, members = self.areas, self.part.num_members
+        self.areas = ()
+        if self.kind == "all_reduce":
+            return areas[MESSAGE]
+        if self.kind == "reduce_scatter":
+            width = self.part.sizes[MESSAGE] // members
+            piece = blank_like(areas[MESSAGE], width)
+            piece[...] = areas[MESSAGE][self.member * width : (self.member + 1) * width]
+            return piece
+        whole = areas[RESULT if self.kind == "all_to_all" else MESSAGE]
+        return whole.reshape(members, whole.shape[0] // members)

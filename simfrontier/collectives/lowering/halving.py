@@ -1,0 +1,87 @@
+"""Recursive halving and doubling, for any number of members: ceil(log2 n) rounds, (n-1)/n of the whole sent by each."""
+
+from __future__ import annotations
+
+from simfrontier.collectives.lowering.recipe import Recipe
+from simfrontier.collectives.lowering.stages import cut, mirrored
+from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.schedule.ir import CollectiveKind
+
+
+def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """Reduce-scatter: the places of the order are split in two halves, the first larger by one at most. Every member
+    sends what belongs to the other half's members to its partner there; then each half goes on by itself. All-gather:
+    the same backwards. All-reduce: the one after the other, in place.
+
+    Where a half has one member more, that one shares the last partner of the other half: it has nothing coming from
+    there, and its contributions are in. So every contribution to a piece moves exactly once in each round in which its
+    holder and the piece are parted, for any n; with a power of two it is the textbook's algorithm.
+    """
+    reduces = _reduce_scatter(recipe, whole=kind == "all_reduce")
+    transfers: list[Transfer] = []
+    if kind in ("reduce_scatter", "all_reduce"):
+        transfers += reduces
+    if kind in ("all_gather", "all_reduce"):
+        transfers += mirrored(reduces, add=False)
+    return Lowered(kind=kind, size=recipe.size, parts=len(recipe.orders) * recipe.slices, transfers=tuple(transfers))
+
+
+def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
+    """Round after round; within one, slice after slice, so that what the receiver passes on next comes first."""
+    out: list[Transfer] = []
+    for messages in _rounds(recipe.size):
+        sliced: list[list[Transfer]] = [[] for _ in range(recipe.slices)]
+        for channel, order in enumerate(recipe.orders):
+            for source, target, begin, end in messages:
+                places = sorted(range(begin, end), key=lambda place: (_parting(target, place, begin, end), place))
+                chunks = [chunk for place in places for chunk in _chunks(recipe, channel, place, whole)]
+                for number, runs in enumerate(cut([(chunk, chunk) for chunk in chunks], recipe.slices)):
+                    for chunk, to, count in runs:
+                        sliced[number].append(Transfer(order[source], order[target], chunk, to, count, True, channel))
+        out += [transfer for part in sliced for transfer in part]
+    return out
+
+
+def _chunks(recipe: Recipe, channel: int, place: int, whole: bool) -> range:
+    """The chunks of a place's piece that a channel carries. In an all-reduce (`whole`) pieces belong to nobody, and a
+    channel's lie side by side, so that its messages are in one run."""
+    if whole:
+        first = (channel * recipe.size + place) * recipe.slices
+    else:
+        first = (recipe.orders[channel][place] * len(recipe.orders) + channel) * recipe.slices
+    return range(first, first + recipe.slices)
+
+
+def _rounds(size: int) -> list[list[tuple[int, int, int, int]]]:
+    """Per round the messages (source, target, begin, end), all as places: the pieces from begin to end go."""
+    out: list[list[tuple[int, int, int, int]]] = []
+    ranges = [(0, size)]
+    while any(end - begin > 1 for begin, end in ranges):
+        messages, halves = [], []
+        for begin, end in ranges:
+            middle = _middle(begin, end)
+            halves += [(begin, middle), (middle, end)] if middle < end else [(begin, end)]
+            for place in range(begin, middle if middle < end else begin):
+                partner = min(middle + place - begin, end - 1)
+                messages.append((place, partner, middle, end))
+                if middle + place - begin < end:
+                    messages.append((partner, place, begin, middle))
+        out.append(messages)
+        ranges = halves
+    return out
+
+
+def _middle(begin: int, end: int) -> int:
+    return (begin + end + 1) // 2
+
+
+def _parting(holder: int, place: int, begin: int, end: int) -> int:
+    """In how many rounds from now on a piece leaves its holder, both within begin to end; its own goes last."""
+    rounds = 0
+    while end - begin > 1:
+        middle = _middle(begin, end)
+        if (holder < middle) != (place < middle):
+            return rounds
+        begin, end = (begin, middle) if holder < middle else (middle, end)
+        rounds += 1
+    return rounds

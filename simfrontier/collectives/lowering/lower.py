@@ -1,0 +1,50 @@
+"""From a recipe to transfers: one collective of one group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from simfrontier.collectives.lowering.direct import direct
+from simfrontier.collectives.lowering.halving import halving
+from simfrontier.collectives.lowering.hierarchical import hierarchical
+from simfrontier.collectives.lowering.prove import prove
+from simfrontier.collectives.lowering.recipe import Lowering, Recipe
+from simfrontier.collectives.lowering.ring import ring
+from simfrontier.collectives.lowering.transfers import Lowered
+from simfrontier.collectives.lowering.tree import tree
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import CollectiveKind
+
+CARRIES: Final[Mapping[Lowering, tuple[CollectiveKind, ...]]] = {
+    "ring": ("all_gather", "reduce_scatter", "all_reduce"),
+    "ring_twice": ("reduce_scatter",),
+    "halving": ("all_gather", "reduce_scatter", "all_reduce"),
+    "tree": ("all_reduce",),
+    "direct": ("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    "hierarchical": ("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+}
+MAKERS: Final[Mapping[Lowering, Callable[[CollectiveKind, Recipe], Lowered]]] = {
+    "ring": ring,
+    "ring_twice": ring,
+    "halving": halving,
+    "tree": tree,
+    "direct": direct,
+    "hierarchical": hierarchical,
+}
+
+
+@lru_cache(maxsize=256)
+def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """The transfers of a collective. Raises InputError where the algorithm does not carry the kind, or the recipe does
+    not hold together."""
+    if said := recipe.fault():
+        raise InputError(f"recipe {recipe.algorithm}: {said}")
+    if kind not in CARRIES[recipe.algorithm]:
+        others = [algorithm for algorithm, kinds in CARRIES.items() if kind in kinds]
+        raise InputError(f"{recipe.algorithm} does not carry {kind}; allowed for it: {', '.join(others)}")
+    lowered = MAKERS[recipe.algorithm](kind, recipe)
+    findings = prove(lowered)
+    assert not findings, f"{recipe.algorithm} {kind}: {findings[0]}"
+    return lowered

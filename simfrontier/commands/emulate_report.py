@@ -1,0 +1,103 @@
+"""What came of an emulated run: collectives measured alone, the effect of a slowed link, the page, and the limits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from simfrontier.commands.crosscheck import SLOWED, SWEEP, crosscheck_of, print_check, sayable_document
+from simfrontier.commands.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, Emulating
+from simfrontier.commands.folder import filled
+from simfrontier.report.limits import limits_words
+from simfrontier.trace import read_perfetto
+from simfrontier.trace.compare import compare
+from simfrontier.trace.deltas import Delta, deltas, step_times
+from simfrontier.trace.limits import limits_of
+from simfrontier.trace.slowed import Slowed, save_slowed
+from simfrontier.trace.sweep import SweepPoint, Way, save_sweep
+
+MIN_BYTES, TOLERANCE = 1 << 20, 0.15
+
+
+def report(how: Emulating, out: Path, as_json: bool) -> bool:
+    """Compare what was simulated with what was run, write the page and say what was found; whether all limits hold."""
+    from simfrontier.report.crosscheck import write_crosscheck_page
+
+    real = out / PLANS / "real"
+    save_sweep([*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native")], real / SWEEP)
+    save_slowed(_effects(out, f"node 0 {how.slow_wire}"), real / SLOWED)
+    check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
+    limits = limits_of(check)
+    with filled(out) as new:
+        write_crosscheck_page(check, new / "index.html")
+    if as_json:
+        document = sayable_document(check) | {
+            "limits": [{"what": e.what, "allowed": e.allowed, "seen": e.seen, "holds": e.holds} for e in limits]
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    else:
+        print_check(check, out)
+        typer.echo(limits_words(limits))
+    return all(limit.holds for limit in limits)
+
+
+def _swept(out: Path, job: str) -> list[Delta]:
+    """The collectives of a sweep, each once."""
+    traces = (read_perfetto(out / job / side / f"trace-{SWEEP_PLAN}.json") for side in ("sim", "real"))
+    return [delta for delta in deltas(compare(SWEEP_PLAN, *traces)) if delta.is_collective]
+
+
+def _points(out: Path, job: str, way: Way) -> list[SweepPoint]:
+    found = sorted(_swept(out, job), key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
+    return [
+        SweepPoint(
+            collectives=way,
+            kind=delta.kind,
+            group=_group(delta),
+            message_bytes=delta.message_bytes,
+            sim_s=delta.sim_s,
+            real_s=delta.real_s,
+        )
+        for delta in found
+    ]
+
+
+def _group(delta: Delta) -> str:
+    axes = delta.axes.split("+")
+    name = "world" if "node" in axes else "node" if "package" in axes else "package"
+    return f"{name} ({delta.group_size})"
+
+
+def _effects(out: Path, link: str) -> list[Slowed]:
+    """Of the plan whose step was run with the slowed link, and of the collectives that were."""
+    plain = {delta.name: delta for delta in _swept(out, LOWERED)}
+    found = []
+    for path in sorted((out / SLOW / "sim").glob("trace-*.json")):
+        plan = path.name.removeprefix("trace-").removesuffix(".json")
+        if plan == SWEEP_PLAN:
+            continue
+        before, after = (
+            step_times(compare(plan, *(read_perfetto(out / job / side / path.name) for side in ("sim", "real"))))
+            for job in (PLANS, SLOW)
+        )
+        times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
+        found.append(_effect(f"step of {plan}", link, *times))
+    for delta in _swept(out, SLOW):
+        usual = plain[delta.name]
+        what = f"{delta.kind.replace('_', '-')} over {_group(delta)}"
+        found.append(_effect(what, link, usual.sim_s, delta.sim_s, usual.real_s, delta.real_s))
+    return found
+
+
+def _effect(what: str, link: str, sim_s: float, sim_slowed_s: float, real_s: float, real_slowed_s: float) -> Slowed:
+    return Slowed(
+        what=what,
+        link=link,
+        factor=SLOW_FACTOR,
+        sim_s=sim_s,
+        sim_slowed_s=sim_slowed_s,
+        real_s=real_s,
+        real_slowed_s=real_slowed_s,
+    )

@@ -1,0 +1,96 @@
+"""A machine as it is emulated on one box: the same graph and routes, rates scaled down, messages cut into packets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from simfrontier.errors import InputError
+from simfrontier.machine.hardware import Device, LinkClass, Machine, Matmul, Packets, Provenance
+from simfrontier.machine.wiring import FRAME_BYTES
+
+HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps
+# Counted with gloo of torch 2.13 through veth pairs: two headers of gloo of 48 bytes, one in a packet of its own; an
+# acknowledgement (66) per two packets; the receiver's word that it is ready (48 + 66) for every message.
+MESSAGE_BYTES = 2 * 48 + HEADER_BYTES
+REPLY_BYTES = HEADER_BYTES // 2
+REPLY_MESSAGE_BYTES = 48 + HEADER_BYTES
+SOURCE = "scenario emulation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """How a machine is scaled: `scale` on the rates of links and devices (latencies stay); packets of at most
+    `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
+
+    scale: float
+    packet_bytes: int = 9000
+    burst_bytes: int = 18200
+
+    def packets(self) -> Packets:
+        return Packets(
+            payload_bytes=self.packet_bytes - (HEADER_BYTES - FRAME_BYTES),
+            header_bytes=HEADER_BYTES,
+            message_bytes=MESSAGE_BYTES,
+            reply_bytes=REPLY_BYTES,
+            reply_message_bytes=REPLY_MESSAGE_BYTES,
+        )
+
+
+def emulated(machine: Machine, how: Emulation) -> Machine:
+    """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
+    laid out of cables, or the burst does not hold a packet."""
+    if machine.node.has_bus:
+        raise InputError(f"emulation: {machine.name} joins its devices by a bus; allowed: a machine with node.links")
+    frame_bytes = how.packet_bytes + FRAME_BYTES
+    if how.burst_bytes < frame_bytes:
+        raise InputError(f"emulation.burst_bytes: got {how.burst_bytes}; allowed: at least a packet, {frame_bytes}")
+    packets, scale = how.packets(), how.scale
+    share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
+    classes = {name: _scaled_class(each, how, share) for name, each in machine.link_classes.items()}
+    links = tuple(replace(link, bytes_per_s=scale * link.bytes_per_s) for link in machine.node.links)
+    fly = machine.dragonfly
+    return replace(
+        machine,
+        title=f"{machine.title}, emulated at {scale:g} of its rates",
+        node=replace(machine.node, links=links),
+        dragonfly=None if fly is None else replace(fly, bytes_per_s=scale * fly.bytes_per_s),
+        device=_scaled_device(machine.device, scale),
+        link_classes=classes,
+        packets=packets,
+        sources=(*machine.sources, *_sources(how)),
+    )
+
+
+def _scaled_class(link_class: LinkClass, how: Emulation, share: float) -> LinkClass:
+    return replace(link_class, bytes_per_s=how.scale * link_class.bytes_per_s, share=share, burst_bytes=how.burst_bytes)
+
+
+def _scaled_device(device: Device, scale: float) -> Device:
+    return replace(
+        device,
+        hbm_bytes_per_s=scale * device.hbm_bytes_per_s,
+        peak_flops_per_s=scale * device.peak_flops_per_s,
+        matmul_flops_per_s=scale * device.matmul_flops_per_s,
+        fp32=_scaled_matmul(device.fp32, scale),
+        fp64=_scaled_matmul(device.fp64, scale),
+    )
+
+
+def _scaled_matmul(matmul: Matmul | None, scale: float) -> Matmul | None:
+    if matmul is None:
+        return None
+    peak, reached = scale * matmul.peak_flops_per_s, scale * matmul.flops_per_s
+    return replace(matmul, peak_flops_per_s=peak, flops_per_s=reached)
+
+
+def _sources(how: Emulation) -> tuple[Provenance, ...]:
+    numbers: Mapping[str, tuple[float, str]] = {
+        "scale": (how.scale, "ratio"),
+        "packet_bytes": (how.packet_bytes, "bytes"),
+        "burst_bytes": (how.burst_bytes, "bytes"),
+    }
+    return tuple(
+        Provenance(key=f"emulation.{key}", value=value, unit=unit, kind="assumed", source=SOURCE)
+        for key, (value, unit) in numbers.items()
+    )

@@ -1,0 +1,103 @@
+"""JSON files of a known form: written whole, and read so that every fault is one InputError naming file and place."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Never, TypeVar, cast
+
+from simfrontier.errors import InputError, nearest
+
+_Made = TypeVar("_Made")
+MAX_NUMBER: Final = 1e30  # far beyond anything measured, and far from where floats end
+_LONGEST: Final = 40  # of a wrong value that is shown
+
+
+class Fault(Exception):
+    """What is wrong, and where in the file."""
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write a file by way of a neighbour that is renamed. Raises InputError where it cannot be written."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_json(path: Path, what: str, made: Callable[[object], _Made]) -> _Made:
+    """What `made` makes of the file's value; it raises Fault. Raises InputError: file, place, fault."""
+    try:
+        value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not a {what}: nested too deeply") from None
+    except ValueError as error:  # no UTF-8, NaN, or a number of thousands of digits
+        raise InputError(f"{path}: not a {what}: {error}") from None
+    try:
+        return made(value)
+    except Fault as fault:
+        raise InputError(f"{path}: {fault}") from None
+
+
+def mapping_of(value: object, place: str, keys: Sequence[str]) -> Mapping[str, object]:
+    """An object with exactly these keys."""
+    if not isinstance(value, dict):
+        raise Fault(f"{place}: {_shown(value)} is not an object")
+    found = cast("dict[str, object]", value)
+    for key in found:
+        if key not in keys:
+            raise Fault(f"{place}: unknown key {_shown(key)}; {nearest(key, keys)}")
+    for key in keys:
+        if key not in found:
+            raise Fault(f"{place}: key {key!r} is missing")
+    return found
+
+
+def list_of(values: Mapping[str, object], key: str, place: str) -> Sequence[object]:
+    value = values[key]
+    if not isinstance(value, list):
+        raise Fault(f"{place}.{key}: {_shown(value)} is not a list")
+    return cast("list[object]", value)
+
+
+def text_of(values: Mapping[str, object], key: str, place: str) -> str:
+    value = values[key]
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise Fault(f"{place}.{key}: {_shown(value)} is not a text")
+    return value
+
+
+def number_of(
+    values: Mapping[str, object], key: str, place: str, least: float = 0.0, most: float = MAX_NUMBER
+) -> float:
+    """A finite number from `least` to `most`. An int of JSON may be longer than any float: it is compared first."""
+    value = values[key]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Fault(f"{place}.{key}: {_shown(value)} is not a number")
+    if not least <= value <= most:
+        raise Fault(f"{place}.{key}: {_shown(value)} is out of range; allowed: {least:g} to {most:g}")
+    return float(value)
+
+
+def _no_constant(text: str) -> Never:
+    raise ValueError(f"{text} is not a number")
+
+
+def _shown(value: object) -> str:
+    try:
+        text = json.dumps(value)
+    except (RecursionError, ValueError):
+        return "something too deep or too long to show"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

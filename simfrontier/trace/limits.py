@@ -1,0 +1,65 @@
+"""How near an emulated run must come to its simulation, limit by limit, and how near it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.trace.deltas import CrossCheck, step_times
+from simfrontier.trace.links import WITHIN
+from simfrontier.trace.sweep import ALLOWED, sweep_medians
+
+STEP_WITHIN: Final = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One thing that must hold; `seen` and `allowed` are shares apart (None where it is a yes or no)."""
+
+    what: str
+    allowed: float | None
+    seen: float | None
+    holds: bool
+
+
+def limits_of(check: CrossCheck) -> tuple[Limit, ...]:
+    """Everything that an emulated run is held to: bytes of links, collectives alone, steps and their order, and what a
+    slowed link does."""
+    return (*_links(check), *_collectives(check), *_steps(check), *_slowed(check))
+
+
+def _links(check: CrossCheck) -> Iterator[Limit]:
+    judged = [pair.apart for each in check.links for pair in each.judged]
+    if judged:
+        num_missed = sum(each.num_missed for each in check.links)
+        what = f"bytes of {len(judged)} link directions, the worst"
+        yield Limit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
+
+
+def _collectives(check: CrossCheck) -> Iterator[Limit]:
+    for each in sweep_medians(check.sweep):
+        kind = each.kind.replace("_", "-")
+        yield Limit(
+            what=f"{kind} over {each.group}, {each.collectives}",
+            allowed=ALLOWED[each.collectives],
+            seen=each.apart,
+            holds=each.is_near,
+        )
+
+
+def _steps(check: CrossCheck) -> Iterator[Limit]:
+    for each in check.comparisons:
+        apart = abs(step_times(each).ratio - 1.0)
+        yield Limit(what=f"step of {each.plan}", allowed=STEP_WITHIN, seen=apart, holds=apart <= STEP_WITHIN)
+    if len(check.comparisons) > 1:
+        yield Limit(what="the plans rank alike", allowed=None, seen=None, holds=check.verdict.ranking != "differ")
+
+
+def _slowed(check: CrossCheck) -> Iterator[Limit]:
+    """Both must be slower by more than a few percent, and alike as far as steps must be."""
+    for each in check.slowed:
+        apart = abs(each.real_effect / each.sim_effect - 1.0)
+        shown = min(each.sim_effect, each.real_effect) > 1.0 + STEP_WITHIN
+        what = f"{each.what} with {each.link} at {each.factor:g} of its rate"
+        yield Limit(what=what, allowed=STEP_WITHIN, seen=apart, holds=shown and apart <= STEP_WITHIN)

@@ -1,0 +1,163 @@
+"""Bytes per link direction in one step, simulated or counted: their table, its file, and how two of them compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError
+from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of, write_json
+
+JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
+WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones
+_TABLE: Final = ("digest", "title", "links")
+_LINK: Final = ("name", "link_class", "src", "dst", "num_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkBytes:
+    """What one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
+
+    `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; counted bytes are a mean over steps.
+    """
+
+    name: str
+    link_class: str
+    src: str
+    dst: str
+    num_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkTable:
+    """All links of a job in one step of the schedule with that digest; `title` says whose bytes these are."""
+
+    digest: str
+    title: str
+    links: tuple[LinkBytes, ...]
+
+
+def save_links(table: LinkTable, path: Path) -> None:
+    """Write the table as JSON, whole or not at all. Raises InputError where it cannot be written."""
+    write_json({"digest": table.digest, "title": table.title, "links": [asdict(link) for link in table.links]}, path)
+
+
+def load_links(path: Path) -> LinkTable:
+    """The table of a file that `save_links` wrote. Raises InputError: file, place, fault."""
+    return read_json(path, "table of links", _table)
+
+
+def _table(value: object) -> LinkTable:
+    top = mapping_of(value, "the file", _TABLE)
+    links: dict[str, LinkBytes] = {}
+    for number, entry in enumerate(list_of(top, "links", "the file")):
+        place = f"links[{number}]"
+        values = mapping_of(entry, place, _LINK)
+        name, link_class, src, dst = (text_of(values, key, place) for key in _LINK[:4])
+        if name in links:
+            raise Fault(f"{place}.name: {name!r} stands there twice; allowed: every link once")
+        num_bytes = number_of(values, "num_bytes", place)
+        links[name] = LinkBytes(name=name, link_class=link_class, src=src, dst=dst, num_bytes=num_bytes)
+    return LinkTable(
+        digest=text_of(top, "digest", "the file"), title=text_of(top, "title", "the file"), links=tuple(links.values())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkPair:
+    """One direction of a link: what it was simulated to carry in a step, and what was counted."""
+
+    name: str
+    link_class: str
+    src: str
+    dst: str
+    sim_bytes: float
+    real_bytes: float
+
+    @property
+    def ratio(self) -> float:
+        """Counted over simulated; infinite where only counted, NaN where neither."""
+        if self.sim_bytes:
+            return self.real_bytes / self.sim_bytes
+        return math.inf if self.real_bytes else math.nan
+
+    @property
+    def apart(self) -> float:
+        """|counted / simulated - 1|; 0 of a link that is idle on both sides."""
+        return abs(self.ratio - 1.0) if self.sim_bytes or self.real_bytes else 0.0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it carries enough, on either side."""
+        return max(self.sim_bytes, self.real_bytes) > JUDGED_BYTES
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether it is judged and too far apart."""
+        return self.is_judged and abs(self.real_bytes - self.sim_bytes) > WITHIN * self.sim_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCheck:
+    """A plan's two tables joined by name, in the order of the simulated one."""
+
+    plan: str
+    sim_title: str
+    real_title: str
+    pairs: tuple[LinkPair, ...]
+
+    @cached_property
+    def judged(self) -> tuple[LinkPair, ...]:
+        """The links that are judged, the one furthest apart first."""
+        return tuple(sorted((pair for pair in self.pairs if pair.is_judged), key=lambda pair: -pair.apart))
+
+    @property
+    def num_missed(self) -> int:
+        return sum(pair.is_missed for pair in self.judged)
+
+    @cached_property
+    def by_class(self) -> Mapping[str, tuple[LinkPair, ...]]:
+        """The links of every class, in the order in which the classes appear."""
+        out: dict[str, list[LinkPair]] = {}
+        for pair in self.pairs:
+            out.setdefault(pair.link_class, []).append(pair)
+        return {name: tuple(pairs) for name, pairs in out.items()}
+
+
+def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
+    """Join the tables; a link that one of them does not list carries nothing there.
+
+    Raises InputError where they are not of one schedule, or where a link has other ends or another class.
+    """
+    if sim.digest != real.digest:
+        raise InputError(
+            f"{plan}: the simulated links are of the schedule {sim.digest[:16]}, the counted ones of "
+            f"{real.digest[:16]}; allowed: two tables of one schedule"
+        )
+    mine, its = ({link.name: link for link in table.links} for table in (sim, real))
+    pairs = []
+    for name in dict.fromkeys((*mine, *its)):
+        a, b = mine.get(name), its.get(name)
+        link = a or b
+        assert link is not None
+        if a is not None and b is not None and _where(a) != _where(b):
+            raise InputError(f"{plan}: link {name!r}: simulated {_where(a)}, counted {_where(b)}; allowed: one fabric")
+        pairs.append(
+            LinkPair(
+                name=name,
+                link_class=link.link_class,
+                src=link.src,
+                dst=link.dst,
+                sim_bytes=a.num_bytes if a else 0.0,
+                real_bytes=b.num_bytes if b else 0.0,
+            )
+        )
+    return LinkCheck(plan=plan, sim_title=sim.title, real_title=real.title, pairs=tuple(pairs))
+
+
+def _where(link: LinkBytes) -> str:
+    return f"{link.link_class} from {link.src} to {link.dst}"

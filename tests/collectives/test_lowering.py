@@ -1,0 +1,284 @@
+"""Every algorithm is proved and does on integers what its collective means, in any order that it allows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from math import ceil, log2
+from typing import cast
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from simfrontier.collectives.lowering import Lowered, Lowering, Recipe, Transfer, lower, prove
+from simfrontier.collectives.lowering.lower import MAKERS
+from simfrontier.collectives.lowering.ring import ring
+from simfrontier.errors import InputError
+from simfrontier.schedule.ir import CollectiveKind
+from tests.collectives.lowering_runs import PAIRS, Ranks, any_order, execute, is_right, recipe, recipes
+
+
+@st.composite
+def lowereds(draw: st.DrawFn, max_size: int = 9) -> Lowered:
+    algorithm, kind = draw(st.sampled_from(PAIRS))
+    size = draw(st.integers(2, max_size))
+    per_node = draw(st.sampled_from([each for each in range(1, size + 1) if size % each == 0]))
+    channels, slices = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    return lower(kind, recipe(algorithm, size, per_node, channels, slices, seed=draw(st.integers(0, 9))))
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
+def test_every_size_is_proved_and_right_on_integers(algorithm: Lowering, kind: CollectiveKind) -> None:
+    for how in recipes(algorithm, range(2, 10)):
+        lowered = lower(kind, how)
+        assert prove(lowered) == [], how
+        chunks = lowered.num_message_chunks if kind == "all_reduce" else lowered.parts
+        for elements in {max(1, chunks - 1), chunks, 2 * chunks + 1}:  # some chunks empty, all of one, uneven
+            assert is_right(lowered, elements, execute(lowered, elements)), (how, elements)
+
+
+@pytest.mark.parametrize(("size", "per_node"), [(16, 8), (24, 8), (33, 11), (64, 8)])
+def test_larger_groups_are_proved(size: int, per_node: int) -> None:
+    for algorithm, kind in PAIRS:
+        assert prove(lower(kind, recipe(algorithm, size, per_node, channels=2, slices=2))) == [], algorithm
+
+
+def test_nothing_unproved_is_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lossy(kind: CollectiveKind, how: Recipe) -> Lowered:
+        made = ring(kind, how)
+        return replace(made, transfers=made.transfers[1:])
+
+    monkeypatch.setitem(cast(dict[Lowering, object], MAKERS), "ring", lossy)
+    with pytest.raises(AssertionError, match=r"ring all_gather: transfer \d+ .* reads chunk 0, which is empty"):
+        lower("all_gather", recipe("ring", 3, channels=2, seed=99))
+
+
+@drawn(lowereds(), st.integers(0, 60), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_any_order_that_after_allows_gives_the_same(lowered: Lowered, elements: int, rng: random.Random) -> None:
+    order = any_order(lowered, rng)
+    assert len(order) == len(lowered.transfers)
+    assert is_right(lowered, elements, execute(lowered, elements, order))
+
+
+@drawn(lowereds(max_size=7), st.integers(0, 40), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_ranks_never_get_stuck(lowered: Lowered, elements: int, rng: random.Random) -> None:
+    lines, stuck = Ranks(lowered, elements, rng).run()
+    assert not stuck
+    assert is_right(lowered, elements, lines)
+
+
+def test_ranks_that_wait_for_their_highest_receive_do_get_stuck() -> None:
+    lowered = lower("all_gather", recipe("ring", 4))
+    assert Ranks(lowered, 8, random.Random(0), backwards=True).run()[1]
+
+
+def test_without_what_after_says_about_overwriting_the_result_is_wrong() -> None:
+    # member 0 passes its chunk on, then is overwritten: done the other way round, member 1 gets what came later
+    t = (Transfer(0, 1, 0, 0, 1, True, 0), Transfer(1, 0, 0, 0, 1, False, 0))
+    lowered = Lowered(kind="all_reduce", size=2, parts=1, transfers=(*t, *[_at_one(x) for x in t]))
+    assert lowered.after == ((), (0,), (), (2,))
+    assert prove(lowered) == [] and not is_right(lowered, 4, execute(lowered, 4, [1, 0, 2, 3]))
+
+
+def _at_one(t: Transfer) -> Transfer:
+    return Transfer(t.src, t.dst, t.chunk + 1, t.to + 1, t.count, t.add, t.channel)
+
+
+def test_after_has_no_more_than_is_needed() -> None:
+    # 0 and 1 add what they have at 2, which sends the sum to 0, and 0 passes it on to 1
+    t = (
+        Transfer(0, 2, 0, 0, 3, True, 0),
+        Transfer(1, 2, 0, 0, 3, True, 0),
+        Transfer(2, 0, 0, 0, 3, False, 0),
+        Transfer(0, 1, 0, 0, 3, False, 0),
+    )
+    lowered = Lowered(kind="all_reduce", size=3, parts=1, transfers=t)
+    assert prove(lowered) == []
+    # the additions wait for nothing, not even for each other; the sum for both (the first also has read what it
+    # overwrites at 0); the last for the sum at 0, and for 1 having sent its own
+    assert lowered.after == ((), (), (0, 1), (1, 2))
+    # added to again after it was read, and read, and overwritten: each time by way of the one before
+    more = (Transfer(1, 2, 0, 0, 3, True, 0), Transfer(2, 1, 0, 0, 3, False, 0), Transfer(0, 2, 0, 0, 3, False, 0))
+    assert replace(lowered, transfers=(*t, *more)).after[4:] == ((2, 3), (4,), (2, 5))
+
+
+@drawn(lowereds(max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_after_orders_all_that_must_not_change_places(lowered: Lowered) -> None:
+    reached: list[int] = []  # per transfer a bit for each that is over when it starts
+    for before in lowered.after:
+        over = 0
+        for earlier in before:
+            over |= reached[earlier] | 1 << earlier
+        reached.append(over)
+
+    def meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+        return one[0] == other[0] and one[1] < other[1] + other[2] and other[1] < one[1] + one[2]
+
+    for index, t in enumerate(lowered.transfers):
+        reads, writes = (t.src, t.chunk, t.count), (t.dst, t.to, t.count)
+        for earlier, u in enumerate(lowered.transfers[:index]):
+            read, written = (u.src, u.chunk, u.count), (u.dst, u.to, u.count)
+            if meet(reads, written) or meet(writes, read) or (meet(writes, written) and not (t.add and u.add)):
+                assert reached[index] >> earlier & 1, (earlier, index)
+
+
+def test_chunks_are_as_even_as_can_be() -> None:
+    gather = lower("all_gather", recipe("ring", 2, channels=2, slices=2))
+    assert gather.offsets(6) == [0, 2, 4, 5, 6, 8, 10, 11, 12]  # pieces of 6 in 4 parts: 2 2 1 1
+    assert lower("all_reduce", recipe("ring", 2)).offsets(3) == [0, 2, 3]
+    assert lower("all_to_all", recipe("direct", 2)).offsets(3) == [0, 3, 6, 9, 12]
+
+
+def sent(lowered: Lowered, elements: int) -> list[int]:
+    """Elements that each member sends to others."""
+    offsets, out = lowered.offsets(elements), [0] * lowered.size
+    for t in lowered.transfers:
+        out[t.src] += (offsets[t.chunk + t.count] - offsets[t.chunk]) * (t.src != t.dst)
+    return out
+
+
+def received(lowered: Lowered, elements: int) -> list[int]:
+    offsets, out = lowered.offsets(elements), [0] * lowered.size
+    for t in lowered.transfers:
+        out[t.dst] += (offsets[t.to + t.count] - offsets[t.to]) * (t.src != t.dst)
+    return out
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "halving", "direct", "hierarchical"])
+@pytest.mark.parametrize("size", range(2, 10))
+def test_a_gather_moves_every_piece_to_every_other_member_once(algorithm: Lowering, size: int) -> None:
+    for how in recipes(algorithm, [size]):
+        gather, reduce, both = (lower(kind, how) for kind in ("all_gather", "reduce_scatter", "all_reduce"))
+        # (n-1)/n of the whole, n pieces of 7 elements: what comes in for a gather, what goes out for a reduction
+        assert received(gather, 7) == sent(reduce, 7) == [(size - 1) * 7] * size
+        if algorithm != "halving" or size in (2, 4, 8):
+            assert sent(gather, 7) == received(reduce, 7) == [(size - 1) * 7] * size
+        even = both.num_message_chunks * 2  # 2 (n-1)/n of it
+        assert sum(sent(both, even)) == 2 * (size - 1) * even
+
+
+def test_ring_twice_sends_as_much_as_an_all_reduce() -> None:
+    how = recipe("ring_twice", 5, channels=2)
+    assert sent(lower("reduce_scatter", how), 6) == [2 * 4 * 6] * 5
+    assert lower("reduce_scatter", how).transfers == lower("all_reduce", recipe("ring", 5, channels=2)).transfers
+
+
+def test_a_tree_sends_the_whole_twice_over_every_edge() -> None:
+    for how in recipes("tree", [8, 9, 6]):
+        elements = lower("all_reduce", how).num_message_chunks
+        assert sum(sent(lower("all_reduce", how), elements)) == 2 * (how.size - 1) * elements
+
+
+def test_tree_on_two_nodes_of_two() -> None:
+    lowered = lower("all_reduce", recipe("tree", 4, per_node=2))
+    # first tree: 1 to 0, 3 to 2, then 2 to 0; second, mirrored: 0 to 2; 4 of the 8 chunks each
+    ups = [(t.src, t.dst, t.chunk) for t in lowered.transfers if t.add]
+    assert ups == [(1, 0, 0), (3, 2, 0), (1, 0, 4), (3, 2, 4), (2, 0, 0), (0, 2, 4)]
+    downs = [(t.src, t.dst, t.chunk) for t in lowered.transfers if not t.add]
+    # the way on to the other node before the one within the own node
+    assert downs == [(0, 2, 0), (0, 1, 0), (2, 0, 4), (2, 3, 4), (2, 3, 0), (0, 1, 4)]
+    assert {t.count for t in lowered.transfers} == {4}
+
+
+def test_an_all_to_all_in_two_steps_sends_one_message_between_each_two_with_the_same_place() -> None:
+    lowered = lower("all_to_all", recipe("hierarchical", 6, per_node=3))
+    between = [t for t in lowered.transfers if t.src // 3 != t.dst // 3]
+    assert sorted((t.src, t.dst, t.count) for t in between) == [
+        *((0, 3, 3), (1, 4, 3), (2, 5, 3), (3, 0, 3), (4, 1, 3), (5, 2, 3))
+    ]
+    # 3 pieces to the other node, and 2 times 2 inside
+    assert sent(lowered, 5) == [(3 + 2 * 2) * 5] * 6
+
+
+def rounds(lowered: Lowered) -> int:
+    """Messages on the longest way in which each needs what the one before brought to its sender."""
+    depth: list[int] = []
+    for t, before in zip(lowered.transfers, lowered.after, strict=True):
+        needed = (depth[i] for i in before if lowered.transfers[i].dst == t.src)
+        depth.append(max(needed, default=0) + (t.src != t.dst))
+    return max(depth)
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("size", range(2, 10))
+def test_rounds(size: int, slices: int) -> None:
+    for kind, times in (("all_gather", 1), ("reduce_scatter", 1), ("all_reduce", 2)):
+        assert rounds(lower(kind, recipe("ring", size, slices=slices))) == times * (size - 1)
+        halved = rounds(lower(kind, recipe("halving", size, slices=slices)))
+        assert halved == times * log2(size) if size in (2, 4, 8) else halved <= times * ceil(log2(size))
+        assert rounds(lower(kind, recipe("direct", size, slices=slices))) == times
+    assert rounds(lower("all_to_all", recipe("direct", size, slices=slices))) == 1
+    chain = lower("all_reduce", recipe("tree", size, slices=slices))
+    assert rounds(chain) == 2 * (size - 1)
+
+
+def test_rounds_on_several_nodes() -> None:
+    how = recipe("hierarchical", 12, per_node=3, slices=2)
+    assert [rounds(lower(kind, how)) for kind in ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")] == [
+        *(5, 5, 10, 2)  # 3 between the nodes and 2 inside; a piece of an all-to-all goes 1 and 1
+    ]
+    # trees over 4 nodes: 0 above 2, 2 above 1 and 3: 2 edges and a chain of 2; mirrored as deep; up and down
+    assert rounds(lower("all_reduce", recipe("tree", 12, per_node=3))) == 2 * (2 + 2)
+
+
+def test_slices_follow_one_another() -> None:
+    for name, kind in (("tree", "all_reduce"), ("ring", "all_gather"), ("hierarchical", "all_gather")):
+        lowered = lower(kind, recipe(name, 8, per_node=4, slices=3))
+        # some first slice is two stages on before the last slice has done its first
+        part = lowered.transfers[0].count
+        first = [i for i, t in enumerate(lowered.transfers) if t.chunk // part % 3 == 0]
+        last = next(i for i, t in enumerate(lowered.transfers) if t.chunk // part % 3 == 2)
+        relayed = min(
+            i for i in first if any(lowered.transfers[b].dst == lowered.transfers[i].src for b in lowered.after[i])
+        )
+        assert last < len(lowered.transfers) // 3 and relayed < len(lowered.transfers) // 2
+    halved = lower("reduce_scatter", recipe("halving", 8, slices=2))
+    assert Counter(t.src for t in halved.transfers) == dict.fromkeys(range(8), 3 * 2)  # 3 rounds of 2 messages
+
+
+def test_direct_messages_are_staggered_and_added_in_the_order_of_the_sources() -> None:
+    gather, reduce = (lower(kind, recipe("direct", 4)) for kind in ("all_gather", "reduce_scatter"))
+    for lowered in (gather, reduce, lower("all_to_all", recipe("direct", 4))):
+        for member in range(4):
+            targets = [t.dst for t in lowered.transfers if t.src == member != t.dst]
+            assert targets == [(member + ahead) % 4 for ahead in (1, 2, 3)]
+    for member in range(4):
+        assert [t.src for t in reduce.transfers if t.dst == member] == [m for m in range(4) if m != member]
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "said"),
+    [
+        (
+            "all_gather",
+            recipe("tree", 4),
+            "tree does not carry all_gather; allowed for it: ring, halving, direct, hier",
+        ),
+        ("all_to_all", recipe("ring", 4), "ring does not carry all_to_all; allowed for it: direct, hierarchical"),
+        ("all_reduce", recipe("ring_twice", 4), "ring_twice does not carry all_reduce"),
+        ("all_gather", Recipe(algorithm="rong", orders=((0,),), per_node=1), 'rong.*did you mean "ring"'),  # type: ignore[arg-type]
+        ("all_gather", Recipe(algorithm="ring", orders=(), per_node=1), "orders: none; allowed: one or more"),
+        ("all_gather", Recipe(algorithm="ring", orders=((0, 0),), per_node=1), "channel 0 is not an order of the mem"),
+        ("all_gather", Recipe(algorithm="ring", orders=((0, 1), (0,)), per_node=1), "channel 1 is not an order"),
+        (
+            "all_gather",
+            Recipe(algorithm="ring", orders=((0, 1, 2),), per_node=2),
+            "per_node: 2 does not divide .* 3 mem",
+        ),
+        ("all_gather", Recipe(algorithm="ring", orders=((0, 1, 2, 3), (0, 2, 1, 3)), per_node=2), "channels differ in"),
+        (
+            "all_gather",
+            Recipe(algorithm="ring", orders=((0, 1),), per_node=2, slices=0),
+            "slices: 0; allowed: 1 or more",
+        ),
+    ],
+)
+def test_what_cannot_be_lowered_is_said(kind: CollectiveKind, how: Recipe, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        lower(kind, how)

@@ -1,0 +1,120 @@
+"""Lowered schedules in files: what is written is read back, repeats are stored once, faults are said in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives.lowering import LoweredSchedule, Recipe, load_lowered, save_lowered
+from simfrontier.errors import InputError
+from tests.collectives.lowering_runs import recipe
+
+DIGEST = "0123456789abcdef" * 4
+RING, TREE = recipe("ring", 3, channels=2, slices=4), recipe("tree", 4, per_node=2)
+LOWERED = LoweredSchedule(digest=DIGEST, recipes=((RING, RING), (TREE,), (), (RING,)))
+
+
+def stored(path: Path) -> dict[str, object]:
+    save_lowered(LOWERED, path)
+    form = json.loads(path.read_text(encoding="ascii"))
+    assert isinstance(form, dict)
+    return form
+
+
+def test_what_is_written_is_read_back_and_the_same_is_written_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "lowered-a.json", tmp_path / "lowered-b.json"
+    save_lowered(LOWERED, first)
+    assert load_lowered(first) == LOWERED
+    save_lowered(load_lowered(first), second)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lowered-a.json", "lowered-b.json"]
+
+
+def test_a_recipe_is_stored_once(tmp_path: Path) -> None:
+    form = stored(tmp_path / "lowered.json")
+    assert form["collectives"] == [[0, 0], [1], [], [0]]
+    assert form["recipes"] == [
+        {"algorithm": "ring", "orders": [list(order) for order in RING.orders], "per_node": 3, "slices": 4},
+        {"algorithm": "tree", "orders": [[0, 1, 2, 3]], "per_node": 2, "slices": 1},
+    ]
+    assert (form["format"], form["version"], form["digest"]) == ("simfrontier.lowered", 1, DIGEST)
+
+
+RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "x"}, 'format: "x" is not "simfrontier.lowered"'),
+        ({"version": 2}, "version: 2 is not 1, the one that this simfrontier reads"),
+        ({"version": True}, "version: true is not 1, the one that this simfrontier reads"),
+        ({"digest": "abc"}, 'digest: "abc" is not a schedule\'s digest, 64 hexadecimal digits'),
+        ({"digest": None}, "digest: null is not a schedule's digest, 64 hexadecimal digits"),
+        ({"recipe": []}, "unknown key 'recipe'; did you mean \"recipes\"?"),
+        ({"recipes": {}}, "recipes: {} is not a list"),
+        ({"recipes": [7]}, "recipes.0: 7 is not an object"),
+        ({"recipes": [{"algorithm": "ring"}]}, "recipes.0: key 'orders' is missing"),
+        (
+            {"recipes": [RECIPE | {"algorithm": "rign"}]},
+            'recipes.0.algorithm: "rign" is not an algorithm; did you mean',
+        ),
+        (
+            {"recipes": [RECIPE | {"algorithm": 3}]},
+            "recipes.0.algorithm: 3 is not an algorithm; allowed: direct, halving",
+        ),
+        ({"recipes": [RECIPE | {"orders": [0, 1]}]}, "recipes.0.orders.0: 0 is not a list"),
+        ({"recipes": [RECIPE | {"orders": [[0, 1.0]]}]}, "recipes.0.orders.0.1: 1.0 is not a whole number"),
+        (
+            {"recipes": [RECIPE | {"orders": [[0, 2]]}]},
+            "recipes.0: orders: channel 0 is not an order of the members 0 to",
+        ),
+        ({"recipes": [RECIPE | {"per_node": 0}]}, "recipes.0: per_node: 0 does not divide the group's 2 members"),
+        ({"recipes": [RECIPE | {"slices": False}]}, "recipes.0.slices: false is not a whole number"),
+        ({"recipes": [RECIPE | {"slices": 0}]}, "recipes.0: slices: 0; allowed: 1 or more"),
+        ({"collectives": [[0], [0, 2]]}, "collectives.1.1: 2 is not one of the 2 recipes, counted from 0"),
+        ({"collectives": [[-1]]}, "collectives.0.0: -1 is not one of the 2 recipes, counted from 0"),
+        ({"collectives": [0]}, "collectives.0: 0 is not a list"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    path = tmp_path / "lowered.json"
+    path.write_text(json.dumps(stored(path) | change), encoding="ascii")
+    with pytest.raises(InputError) as error:
+        load_lowered(path)
+    assert str(error.value).startswith(f"{path}: {said}") and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "line 1 column 2: not JSON"),
+        (b"\xff", "not a lowered schedule: byte 0 is not UTF-8 text"),
+        (b"[]", "[] is not an object"),
+        (b"[" * 100_000, "not a lowered schedule: nested too deeply"),
+        (b"1" * 5000, "not a lowered schedule: Exceeds the limit (4300 digits) for integer string conversion"),
+        (b'{"version": 1, "version": 1}', "not a lowered schedule: key 'version' stands twice in one object"),
+    ],
+)
+def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "lowered.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        load_lowered(path)
+    assert str(error.value).startswith(f"{path}: {said}") and "\n" not in str(error.value)
+
+
+def test_files_that_are_not_there_are_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot read the lowered schedule: No such file"):
+        load_lowered(tmp_path / "nowhere" / "lowered.json")
+    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot write the lowered schedule: No such file"):
+        save_lowered(LOWERED, tmp_path / "nowhere" / "lowered.json")
+
+
+def test_a_recipe_without_members_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "lowered.json"
+    save_lowered(LoweredSchedule(digest=DIGEST, recipes=((Recipe(algorithm="ring", orders=((),), per_node=1),),)), path)
+    with pytest.raises(InputError, match="orders: none; allowed: one or more, each of all members"):
+        load_lowered(path)

@@ -1,0 +1,111 @@
+"""What a library says of single messages: the law of a step, by hand, and the keys of a library file behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives import GroupShape, load_library
+from simfrontier.collectives.load import CATALOG
+from simfrontier.errors import InputError
+
+RCCL, GLOO = load_library("rccl"), load_library("gloo")
+NODE = GroupShape(size=8, num_nodes=1, num_packages=4)
+TWO = GroupShape(size=16, num_nodes=2, num_packages=8)
+RATE = 80e9
+
+
+def test_large_blocks_go_by_simple_at_a_channels_part_of_the_rate() -> None:
+    """4 channels of 20 GB/s each: blocks of 8 MiB in all are paced; 0.56 of one has to come before it is passed on."""
+    law = RCCL.step_law("ring", "all_gather", 64 * 2**20, NODE, RATE, 4)
+    assert (law.base_s, law.in_node_s, law.forwarded_share) == (100e-6, 7e-6, 0.56)
+    assert law.bytes_per_s == RATE / 4 and not law.is_added
+
+
+def test_small_blocks_go_by_ll() -> None:
+    law = RCCL.step_law("ring", "all_gather", 4096, NODE, RATE, 4)
+    assert (law.base_s, law.in_node_s, law.forwarded_share) == (36e-6, 2.3e-6, 1.0)
+    assert law.bytes_per_s == 2.56e9 / 4
+
+
+def test_an_edge_between_nodes_costs_what_the_slowest_block_lacks() -> None:
+    """LL over two nodes: the law counts 14 hops of 2.3 us and one of 9.5 us; a block has 13 and 2: (9.5 + 2.3) / 2."""
+    law = RCCL.step_law("ring", "all_gather", 4096, TWO, RATE, 4)
+    assert law.between_nodes_s == pytest.approx((9.5e-6 + 2.3e-6) / 2)
+
+
+def test_what_a_block_hides_is_not_counted_twice() -> None:
+    """Simple, c/B = 100 us, 44 us of it hidden: 7 us inside are hidden wholly, 152 - 44 = 108 us between nodes are not.
+    The law exposes 108 us once, a block meets two edges between nodes: 54 us each beside the 44 that are hidden."""
+    law = RCCL.step_law("ring", "all_gather", int(16 * 100e-6 * RATE), TWO, RATE, 4)
+    assert law.between_nodes_s == pytest.approx(54e-6 + 44e-6)
+
+
+def test_a_library_that_is_not_paced_adds_its_hops_to_the_links() -> None:
+    law = GLOO.step_law("ring", "all_gather", 2**20, NODE, RATE, 1)
+    assert math.isinf(law.bytes_per_s) and law.is_added and law.in_node_s == GLOO.ring.in_node_s
+
+
+def test_trees_and_direct_messages_add_theirs() -> None:
+    tree, direct = (RCCL.step_law(how, "all_reduce", 2**20, TWO, RATE, 4) for how in ("tree", "direct"))  # type: ignore[arg-type]
+    assert (tree.base_s, tree.in_node_s, tree.between_nodes_s) == (17e-6, 2.5e-6, 22.4e-6)
+    assert (direct.base_s, direct.in_node_s, direct.between_nodes_s) == (33e-6, 3.6e-6, 19.8e-6)
+    assert tree.is_added and direct.is_added and math.isinf(tree.bytes_per_s)
+
+
+def written(tmp_path: Path, old: str, new: str) -> str:
+    text = (CATALOG / "rccl.toml").read_text()
+    assert text.count(old) == 1
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+TITLE = 'title = "RCCL through aws-ofi-rccl"\n'
+
+
+def test_a_file_may_say_how_messages_go(tmp_path: Path) -> None:
+    slices = '[tree]\nslices = { value = 5, kind = "assumed", source = "mine" }\n'
+    path = written(tmp_path, "[tree]\n", slices)
+    text = Path(path).read_text().replace(TITLE, TITLE + 'ring_order = "ranks"\npaced = false\n')
+    Path(path).write_text(text.replace("[ring]\n", "[ring]\n" + slices.splitlines()[1].replace("5", "3") + "\n"))
+    found = load_library(path)
+    assert (found.ring_order, found.paced, found.in_flight) == ("ranks", False, 8)
+    assert (found.tree_slices, found.ring_slices) == (5, 3)
+    assert load_library(path, {"tree.slices": 9}).tree_slices == 9
+
+
+def test_what_a_file_does_not_say() -> None:
+    assert (RCCL.ring_order, RCCL.paced, RCCL.in_flight, RCCL.ring_slices, RCCL.tree_slices) == (
+        "links",
+        True,
+        8,
+        1,
+        32,
+    )
+    assert (GLOO.ring_order, GLOO.paced, GLOO.in_flight) == ("ranks", False, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('ring_order = "rank"\n', "ring_order"),
+        ('paced = "yes"\n', "paced"),
+        ("in_flights = 3\n", "in_flights"),
+    ],
+)
+def test_a_wrong_key_is_one_line(tmp_path: Path, line: str, said: str) -> None:
+    path = written(tmp_path, TITLE, TITLE + line)
+    with pytest.raises(InputError) as caught:
+        load_library(path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_parts_of_a_message() -> None:
+    """In whole rounds of 8: a tree's channel of 1 MiB has 32 parts, of 128 KiB 32 / sqrt 8 = 11.3, so 8."""
+    assert [RCCL.slices("tree", size) for size in (2**20, 2**17, 1.0, 2**40)] == [32, 8, 8, 128]
+    assert replace(RCCL, in_flight=None).slices("tree", 2**17) == 11
+    assert (RCCL.slices("direct", 2**30), RCCL.slices("ring", 2**30)) == (1, 1)

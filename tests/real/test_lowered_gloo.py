@@ -1,0 +1,147 @@
+"""Lowered collectives on real ranks over gloo: exactly the library's results, training, replay, and how runs end."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives.lowering import Recipe
+from simfrontier.collectives.lowering.store import save_lowered
+from simfrontier.errors import InputError
+from simfrontier.schedule import expand, load, save
+from simfrontier.trace import read_perfetto
+from simfrontier_real.session import _refuse_differences
+from simfrontier_real.verdict import scheduled_bytes
+from tests.real.lowerings import MIXED, RINGS, lowered_of
+from tests.real.ranks import Ended, Ranks
+from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
+from tests.real.test_failures import wait_for
+
+LIMIT_S = 120.0  # of a whole launch, on a box that is busy with other tests
+EQUAL = 1e-10  # the largest relative difference of a parameter tensor in float64
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Schedules of four ranks with their lowerings."""
+    folder = tmp_path_factory.mktemp("schedules")
+    kept = {
+        "zero3": schedule(EXACT["zero3"], (2, 1, 2), 2, engine=ENGINES["tight"]),
+        "topo": schedule(EXACT["zero-topo"], (2, 1, 2), 2),
+        "order": schedule(EXACT["odd order"], (2, 2, 1), checkpointing=False),
+        "long": schedule(EXACT["zero3"], (2, 1, 2), grad_accum=12),
+        "quantised": schedule(QUANTISED["qwz and qgz"], (2, 1, 2), precision="fp32"),
+    }
+    for number, (name, made) in enumerate(kept.items()):
+        save(made, folder / f"schedule-{name}.json")
+        saved = load(folder / f"schedule-{name}.json")
+        save_lowered(lowered_of(saved, (RINGS, MIXED)[number % 2]), folder / f"lowered-{name}.json")
+    return folder
+
+
+def run(*arguments: list[str], limit_s: float = LIMIT_S) -> Ended:
+    ended = Ranks.start(arguments).wait(limit_s)
+    assert ended.orphans == () and "Traceback" not in ended.err, ended.err
+    return ended
+
+
+def train(files: Path, *names: str) -> list[str]:
+    return ["train", *(str(files / f"schedule-{name}.json") for name in names), "--collectives", "lowered"]
+
+
+def test_every_algorithm_over_gloo_is_exactly_the_library(tmp_path: Path) -> None:
+    """All kinds and algorithms, pairs and fours, uneven chunks, one by one and in rounds, late ranks; on four ranks."""
+    ended = Ranks.start([["1"]] * 4, module="tests.real.lowered_ranks").wait(LIMIT_S)
+    assert set(ended.codes) == {0}, ended.err
+    assert sorted(ended.out.splitlines()) == [f"rank {rank}: 128 compared" for rank in range(4)]
+
+
+def test_real_ranks_with_lowered_collectives_train_like_the_unsharded_model(files: Path, tmp_path: Path) -> None:
+    report = tmp_path / "trained.json"
+    names = ("zero3", "topo", "order", "quantised")
+    arguments = [*train(files, *names), "--steps", "6", "--json", str(report), "--out", str(tmp_path / "traces")]
+    ended = run(*[arguments] * 4)
+    assert set(ended.codes) == {0}, ended.err
+    results = json.loads(report.read_text(encoding="utf-8"))
+    for name, result in zip(names, results, strict=True):
+        assert result["is_good"] and result["message_bytes"] == result["scheduled_bytes"] > 0, result
+        if name != "quantised":
+            assert result["must_agree"] and result["weights_error"] <= EQUAL and result["loss_error"] <= EQUAL
+        notes = read_perfetto(tmp_path / "traces" / f"trace-{name}.json").notes
+        assert notes["collectives"].startswith("lowered, "), notes
+
+
+def test_a_replay_says_how_its_collectives_were_carried(files: Path, tmp_path: Path) -> None:
+    arguments = ["replay", str(files / "schedule-zero3.json"), "--out", str(tmp_path), "--collectives", "lowered"]
+    ended = run(*[[*arguments, "--iterations", "2", "--warmup", "1", "--compute", "none"]] * 4)
+    assert set(ended.codes) == {0}, ended.err
+    trace = read_perfetto(tmp_path / "trace-zero3.json")
+    made = load(files / "schedule-zero3.json")
+    assert trace.notes["collectives"] == "lowered, ring"
+    moved = sum(span.message_bytes for spans in trace.spans for span in spans)
+    assert moved == scheduled_bytes(made, expand(made, made.roles[0])) * 4
+
+
+def test_a_schedule_without_a_lowering_is_refused_in_one_line(tmp_path: Path) -> None:
+    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-alone.json")
+    ended = run(train(tmp_path, "alone"))
+    assert ended.codes == (2,)
+    (line,) = ended.err.strip().splitlines()
+    assert line.startswith(f"simfrontier-real: {tmp_path}/lowered-alone.json: is not there, and --collectives lowered")
+
+
+def test_another_word_is_refused_in_one_line(files: Path) -> None:
+    ended = run(["train", str(files / "schedule-zero3.json"), "--collectives", "lowred"])
+    assert ended.codes == (2,)
+    assert ended.err == "simfrontier-real: --collectives: got 'lowred'; did you mean \"lowered\"?\n"
+
+
+def test_a_rank_that_carries_otherwise_is_named() -> None:
+    for ours, said in (("", "native"), ("a" * 64, "lowered aaaaaaaaaaaaaaaa…")):
+        everybody = [[("zero3", "digest", each)] for each in ("b" * 64, ours, "b" * 64)]
+        with pytest.raises(InputError) as caught:
+            _refuse_differences(everybody)
+        assert str(caught.value) == (
+            f"rank 1 carries the collectives of zero3 otherwise than rank 0: {said}, rank 0 lowered bbbbbbbbbbbbbbbb…"
+        )
+
+
+def test_ranks_that_wait_for_each_other_end_with_the_table(files: Path, tmp_path: Path) -> None:
+    """Rank 1 goes round the ring the other way (and nobody compares): its neighbours wait in vain."""
+    made = load(files / "schedule-zero3.json")
+    save(made, tmp_path / "schedule-zero3.json")
+    right = lowered_of(made)
+    wrong = tuple(tuple(backwards(recipe) for recipe in groups) for groups in right.recipes)
+    save_lowered(replace(right, recipes=wrong), tmp_path / "lowered-zero3.json")
+    more = ["--unchecked", "--timeout", "4", "--no-reference"]
+    mine, other = [*train(files, "zero3"), *more], [*train(tmp_path, "zero3"), *more]
+    ended = run(mine, other, mine, mine, limit_s=60.0)
+    assert set(ended.codes) == {1}, ended.err
+    assert "simfrontier-real: stuck: no op has ended within the timeout" in ended.err
+    assert "running op" in ended.err and "all_gather" in ended.err
+
+
+def backwards(recipe: Recipe) -> Recipe:
+    return replace(recipe, orders=tuple(order[::-1] for order in recipe.orders))
+
+
+def test_a_killed_rank_ends_all(files: Path, tmp_path: Path) -> None:
+    """The others lose a connection in the middle of a transfer, or wait for one who does."""
+    arguments = [*train(files, "order", "long"), "--steps", "20", "--no-reference", "--timeout", "8"]
+    ranks = Ranks.start([[*arguments, "--out", str(tmp_path)]] * 4)
+    wait_for(tmp_path / "trace-order.json")  # so they are at work on the second
+    time.sleep(0.5)
+    ranks.kill(2)
+    ended = ranks.wait(30.0)
+    assert ended.orphans == () and "Traceback" not in ended.err, ended.err
+    assert ended.codes == (1, 1, -signal.SIGKILL, 1), ended.err
+    broke = r"the connection to another rank broke \(it ended or was killed\)"
+    assert re.search(rf"(op \d+, .*|rank \d, between two steps): {broke}", ended.err), ended.err
+    assert len(ended.err.strip().splitlines()) == 1, ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["trace-order.json"]

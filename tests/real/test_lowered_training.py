@@ -1,0 +1,157 @@
+"""Training with lowered collectives, in one process and on real ranks: equal to the unsharded model, as native is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives.lowering import Lowering
+from simfrontier.collectives.lowering.store import save_lowered
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.schedule import Collective, Schedule, digest, expand, load, save
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.lowered import LoweredTransport, described, lowered_path, read_lowered
+from simfrontier_real.moves import Part
+from simfrontier_real.train import train_in_one_process
+from simfrontier_real.transport import collectives_of, numbers_of
+from tests.real.lowerings import MIXED, RINGS, lowered_of, recipe_of
+from tests.real.schedules import (
+    ENGINES,
+    EXACT,
+    QUANTISED,
+    Sizes,
+    distance,
+    loss_distance,
+    schedule,
+    training,
+    unsharded,
+)
+
+LIMIT_S = 120.0
+EQUAL = 1e-10
+
+ByKind = Mapping[CollectiveKind, Lowering]
+
+
+# ── in one process ──
+
+
+@pytest.mark.parametrize(
+    ("plan", "sizes", "by_kind"),
+    [
+        ("ddp", (2, 2, 2), RINGS),
+        ("zero3", (2, 2, 2), MIXED),
+        ("zeropp", (2, 1, 2), RINGS),
+        ("zero-topo", (2, 2, 2), MIXED),
+        ("odd order", (2, 2, 2), MIXED),
+        ("three hops", (2, 2, 2), RINGS),
+        ("reversed", (3, 1, 2), RINGS),
+    ],
+)
+def test_lowered_training_equals_the_unsharded_model(plan: str, sizes: Sizes, by_kind: ByKind) -> None:
+    made = schedule(EXACT[plan], sizes, grad_accum=2, engine=ENGINES["tight"])
+    how = training(3)
+    ours = train_in_one_process(made, how, lowered=lowered_of(made, by_kind))
+    theirs = unsharded(made, how)
+    assert distance(ours.weights, theirs.weights) <= EQUAL
+    assert loss_distance(ours.losses, theirs.losses) <= EQUAL
+
+
+def test_data_and_scales_travel_one_after_the_other() -> None:
+    """Quantised gradients go by all-to-all, data then scales on one channel; what is summed afterwards is the same."""
+    made = schedule(QUANTISED["qwz and qgz"], (2, 1, 2), precision="fp32")
+    how = training(3)
+    native = train_in_one_process(made, how)
+    lowered = train_in_one_process(made, how, lowered=lowered_of(made, MIXED))
+    assert distance(lowered.weights, native.weights) <= 1e-6  # sums over ranks are formed in another order
+    moved = [op for op in collectives_of(made) if op.kind == "reduce_scatter" and op.codec.is_quantised]
+    assert moved
+
+
+def test_a_transfer_that_is_missing_on_one_rank_is_stuck_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = schedule(EXACT["zero3"], (2, 1, 2))
+    kept = LoweredTransport.begin
+
+    def lame(self: LoweredTransport, op: Collective, message: object) -> object:
+        pending = kept(self, op, message)
+        if op.kind == "all_reduce" and pending.member == 1:
+            pending.part = without_last_send(pending.part)
+        return pending
+
+    monkeypatch.setattr(LoweredTransport, "begin", lame)
+    with pytest.raises(SimfrontierError, match=r"^stuck: rank \d, .*running op \d+, .*: all_reduce "):
+        train_in_one_process(made, training(1), lowered=lowered_of(made))
+
+
+def without_last_send(part: Part) -> Part:
+    return replace(part, sends=part.sends[:-1])
+
+
+# ── the file ──
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two schedules of four ranks; one has its lowering beside it."""
+    folder = tmp_path_factory.mktemp("schedules")
+    save(schedule(EXACT["zero3"], (2, 1, 2), 2, engine=ENGINES["tight"]), folder / "schedule-zero3.json")
+    save(schedule(EXACT["zero-topo"], (2, 1, 2), 2), folder / "schedule-topo.json")
+    save_lowered(lowered_of(load(folder / "schedule-topo.json"), MIXED), folder / "lowered-topo.json")
+    return folder
+
+
+def test_a_lowering_is_found_beside_its_schedule(files: Path) -> None:
+    path = files / "schedule-topo.json"
+    assert lowered_path(path) == files / "lowered-topo.json"
+    made = load(path)
+    lowered = read_lowered(path, made, digest(made))
+    assert lowered == lowered_of(made, MIXED)
+    assert described(lowered).startswith("lowered, ") and "hierarchical" in described(lowered)
+
+
+def refused(path: Path, made: Schedule) -> str:
+    with pytest.raises(InputError) as caught:
+        read_lowered(path, made, digest(made))
+    said = str(caught.value)
+    assert "\n" not in said and "allowed" in said
+    return said
+
+
+def test_lowerings_that_do_not_fit_are_refused_in_one_line(files: Path, tmp_path: Path) -> None:
+    path = tmp_path / "schedule-a.json"
+    made = load(files / "schedule-zero3.json")
+    save(made, path)
+    where = f"{tmp_path}/lowered-a.json: "
+    assert refused(path, made).startswith(where + "is not there, and --collectives lowered needs it beside schedule-a")
+    right, of_eight = lowered_of(made), recipe_of("ring", 8)
+    for wrong, said in (
+        (lowered_of(load(files / "schedule-topo.json")), "is of another schedule than schedule-a.json: "),
+        (replace(right, recipes=right.recipes[:-1]), f"has {len(right.recipes) - 1} collectives; "),
+        (replace(right, recipes=(right.recipes[0] * 2, *right.recipes[1:])), "collective 0, all_gather"),
+        (replace(right, recipes=tuple((of_eight,) * len(groups) for groups in right.recipes)), "is for 8 members"),
+        (lowered_of(made, {**RINGS, "all_gather": "tree"}), "tree does not carry all_gather"),
+    ):
+        save_lowered(wrong, tmp_path / "lowered-a.json")
+        assert said in refused(path, made)
+
+
+def test_equal_collectives_have_one_number_however_they_are_held() -> None:
+    made = schedule(EXACT["zero3"], (2, 1, 2), 2)
+    program = expand(made, made.roles[0])
+    numbers, collectives = numbers_of(made), collectives_of(made)
+    assert len(set(collectives)) == len(collectives) == len(set(numbers.values()))
+    for op in program.ops:
+        if isinstance(op, Collective):
+            assert collectives[numbers[id(op)]] == op
+
+
+def test_collectives_that_carry_alike_share_their_plans() -> None:
+    made = schedule(EXACT["zero3"], (2, 1, 2))
+    world = LoopbackWorld(made.mesh)
+    transport = LoweredTransport(made, lowered_of(made), 0, world.wires(0))
+    plans = {id(route.parts) for route in transport._routes.values()}
+    assert len(plans) == len({route.kind for route in transport._routes.values()}) < len(collectives_of(made))

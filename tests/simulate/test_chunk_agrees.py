@@ -1,0 +1,138 @@
+"""Fidelity `chunk` against `flow` and against what patterns load: alone, single messages and fluid rates agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simfrontier.analysis.bounds import bounds
+from simfrontier.collectives import load_library
+from simfrontier.collectives.library import GroupShape
+from simfrontier.network import Kind
+from simfrontier.schedule.ir import Collective, CollectiveKind, Via
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulate import SimulatedStep
+from simfrontier.simulate.choice import shares_of
+from simfrontier.workload import find_model
+from tests.simulate.singles import single
+from tests.simulate.steps import NAMED, schedule, step
+
+MIB = 2**20
+CALLS: tuple[tuple[CollectiveKind, Via], ...] = (
+    ("all_gather", "ring"),
+    ("reduce_scatter", "ring"),
+    ("all_reduce", "ring"),
+    ("all_reduce", "tree"),
+    ("all_to_all", "library"),
+)
+RCCL = load_library("rccl")
+
+
+@pytest.mark.parametrize("num_ranks", [8, 16])
+@pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
+@pytest.mark.parametrize(("kind", "via"), CALLS)
+def test_large_collectives_alone_take_what_flow_says_within_5_percent(
+    kind: CollectiveKind, via: Via, machine: str, num_ranks: int
+) -> None:
+    for size in (MIB, 4 * MIB, 16 * MIB, 64 * MIB):
+        chunk = single(kind, size, num_ranks, machine, via=via).step_s
+        flow = single(kind, size, num_ranks, machine, "flow", via).step_s
+        assert chunk == pytest.approx(flow, rel=0.05), f"{size >> 20} MiB"
+
+
+@pytest.mark.parametrize("num_ranks", [8, 16])
+@pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
+@pytest.mark.parametrize(("kind", "via"), CALLS)
+def test_small_collectives_alone_take_what_flow_says_within_two_latencies(
+    kind: CollectiveKind, via: Via, machine: str, num_ranks: int
+) -> None:
+    """A latency: the start-up of the slowest hop of the algorithm (of LL, where a ring is that small)."""
+    assert RCCL.ring_ll is not None and RCCL.tree is not None
+    times = RCCL.tree if via == "tree" else RCCL.ring_ll if via == "ring" else RCCL.direct
+    nodes = num_ranks // (8 if machine == "frontier" else 4)
+    latency_s = times.between_nodes_s if nodes > 1 else times.in_node_s
+    for size in (1024, 4096, 65536, 262144):
+        chunk = single(kind, size, num_ranks, machine, via=via).step_s
+        flow = single(kind, size, num_ranks, machine, "flow", via).step_s
+        assert chunk == pytest.approx(flow, abs=2 * latency_s), f"{size} bytes"
+
+
+@pytest.mark.parametrize("size", [3 * 4096, 3 * MIB, 48 * MIB])  # chunks of 4, 8, 16 and 24 ranks are even
+@pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter", "all_reduce"])
+@pytest.mark.parametrize("num_ranks", [4, 8, 16, 24])
+def test_rings_of_frontier_alone_are_the_closed_form(kind: CollectiveKind, num_ranks: int, size: int) -> None:
+    """The pace and the crossings of `step_law` make up exactly what `latency_s` and the volume do."""
+    chunk = single(kind, size, num_ranks, via="ring").step_s
+    assert chunk == pytest.approx(single(kind, size, num_ranks, fidelity="flow", via="ring").step_s, rel=1e-9)
+
+
+def crossed_by_hand(per_node: int, nodes: int, rounds: int) -> int:
+    """Edges between nodes on the worst of all walks of rounds * (n - 1) edges around the ring."""
+    size = per_node * nodes
+    walks = [[(start + hop) % size for hop in range(rounds * (size - 1))] for start in range(size)]
+    return max(sum(edge % per_node == per_node - 1 for edge in walk) for walk in walks)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+@pytest.mark.parametrize("per_node", [1, 2, 3, 8])
+def test_a_slowest_block_pays_what_the_law_counts(per_node: int, nodes: int, rounds: int) -> None:
+    """Inside 3 s, between nodes 7 s: the law counts rounds * (k - 1) of these and rounds * (n - k) of those."""
+    shape = GroupShape(size=per_node * nodes, num_nodes=nodes, num_packages=per_node * nodes)
+    edge_s = shape.ring_crossed_s(3.0, 7.0, rounds)
+    crossed = crossed_by_hand(per_node, nodes, rounds)
+    walked = rounds * (shape.size - 1) - crossed
+    assert crossed * edge_s + walked * 3.0 == pytest.approx(rounds * ((nodes - 1) * 7.0 + nodes * (per_node - 1) * 3.0))
+
+
+def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Payload of every wire, from the patterns: weight * share * volume."""
+    cluster = done.cluster
+    out = np.zeros(cluster.fabric.num_links)
+    for op in done.program.ops:
+        if isinstance(op, Collective):
+            pattern, volume = cluster.pattern_of(op), cluster.volume_bytes(op)
+            shares = shares_of(cluster.library, cluster.machine, cluster.algorithms[id(op)])
+            links, weights = pattern.link[: pattern.num_wire_loads], pattern.weight[: pattern.num_wire_loads]
+            names = [cluster.fabric.class_names[cluster.fabric.link_class[link]] for link in links]
+            np.add.at(out, links, weights * np.array([shares[name] for name in names]) * volume)
+    return out
+
+
+@pytest.mark.parametrize("axes", [None, ("node",), ("gcd",)])
+@pytest.mark.parametrize(
+    ("kind", "via", "machine", "library"),
+    [(*call, machine, "rccl") for call in CALLS for machine in ("frontier", "toy-cluster")]
+    + [(*call, "frontier", "gloo") for call in CALLS if call[1] != "tree"]
+    + [("reduce_scatter", "library", "frontier", "gloo")],  # by an all-reduce of the whole message
+)
+def test_links_carry_what_the_patterns_load(
+    kind: CollectiveKind, via: Via, machine: str, library: str, axes: tuple[str, ...] | None
+) -> None:
+    done = single(kind, MIB, 16, machine, via=via, library=library, axes=axes)
+    assert done.link_bytes is not None
+    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=1e-9, atol=1e-3)
+    assert done.link_bytes[done.cluster.fabric.kind != Kind.WIRE].sum() == 0.0
+
+
+@pytest.mark.parametrize("family", NAMED)
+def test_whole_steps_end_and_are_not_below_their_bounds(family: str) -> None:
+    """Two nodes of the toy machine. A wire has to carry its bytes; that a lane takes its ops' times alone is not so for
+    trees and direct messages, which hide a latency or two, but far from it in a whole step."""
+    mesh = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
+    done = step(schedule(family, mesh, find_model("tiny")), "toy-cluster", "chunk")
+    timeline = done.timeline
+    assert timeline.end.shape == (8, done.program.num_ops)
+    assert (timeline.ready <= timeline.start).all() and (timeline.start <= timeline.end).all()
+    assert (timeline.end.max(axis=1) > 0.0).all()
+    assert bounds(done).step_s <= timeline.step_s * (1 + 1e-9)
+
+
+def test_equal_input_gives_equal_times() -> None:
+    mesh = Mesh((("node", 2), ("package", 2), ("gcd", 2)))
+    built = schedule("zeropp", mesh, find_model("tiny"))
+    one, two = (step(built, "toy-cluster", "chunk") for _ in range(2))
+    for name in ("ready", "start", "end"):
+        assert (getattr(one.timeline, name) == getattr(two.timeline, name)).all()
+    assert one.link_bytes is not None and two.link_bytes is not None
+    assert (one.link_bytes == two.link_bytes).all()

@@ -1,0 +1,181 @@
+"""Bytes per link: the file comes back as it was, what is wrong in it is named, and two tables compare by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfrontier.errors import InputError
+from simfrontier.trace.links import LinkBytes, LinkPair, LinkTable, compare_links, load_links, save_links
+from tests.report.fabrics import DIGEST, table
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+BYTES = st.floats(0, 1e15) | st.integers(0, 1 << 50).map(float)
+LINKS = st.builds(LinkBytes, name=TEXT, link_class=TEXT, src=TEXT, dst=TEXT, num_bytes=BYTES)
+TABLES = st.builds(
+    LinkTable,
+    digest=TEXT,
+    title=TEXT,
+    links=st.lists(LINKS, max_size=6, unique_by=lambda link: link.name).map(tuple),
+)
+
+
+def link(name: str, num_bytes: float, **more: str) -> LinkBytes:
+    ends = {"link_class": "xgmi1", "src": "node 0 gcd 0", "dst": "node 0 gcd 1"}
+    return LinkBytes(name=name, num_bytes=num_bytes, **{**ends, **more})
+
+
+def of(*links: LinkBytes, **more: str) -> LinkTable:
+    return LinkTable(**{"digest": DIGEST, "title": "by hand", **more}, links=links)
+
+
+@given(made=TABLES)
+def test_a_table_comes_back_as_it_was(made: LinkTable, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "links-p.json"
+    save_links(made, path)
+    assert load_links(path) == made
+
+
+def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
+    path = tmp_path / "links-p.json"
+    save_links(table(num_nodes=1), path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert list(document) == ["digest", "title", "links"] and document["digest"] == DIGEST
+    first = document["links"][0]
+    assert first == {
+        "name": "node 0 xgmi 0>1",
+        "link_class": "xgmi4",
+        "src": "node 0 gcd 0",
+        "dst": "node 0 gcd 1",
+        "num_bytes": 2e6,
+    }
+    assert [part.name for part in tmp_path.iterdir()] == ["links-p.json"]
+
+
+def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no/links-p\.json: cannot be written: No such file"):
+        save_links(of(), tmp_path / "no" / "links-p.json")
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda top: top.pop("digest"), "the file: key 'digest' is missing"),
+        (lambda top: top.update(linkz=1), 'the file: unknown key "linkz"; did you mean "links"?'),
+        (lambda top: top.update(links={}), "the file.links: {} is not a list"),
+        (lambda top: top.update(title=3), "the file.title: 3 is not a text"),
+        (lambda top: top["links"].append(3), "links[2]: 3 is not an object"),
+        (lambda top: top["links"][1].pop("src"), "links[1]: key 'src' is missing"),
+        (
+            lambda top: top["links"][1].update(num_bytes=-1),
+            "links[1].num_bytes: -1 is out of range; allowed: 0 to 1e+30",
+        ),
+        (lambda top: top["links"][1].update(num_bytes=True), "links[1].num_bytes: true is not a number"),
+        (lambda top: top["links"][1].update(num_bytes=10**400), "links[1].num_bytes: 1000"),
+        (
+            lambda top: top["links"][1].update(name="a"),
+            "links[1].name: 'a' stands there twice; allowed: every link once",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, change: Change, said: str) -> None:
+    path = tmp_path / "links-p.json"
+    save_links(of(link("a", 1.0), link("b", 2.0)), path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_links(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {said}") and "\n" not in message and len(message) < len(str(path)) + 160
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "line 1 column 2: not JSON"),
+        (b"[]", "the file: [] is not an object"),
+        (b"\xff", "not a table of links"),
+        (b'{"digest": NaN}', "not a table of links: NaN is not a number"),
+        (b"[" * 100_000, "not a table of links: nested too deeply"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "links-p.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_links(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    with pytest.raises(InputError, match="cannot read this table of links"):
+        load_links(tmp_path / "none")
+
+
+def pair(sim: float, real: float) -> LinkPair:
+    return LinkPair(name="l", link_class="c", src="a", dst="b", sim_bytes=sim, real_bytes=real)
+
+
+@pytest.mark.parametrize(
+    ("sim", "real", "judged", "missed"),
+    [
+        (100e6, 103e6, True, False),  # 3 % exactly is within
+        (100e6, 103.1e6, True, True),
+        (100e6, 97e6, True, False),
+        (100e6, 96.9e6, True, True),
+        (1e6, 1e6, False, False),  # no more than 1 MB
+        (0.5e6, 1e6, False, False),
+        (0.5e6, 1.1e6, True, True),  # carries it on one side
+        (1.1e6, 0.0, True, True),
+        (0.0, 1.1e6, True, True),
+        (0.0, 0.0, False, False),
+    ],
+)
+def test_a_link_is_judged_above_1_mb_and_missed_beyond_3_percent(
+    sim: float, real: float, judged: bool, missed: bool
+) -> None:
+    assert (pair(sim, real).is_judged, pair(sim, real).is_missed) == (judged, missed)
+
+
+def test_ratios_where_one_side_is_idle() -> None:
+    assert pair(2.0, 3.0).ratio == 1.5 and pair(2.0, 1.0).apart == 0.5
+    assert pair(0.0, 3.0).ratio == pair(0.0, 3.0).apart == math.inf
+    assert pair(3.0, 0.0).ratio == 0.0 and pair(3.0, 0.0).apart == 1.0
+    assert math.isnan(pair(0.0, 0.0).ratio) and pair(0.0, 0.0).apart == 0.0
+
+
+def test_tables_are_joined_by_name_and_the_worst_link_comes_first() -> None:
+    """b: +2 %, c: -5 %, a idle, d and e each on one side alone."""
+    sim = of(link("a", 0.0), link("b", 100e6), link("c", 10e6), link("d", 4e6))
+    real = of(link("c", 9.5e6), link("b", 102e6), link("a", 0.0), link("e", 7.0, link_class="nic"))
+    check = compare_links("p", sim, real)
+    assert [pair.name for pair in check.pairs] == ["a", "b", "c", "d", "e"]
+    assert [(pair.name, round(pair.apart, 6)) for pair in check.judged] == [("d", 1.0), ("c", 0.05), ("b", 0.02)]
+    assert check.num_missed == 2
+    assert {name: len(pairs) for name, pairs in check.by_class.items()} == {"xgmi1": 4, "nic": 1}
+
+
+def test_tables_of_other_schedules_or_fabrics_are_refused() -> None:
+    with pytest.raises(InputError, match=r"p: the simulated links are of the schedule 0123456789abcdef, the counted "):
+        compare_links("p", of(), of(digest="f" * 64))
+    here, there = of(link("a", 1.0)), of(link("a", 1.0, dst="switch"))
+    with pytest.raises(
+        InputError, match=r"link 'a': simulated xgmi1 from node 0 gcd 0 to node 0 gcd 1, counted .*switch"
+    ):
+        compare_links("p", here, there)
+
+
+def test_a_table_agrees_with_itself() -> None:
+    made = table()
+    check = compare_links("p", made, replace(made, title="counted"))
+    assert check.num_missed == 0 and {pair.apart for pair in check.pairs} == {0.0}
+    assert len(check.pairs) == 2 * (24 + 4 * 4)  # per node 24 links between GCDs, and 4 at each of 4 NICs
