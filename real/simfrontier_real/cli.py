@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -153,12 +152,15 @@ def emulate(
     """Lay an emulated fabric out on this box and replay schedules on ranks in it, as a file of jobs says."""
     import sys
 
+    from simfrontier_real.fabric.client import is_inside
     from simfrontier_real.jobs import load_jobs
 
     wiring, found = load_jobs(jobs)
-    if "RANK" not in os.environ:
+    if not is_inside():
         from simfrontier_real.fabric.launch import run_in_fabric
+        from simfrontier_real.world import end_with_starter
 
+        end_with_starter()
         raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]]))
     from simfrontier_real.jobs import run_jobs
     from simfrontier_real.session import session

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import nearest
+from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of
 from simfrontier_real.fabric.client import slowed
 from simfrontier_real.replay_session import Replaying, replay
 from simfrontier_real.session import Session
@@ -31,36 +31,44 @@ class Job:
 
 
 def load_jobs(path: Path) -> tuple[Path, tuple[Job, ...]]:
-    """(the wiring's file, the jobs); places in the file count from its folder. Raises InputError, one line."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        wiring, jobs = document["wiring"], document["jobs"]
-        return path.parent / wiring, tuple(_job(path.parent, job) for job in jobs)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; allowed: jobs of simfrontier emulate") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise InputError(f"{path}: is no file of jobs ({said}); allowed: jobs of simfrontier emulate") from None
+    """(the wiring's file, the jobs); places in it count from its folder. Raises InputError: file, place, fault."""
+    return read_json(path, "file of jobs", partial(_document, path.parent))
 
 
-def _job(folder: Path, form: Mapping[str, Any]) -> Job:
-    collectives = form["collectives"]
-    if collectives not in get_args(Collectives):
-        raise ValueError(f"collectives: got {collectives!r}; {nearest(str(collectives), get_args(Collectives))}")
-    rates = {str(cable): float(factor) for cable, factor in form["rates"].items()}
-    if not all(0.0 < factor <= 1.0 and math.isfinite(factor) for factor in rates.values()):
-        raise ValueError(f"rates: got {rates}; allowed: factors greater than 0, at most 1")
+def _document(folder: Path, value: object) -> tuple[Path, tuple[Job, ...]]:
+    form = mapping_of(value, "the file", ("wiring", "jobs"))
+    listed = enumerate(list_of(form, "jobs", "the file"))
+    return folder / _place(form, "wiring", "the file"), tuple(_job(folder, job, f"jobs[{n}]") for n, job in listed)
+
+
+def _job(folder: Path, value: object, place: str) -> Job:
+    form = mapping_of(value, place, tuple(each.name for each in fields(Job)))
+    said = text_of(form, "collectives", place)
+    collectives = next((known for known in get_args(Collectives) if known == said), None)
+    if collectives is None:
+        raise Fault(f"{place}.collectives: got {said[:60]!r}; {nearest(said, get_args(Collectives))}")
     iterations = form["iterations"]
-    if not isinstance(iterations, int) or iterations < 1:
-        raise ValueError(f"iterations: got {iterations!r}; allowed: 1 or more")
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise Fault(f"{place}.iterations: got {str(iterations)[:60]!r}; allowed: a whole number, 1 or more")
+    named = {f"schedules[{n}]": schedule for n, schedule in enumerate(list_of(form, "schedules", place))}
+    rates = form["rates"]
+    factors = mapping_of(rates, f"{place}.rates", tuple(rates) if isinstance(rates, dict) else ())
     return Job(
-        out=folder / form["out"],
-        schedules=tuple(folder / schedule for schedule in form["schedules"]),
-        waits=folder / form["waits"],
+        out=folder / _place(form, "out", place),
+        schedules=tuple(folder / _place(named, key, place) for key in named),
+        waits=folder / _place(form, "waits", place),
         collectives=collectives,
         iterations=iterations,
-        rates=rates,
+        rates={cable: number_of(factors, cable, f"{place}.rates", 1e-6, 1.0) for cable in factors},
     )
+
+
+def _place(form: Mapping[str, object], key: str, place: str) -> str:
+    """The name of a file or folder."""
+    name = text_of(form, key, place)
+    if not name or not name.isprintable():
+        raise Fault(f"{place}.{key}: got {name[:60]!r}; allowed: the name of a file or folder")
+    return name
 
 
 def run_jobs(session: Session, jobs: tuple[Job, ...]) -> None:

@@ -23,6 +23,7 @@ LINGER_S = 1.5
 GLOO_DEVICE = "GLOO_SOCKET_IFNAME"  # the network interface that gloo is to use
 # Set in an emulated fabric: the device of what the schedule sends, and that of everything else (store, control group)
 DATA_DEVICE, CONTROL_DEVICE = "SIMFRONTIER_DATA_IFNAME", "SIMFRONTIER_CONTROL_IFNAME"
+STARTED_BY = "SIMFRONTIER_STARTED_BY"  # the id of a process with which this one is to end
 CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
 
 
@@ -235,7 +236,23 @@ def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
 
 def end_with_launcher() -> None:
     """Let this rank end when the launcher that started it is killed (Linux); others end with their connections."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
+
+
+def end_with_starter() -> None:
+    """Let this process end with the one that started it, where that one has said so by its id. Raises SimfrontierError
+    where it has ended already."""
+    starter = os.environ.get(STARTED_BY)
+    if starter is not None:
+        _end_with_parent()
+        if str(os.getppid()) != starter:
+            raise SimfrontierError(f"process {starter}, which started this one, has ended")
+
+
+def _end_with_parent() -> None:
+    """Be told to end when the parent ends, however it does (Linux)."""
+    if sys.platform == "linux":
         import ctypes
         import signal
 

@@ -90,8 +90,9 @@ class Library:
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
     messages feel that, and that its channels have connections of their own. `in_flight`: how many messages may be under
     way on one connection (None: any number). `reduces_backwards`: rings that sum go against the order, from each rank
-    to the one before it. A ring takes another channel only where its blocks keep `least_block_bytes`. `ring_slices`,
-    `tree_slices`: into how many parts a channel cuts a block, and 1 MiB of what it carries on a tree.
+    to the one before it (only single messages know it: fluid loads are of the mirrored ring). `least_elements`: a ring
+    cuts a block only into parts of at least so many elements. `ring_slices`, `tree_slices`: into how many parts a
+    channel cuts a block, and 1 MiB of what it carries on a tree.
     """
 
     name: str
@@ -114,7 +115,7 @@ class Library:
     paced: bool = True
     in_flight: int | None = None
     reduces_backwards: bool = False
-    least_block_bytes: float = 0.0
+    least_elements: int = 1
     ring_slices: int = RING_SLICES
     tree_slices: int = TREE_SLICES
 

@@ -112,7 +112,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
         paced=file.paced,
         in_flight=file.in_flight.value if file.in_flight is not None else None,
         reduces_backwards=file.reduces_backwards,
-        least_block_bytes=file.ring.least_block_bytes.value if file.ring.least_block_bytes is not None else 0.0,
+        least_elements=file.ring.least_elements.value if file.ring.least_elements is not None else 1,
         ring_slices=file.ring.slices.value if file.ring.slices is not None else RING_SLICES,
         tree_slices=file.tree.slices.value if file.tree is not None and file.tree.slices is not None else TREE_SLICES,
     )

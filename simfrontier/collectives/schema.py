@@ -20,7 +20,7 @@ class HopsFile(Strict):
 class RingFile(HopsFile):
     forwarded_share: Part
     slices: Count | None = None  # parts that a channel cuts a block into; without: 1
-    least_block_bytes: AtLeastZero | None = None  # of a block that is shared between channels; without: 0
+    least_elements: Count | None = None  # of a part of a block; without: 1
 
 
 class TreeFile(HopsFile):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,9 @@ def emulate(scenario: Scenario, how: Emulating, out: Path, as_json: bool) -> boo
 
 
 def _run(jobs: Path) -> None:
-    """The real half, which says itself what is missing or went wrong."""
-    done = subprocess.run([sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)], check=False)
+    """The real half, which says itself what is missing or went wrong, and ends with this process."""
+    command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
+    done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
     if done.returncode:
         error = InputError if done.returncode == InputError.exit_code else SimfrontierError
         raise error(f"the run in the emulated machine ended with {done.returncode}; what it said is above")

@@ -44,63 +44,57 @@ def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
     InputError where the machine has no wire of that name."""
     size, shop = max(scenario.file.run.devices), Shop()
-    plans = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
-    first = next(iter(plans))
-    world = {"world": GROUPS["world"]}
     slowed = [{"node": 0, "link": how.slow_wire, "factor": SLOW_FACTOR}]
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = scenario_of(scenario.document, scenario.where, {"perturbation.links": slowed})
+    built = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
+    plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
+    slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
+    most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link tells most
+    world, sizes = {"world": GROUPS["world"]}, how.lowered_sizes
+    rates = {f"node 0 {how.slow_wire}": SLOW_FACTOR}
     jobs = [
         _job(scenario, PLANS, "lowered", plans, how.iterations, out),
-        _job(scenario, LOWERED, "lowered", _swept(scenario, size, how.lowered_sizes), how.iterations, out),
-        _job(native, NATIVE, "native", _swept(native, size, how.native_sizes), 1, out),
-        _job(
-            slow,
-            SLOW,
-            "lowered",
-            {first: plans[first]} | _swept(slow, size, how.lowered_sizes[:1], world),
-            1,
-            out,
-            {f"node 0 {how.slow_wire}": SLOW_FACTOR},
-        ),
+        _job(scenario, LOWERED, "lowered", _swept(scenario, size, sizes, GROUPS), how.iterations, out),
+        _job(native, NATIVE, "native", _swept(native, size, how.native_sizes, GROUPS), 1, out),
+        _job(slow, SLOW, "lowered", {most: slowed_plans[most]} | _swept(slow, size, sizes[:1], world), 1, out, rates),
     ]
-    fabric = _simulated(scenario, plans[first]).cluster.fabric
     with filled(out) as new:
-        save_wiring(wiring_of(fabric, scenario.machine.title), new / WIRING)
+        save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
         (new / JOBS).write_text(json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
 
 
 def _swept(
-    scenario: Scenario, num_devices: int, sizes: tuple[int, ...], groups: Mapping[str, tuple[str, ...]] = GROUPS
-) -> dict[str, Built]:
+    scenario: Scenario, num_devices: int, sizes: tuple[int, ...], groups: Mapping[str, tuple[str, ...]]
+) -> dict[str, SimulatedStep]:
+    """Every kind over every group that has more than one rank, by size."""
     mesh = scenario.mesh(num_devices)
-    live = [mesh.live(axes) for axes in groups.values()]
+    live = dict.fromkeys(axes for axes in map(mesh.live, groups.values()) if axes)
     probes = [Probe(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
     schedule = sweep(mesh, probes)
-    return {SWEEP_PLAN: Built(schedule=schedule, program=expand(schedule, schedule.roles[0]))}
-
-
-def _simulated(scenario: Scenario, built: Built) -> SimulatedStep:
-    return simulated(scenario, built, "chunk")
+    built = Built(schedule=schedule, program=expand(schedule, schedule.roles[0]))
+    return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
 
 
 def _job(
     scenario: Scenario,
     name: str,
     collectives: str,
-    built: Mapping[str, Built],
+    steps: Mapping[str, SimulatedStep],
     iterations: int,
     out: Path,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Simulate the schedules of a job into its folder; what the real side is told of it, with paths from `out`."""
-    folder = out / name / "sim"
-    with filled(folder) as new:
-        for title, each in built.items():
-            write_simulated(scenario, title, _simulated(scenario, each), new)
+    """Write what was simulated of a job into its folder, and clear away what was once run there; what the real side is
+    told of the job, with paths from `out`."""
+    for old in (out / name / "real").glob("*.json"):
+        old.unlink(missing_ok=True)
+    with filled(out / name / "sim", stale=("*.json",)) as new:
+        for title, step in steps.items():
+            write_simulated(scenario, title, step, new)
     return {
         "out": f"{name}/real",
-        "schedules": [f"{name}/sim/schedule-{title}.json" for title in built],
+        "schedules": [f"{name}/sim/schedule-{title}.json" for title in steps],
         "waits": f"{name}/sim",
         "collectives": collectives,
         "iterations": iterations,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from contextlib import suppress
@@ -16,6 +15,7 @@ from simfrontier.errors import InputError, nearest
 FORMAT, VERSION = "simfrontier wiring", 1
 FRAME_BYTES = 14  # Ethernet's header, which a shaper counts with every packet
 PACKET_BYTES = (576, 65535)  # of an IPv4 packet
+MAX_BYTES_PER_S = 2.0**60  # a shaper is told bits per second, a whole number of 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,10 @@ def load_wiring(path: Path) -> Wiring:
         raise InputError(f"{path}: cannot read the wiring: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a wiring: byte {error.start} is not UTF-8 text") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not a wiring: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: not a wiring: nested too deeply") from error
+    except ValueError as error:  # no JSON, or a number of more digits than Python reads
+        raise InputError(f"{path}: not a wiring: {str(error).partition(';')[0]}") from error
     return _Reader(str(path)).wiring(form)
 
 
@@ -110,8 +112,8 @@ class _Reader:
     def _cable(self, at: str, form: object, boxes: tuple[str, ...], packet_bytes: int) -> Cable:
         table = self._table(at, form, tuple(each.name for each in fields(Cable)))
         rate = table["bytes_per_s"]
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not (math.isfinite(rate) and rate >= 1):
-            self._refuse(f"{at}.bytes_per_s", rate, "a number of at least 1")
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 1 <= rate <= MAX_BYTES_PER_S:
+            self._refuse(f"{at}.bytes_per_s", rate, f"a number from 1 to {MAX_BYTES_PER_S:g}")
         cable = Cable(
             name=self._text(f"{at}.name", table["name"]),
             link_class=self._text(f"{at}.link_class", table["link_class"]),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Link
-from simfrontier.machine.hardware import End
 from simfrontier.machine.wiring import FRAME_BYTES, Cable, Wiring
+from simfrontier.network.boxes import box, ends, joining_links
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.route import route
-
-NET = "net"
 
 
 def wiring_of(fabric: Fabric, title: str) -> Wiring:
@@ -24,49 +21,27 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
         raise InputError(f"machine {machine.name} is not emulated; allowed: a scenario with a table `emulation`")
     if machine.node.has_bus:
         raise InputError(f"machine {machine.name} joins its devices by a bus; allowed: a machine with node.links")
-    cables = [
-        _cable(fabric, link, *(_box(fabric, node, end) for end in _ends(wire)))
-        for node in range(fabric.num_nodes)
-        for link, wire in enumerate(machine.node.links, start=node * fabric.wires_per_node)
-    ]
-    number = {link: link for link in range(len(cables))}
-    for a in range(fabric.num_pool_groups):
-        for b in range(fabric.num_pool_groups):
-            if a != b:
-                link = fabric.pool_base + a * fabric.num_pool_groups + b
-                number[link] = len(cables)
-                cables.append(_cable(fabric, link, f"{NET} {a}", f"{NET} {b}"))
+    joining = joining_links(fabric)
+    cables = [_cable(fabric, link) for link in joining]
+    number = {link: cable for cable, link in enumerate(joining)}
     seats = [int(device) for device in fabric.device_of]
     per_node = machine.devices_per_node
     return Wiring(
         title=title,
-        boxes=tuple(dict.fromkeys(box for cable in cables for box in (cable.src, cable.dst))),
-        ranks=tuple(_box(fabric, seat // per_node, seat % per_node) for seat in seats),
+        boxes=tuple(dict.fromkeys(end for cable in cables for end in (cable.src, cable.dst))),
+        ranks=tuple(box(fabric, seat // per_node, seat % per_node) for seat in seats),
         cables=tuple(cables),
         routes=tuple(tuple(tuple(number[link] for link in route(fabric, a, b)) for b in seats) for a in seats),
         packet_bytes=machine.packets.payload_bytes + machine.packets.header_bytes - FRAME_BYTES,
     )
 
 
-def _ends(wire: Link) -> tuple[End, End]:
-    return wire.src, wire.dst
-
-
-def _box(fabric: Fabric, node: int, end: End) -> str:
-    """Boxes are named by node, the switch is not: there is one, or one per dragonfly group."""
-    if end != NET:
-        return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
-    if not fabric.num_pool_groups:
-        return NET
-    assert fabric.machine.dragonfly is not None
-    return f"{NET} {node // fabric.machine.dragonfly.nodes_per_group}"
-
-
-def _cable(fabric: Fabric, link: int, src: str, dst: str) -> Cable:
+def _cable(fabric: Fabric, link: int) -> Cable:
     """Where a class of links lets no burst through, one packet is the least that a shaper can."""
     name = fabric.class_names[fabric.link_class[link]]
     known, packets = fabric.machine.link_classes.get(name), fabric.machine.packets
     assert packets is not None
+    src, dst = ends(fabric, link)
     return Cable(
         name=fabric.describe(link),
         link_class=name,

@@ -17,8 +17,8 @@ from simfrontier.simulate.pricing import Cluster, distinct_ops
 
 
 def lowered_schedule(cluster: Cluster, digest: str) -> LoweredSchedule:
-    """The recipes of every distinct collective of the cluster's schedule, in order of appearance."""
-    ops = [op for op in distinct_ops(cluster.schedule) if isinstance(op, Collective)]
+    """The recipes of every distinct collective of the cluster's schedule, in order of appearance (equal ones once)."""
+    ops = dict.fromkeys(op for op in distinct_ops(cluster.schedule) if isinstance(op, Collective))
     return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, cluster) for op in ops))
 
 
@@ -64,12 +64,11 @@ def recipe(
     channels = list(zip(*by_node, strict=True))  # of each, its order on every node
     if algorithm == "direct":
         channels = [tuple(zip(*channels[0], strict=True))]
-    elif algorithm != "tree" and library.least_block_bytes:
-        channels = channels[: max(1, int(num_bytes / len(ranks) / library.least_block_bytes))]
     trees = 2 if algorithm == "tree" and len(nodes) > 1 else 1
     return Recipe(
         algorithm=algorithm,
         orders=tuple(tuple(one for part in parts for one in part) for parts in channels),
         per_node=len(ranks) // len(nodes),
         slices=library.slices(algorithm, num_bytes / len(channels) / trees),
+        least_elements=library.least_elements if algorithm in ("ring", "ring_twice") else 1,
     )

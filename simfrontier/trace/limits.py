@@ -24,9 +24,14 @@ class Limit:
 
 
 def limits_of(check: CrossCheck) -> tuple[Limit, ...]:
-    """Everything that an emulated run is held to: bytes of links, collectives alone, steps and their order, and what a
-    slowed link does."""
-    return (*_links(check), *_collectives(check), *_steps(check), *_slowed(check))
+    """Everything that an emulated run is held to: that both sides did the same, bytes of links, collectives alone,
+    steps and their order, and what a slowed link does."""
+    return (*_operations(check), *_links(check), *_collectives(check), *_steps(check), *_slowed(check))
+
+
+def _operations(check: CrossCheck) -> Iterator[Limit]:
+    same = check.verdict.is_exact and not check.only_sim and not check.only_real
+    yield Limit(what="the same operations ran in both", allowed=None, seen=None, holds=same)
 
 
 def _links(check: CrossCheck) -> Iterator[Limit]:
@@ -57,7 +62,7 @@ def _steps(check: CrossCheck) -> Iterator[Limit]:
 
 
 def _slowed(check: CrossCheck) -> Iterator[Limit]:
-    """Both must be slower by more than a few percent, and alike as far as steps must be."""
+    """Both must be slower by more than steps may be apart, and by factors that are as near as steps must be."""
     for each in check.slowed:
         apart = abs(each.real_effect / each.sim_effect - 1.0)
         shown = min(each.sim_effect, each.real_effect) > 1.0 + STEP_WITHIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil, log2
 from typing import cast
 
@@ -133,6 +134,18 @@ def test_chunks_are_as_even_as_can_be() -> None:
     assert gather.offsets(6) == [0, 2, 4, 5, 6, 8, 10, 11, 12]  # pieces of 6 in 4 parts: 2 2 1 1
     assert lower("all_reduce", recipe("ring", 2)).offsets(3) == [0, 2, 3]
     assert lower("all_to_all", recipe("direct", 2)).offsets(3) == [0, 3, 6, 9, 12]
+
+
+def test_small_pieces_have_fewer_parts() -> None:
+    """Four parts of at least 4 elements: 17 elements fill them (5 4 4 4), 11 fill two (6 5), 3 are one part."""
+    orders = tuple((0, 1) for _ in range(4))
+    gather = lower("all_gather", Recipe(algorithm="ring", orders=orders, per_node=2, least_elements=4))
+    for elements, widths in ((17, [5, 4, 4, 4]), (11, [6, 5, 0, 0]), (3, [3, 0, 0, 0])):
+        offsets = gather.offsets(elements)
+        assert [b - a for a, b in pairwise(offsets)] == widths * 2
+    reduce = lower("all_reduce", Recipe(algorithm="ring", orders=orders, per_node=2, least_elements=4))
+    # 17 elements are pieces of 9 and 8: two parts each (5 4, 4 4)
+    assert [b - a for a, b in pairwise(reduce.offsets(17))] == [5, 4, 0, 0, 4, 4, 0, 0]
 
 
 def sent(lowered: Lowered, elements: int) -> list[int]:

@@ -36,13 +36,19 @@ def test_a_recipe_is_stored_once(tmp_path: Path) -> None:
     form = stored(tmp_path / "lowered.json")
     assert form["collectives"] == [[0, 0], [1], [], [0]]
     assert form["recipes"] == [
-        {"algorithm": "ring", "orders": [list(order) for order in RING.orders], "per_node": 3, "slices": 4},
-        {"algorithm": "tree", "orders": [[0, 1, 2, 3]], "per_node": 2, "slices": 1},
+        {
+            "algorithm": "ring",
+            "orders": [list(order) for order in RING.orders],
+            "per_node": 3,
+            "slices": 4,
+            "least_elements": 1,
+        },
+        RECIPE | {"algorithm": "tree", "orders": [[0, 1, 2, 3]]},
     ]
     assert (form["format"], form["version"], form["digest"]) == ("simfrontier.lowered", 1, DIGEST)
 
 
-RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1}
+RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1, "least_elements": 1}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,7 @@ RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1}
         ({"recipes": [RECIPE | {"per_node": 0}]}, "recipes.0: per_node: 0 does not divide the group's 2 members"),
         ({"recipes": [RECIPE | {"slices": False}]}, "recipes.0.slices: false is not a whole number"),
         ({"recipes": [RECIPE | {"slices": 0}]}, "recipes.0: slices: 0; allowed: 1 or more"),
+        ({"recipes": [RECIPE | {"least_elements": 0}]}, "recipes.0: least_elements: 0; allowed: 1 or more"),
         ({"collectives": [[0], [0, 2]]}, "collectives.1.1: 2 is not one of the 2 recipes, counted from 0"),
         ({"collectives": [[-1]]}, "collectives.0.0: -1 is not one of the 2 recipes, counted from 0"),
         ({"collectives": [0]}, "collectives.0: 0 is not a list"),

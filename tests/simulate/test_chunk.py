@@ -28,7 +28,7 @@ BLOCK_S = MIB / 10e9  # of 1 MiB on xgmi of the toy machine
 def unpaced(hop_s: float = 0.0) -> Library:
     """A library whose messages cost their links and `hop_s`, by one ring of the ranks."""
     times = replace(GLOO.ring, base_s=0.0, in_node_s=hop_s, between_nodes_s=hop_s)
-    return replace(GLOO, ring=times, direct=times)
+    return replace(GLOO, ring=times, direct=times, ring_slices=1, reduces_backwards=False)
 
 
 def pair(machine: Machine, library: Library, num_bytes: int, fidelity: Fidelity = "chunk") -> SimulatedStep:

@@ -47,7 +47,7 @@ def counters() -> dict[str, Count] | None:
 
 @contextmanager
 def slowed(factors: Mapping[str, float]) -> Iterator[None]:
-    """Cables at a part of their rates for a while; what is queued in them is lost, so nobody may be sending.
+    """Cables at a part of their rates for a while; what is queued in them goes on at the new rate.
 
     Raises SimfrontierError for a cable that is not there."""
     if factors:
@@ -69,6 +69,8 @@ def _asked(factors: dict[str, float]) -> dict[str, list[int]]:
                 said += part
     except OSError as error:
         raise SimfrontierError(f"the fabric does not answer: {error.strerror or error}") from error
+    if not said:
+        raise SimfrontierError("the fabric does not answer: it hung up without a word")
     form: dict[str, list[int]] | str = json.loads(said)
     if isinstance(form, str):
         raise SimfrontierError(f"the fabric cannot do that: {form}")

@@ -15,9 +15,17 @@ from simfrontier_real.fabric.client import SOCKET, Count
 def read_counters(fabric: Fabric, names: tuple[str, ...]) -> dict[str, Count]:
     """Counts by cable; `names[k]` is the name of cable k."""
     layout = fabric.layout
-    sent = [_sent(os.pread(table, 1 << 20, 0).decode("ascii")) for table in fabric.tables]
+    sent = [_sent(_whole(table)) for table in fabric.tables]
     ends = zip(names, layout.senders, layout.devices, strict=True)
     return {name: sent[box][device] for name, box, device in ends}
+
+
+def _whole(table: int) -> str:
+    """All of a table of devices. The kernel hands out about a page at a time, which thirty devices fill."""
+    read = bytearray()
+    while part := os.pread(table, 1 << 16, len(read)):
+        read += part
+    return read.decode("ascii")
 
 
 def _sent(table: str) -> dict[str, Count]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -65,4 +66,7 @@ def _main() -> int:
         main()
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BaseException:  # as an interpreter of its own would end: nobody above this hears of it
+        traceback.print_exc()
+        return 1
     return 0

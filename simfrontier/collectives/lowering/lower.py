@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -44,7 +45,7 @@ def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
     if kind not in CARRIES[recipe.algorithm]:
         others = [algorithm for algorithm, kinds in CARRIES.items() if kind in kinds]
         raise InputError(f"{recipe.algorithm} does not carry {kind}; allowed for it: {', '.join(others)}")
-    lowered = MAKERS[recipe.algorithm](kind, recipe)
+    lowered = replace(MAKERS[recipe.algorithm](kind, recipe), least_elements=recipe.least_elements)
     findings = prove(lowered)
     assert not findings, f"{recipe.algorithm} {kind}: {findings[0]}"
     return lowered

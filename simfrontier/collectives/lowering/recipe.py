@@ -23,12 +23,15 @@ class Recipe:
                members are `per_node` neighbours in the list; rings close it
     per_node   members on each node; n where the group is on one
     slices     how many parts a channel cuts its chunks into, so that parts follow one another
+    least_elements  a message's piece is only cut into as many parts as keep this many elements: small messages go on
+               fewer channels
     """
 
     algorithm: Lowering
     orders: tuple[tuple[int, ...], ...]
     per_node: int
     slices: int = 1
+    least_elements: int = 1
 
     @property
     def size(self) -> int:
@@ -54,6 +57,8 @@ class Recipe:
             return f"orders: channels differ in which {self.per_node} members are on one node"
         if self.slices < 1:
             return f"slices: {self.slices}; allowed: 1 or more"
+        if self.least_elements < 1:
+            return f"least_elements: {self.least_elements}; allowed: 1 or more"
         return None
 
     def _nodes(self, order: tuple[int, ...]) -> frozenset[frozenset[int]]:

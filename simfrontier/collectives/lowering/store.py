@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Never
 
@@ -17,7 +18,7 @@ from simfrontier.errors import InputError, nearest
 FORMAT: Final = "simfrontier.lowered"
 VERSION: Final = 1
 KEYS: Final = ("format", "version", "digest", "recipes", "collectives")
-RECIPE_KEYS: Final = ("algorithm", "orders", "per_node", "slices")
+RECIPE_KEYS: Final = ("algorithm", "orders", "per_node", "slices", "least_elements")
 
 
 def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
@@ -61,9 +62,7 @@ def to_json(lowered: LoweredSchedule) -> str:
     """Canonical: keys sorted; every recipe once, in the order in which the collectives' groups first use it."""
     number: dict[Recipe, int] = {}
     collectives = [[number.setdefault(recipe, len(number)) for recipe in groups] for groups in lowered.recipes]
-    recipes = [
-        {"algorithm": r.algorithm, "orders": r.orders, "per_node": r.per_node, "slices": r.slices} for r in number
-    ]
+    recipes = [asdict(recipe) for recipe in number]
     form = {
         "collectives": collectives,
         "digest": lowered.digest,
@@ -121,6 +120,7 @@ class _Reader:
             orders=tuple(self._whole_numbers(order, f"{place}.orders.{n}") for n, order in enumerate(orders)),
             per_node=self._whole_number(form["per_node"], f"{place}.per_node"),
             slices=self._whole_number(form["slices"], f"{place}.slices"),
+            least_elements=self._whole_number(form["least_elements"], f"{place}.least_elements"),
         )
         if said := recipe.fault():
             raise InputError(f"{self.path}: {place}: {said}")

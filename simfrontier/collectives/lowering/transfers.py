@@ -48,6 +48,7 @@ class Lowered:
     parts: int
     transfers: tuple[Transfer, ...]
     like: tuple[int, ...] = ()
+    least_elements: int = 1
 
     @property
     def num_message_chunks(self) -> int:
@@ -97,19 +98,22 @@ class Lowered:
     def offsets(self, elements: int) -> list[int]:
         """Where each chunk of a line begins, and after the last where the line ends, in elements.
 
-        `elements`: of one piece; for an all-reduce of the whole message. Chunks are as even as can be: of e elements in
-        p chunks the first e mod p hold one more; so chunks may be empty.
+        `elements`: of one piece; for an all-reduce of the whole message. Pieces, and the parts of a piece, are as even
+        as can be: of e elements in p parts the first e mod p hold one more. A piece with less than `least_elements` for
+        every part has fewer parts; the chunks that are left over are empty.
         """
-        if self.kind == "all_reduce":
-            widths = _even(elements, self.num_message_chunks)
-        else:
-            widths = _even(elements, self.parts) * self.size
+        pieces = _even(elements, self.size) if self.kind == "all_reduce" else [elements] * self.size
+        widths = [width for piece in pieces for width in self._parted(piece)]
         every = widths * 2 if self.kind == "all_to_all" else list(widths)
         every += [widths[chunk] for chunk in self.like]
         out = [0]
         for width in every:
             out.append(out[-1] + width)
         return out
+
+    def _parted(self, elements: int) -> list[int]:
+        used = max(1, min(self.parts, elements // self.least_elements))
+        return _even(elements, used) + [0] * (self.parts - used)
 
 
 class _Place:

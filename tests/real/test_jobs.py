@@ -1,0 +1,183 @@
+"""Files of jobs: read with places from their folder, and every fault named; and jobs run on two ranks in a fabric."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.machine.wiring import save_wiring
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.store import digest, save
+from simfrontier.schedule.sweep import Probe, sweep
+from simfrontier.trace import Span, Trace, read_perfetto, write_perfetto
+from simfrontier.trace.links import load_links
+from simfrontier_real.fabric import probe
+from simfrontier_real.jobs import Job, load_jobs
+from tests.real.wirings import wired
+
+LACKING = probe.missing()
+in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
+
+JOB = {
+    "out": "a/real",
+    "schedules": ["a/sim/schedule-x.json"],
+    "waits": "a/sim",
+    "collectives": "lowered",
+    "iterations": 2,
+    "rates": {"node 0 nic0>net": 0.5},
+}
+
+
+def written(folder: Path, *jobs: object, **more: object) -> Path:
+    path = folder / "jobs.json"
+    path.write_text(json.dumps({"wiring": "wiring.json", "jobs": jobs, **more}), encoding="utf-8")
+    return path
+
+
+def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
+    wiring, jobs = load_jobs(written(tmp_path, JOB, JOB | {"collectives": "native", "rates": {}}))
+    first = Job(
+        out=tmp_path / "a" / "real",
+        schedules=(tmp_path / "a" / "sim" / "schedule-x.json",),
+        waits=tmp_path / "a" / "sim",
+        collectives="lowered",
+        iterations=2,
+        rates={"node 0 nic0>net": 0.5},
+    )
+    assert (wiring, jobs[0]) == (tmp_path / "wiring.json", first)
+    assert (jobs[1].collectives, dict(jobs[1].rates), len(jobs)) == ("native", {}, 2)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("collectives", "lowerd", "jobs[0].collectives: got 'lowerd'; did you mean \"lowered\"?"),
+        ("collectives", None, "jobs[0].collectives: null is not a text"),
+        ("iterations", 0, "jobs[0].iterations: got '0'; allowed: a whole number, 1 or more"),
+        ("iterations", True, "jobs[0].iterations: got 'True'"),
+        ("iterations", 1.0, "jobs[0].iterations: got '1.0'"),
+        ("schedules", "schedule-x.json", 'jobs[0].schedules: "schedule-x.json" is not a list'),
+        ("schedules", ["a", 3], "jobs[0].schedules[1]: 3 is not a text"),
+        ("out", "", "jobs[0].out: got ''; allowed: the name of a file or folder"),
+        ("waits", "a\0b", "jobs[0].waits: got 'a\\x00b'; allowed"),
+        ("rates", [], "jobs[0].rates: [] is not an object"),
+        ("rates", {"a": 0}, "jobs[0].rates.a: 0 is out of range; allowed: 1e-06 to 1"),
+        ("rates", {"a": 2.0}, "jobs[0].rates.a: 2.0 is out of range"),
+        ("rates", {"a": 10**400}, "jobs[0].rates.a: "),
+        ("rates", {"a": True}, "jobs[0].rates.a: true is not a number"),
+        ("iteration", 2, 'jobs[0]: unknown key "iteration"; did you mean "iterations"?'),
+    ],
+)
+def test_what_is_wrong_in_a_job_is_named_with_its_place(tmp_path: Path, key: str, value: Any, said: str) -> None:
+    path = written(tmp_path, JOB | {key: value})
+    with pytest.raises(InputError) as caught:
+        load_jobs(path)
+    assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1 column 1: not JSON"),
+        ("[" * 100_000, "not a file of jobs: nested too deeply"),
+        ("9" * 5000, "not a file of jobs: "),
+        ("[]", "the file: [] is not an object"),
+        ('{"jobs": []}', "the file: key 'wiring' is missing"),
+        ('{"jobs": {}, "wiring": "w"}', "the file.jobs: {} is not a list"),
+        ('{"jobs": [], "wiring": 3}', "the file.wiring: 3 is not a text"),
+        ('{"jobs": [3], "wiring": "w"}', "jobs[0]: 3 is not an object"),
+    ],
+)
+def test_what_is_no_file_of_jobs_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "jobs.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_jobs(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+
+
+# ── two ranks in a fabric ──
+
+PAIR = wired(2, (0, 1), [(0, 1), (1, 0)], {(0, 1): [0, 1], (1, 0): [1, 0]})
+NUM_BYTES = 400_000  # an all-gather of two: each sends half, 0.2 s at 1 MB/s
+HALF_S = 0.2
+
+
+def prepared(folder: Path) -> None:
+    """A schedule of one all-gather, and a trace to wait by (it has no work of a rank by itself)."""
+    mesh = Mesh((("gcd", 2),))
+    schedule = sweep(mesh, [Probe(kind="all_gather", axes=("gcd",), num_bytes=NUM_BYTES)])
+    save(schedule, folder / "schedule-x.json")
+    gather = Span(
+        op=0,
+        lane="sweep",
+        kind="all_gather",
+        name="x",
+        axes="gcd",
+        level="package",
+        call="sweep",
+        layer=0,
+        micro=0,
+        num_bytes=NUM_BYTES / 2,
+        message_bytes=NUM_BYTES,
+        ready_s=0.0,
+        start_s=0.0,
+        end_s=1.0,
+    )
+    waits = Trace(digest=digest(schedule), title="x", ranks=("all",), members=((0, 1),), spans=((gather,),), notes={})
+    write_perfetto(waits, folder / "trace-x.json")
+    save_wiring(PAIR, folder / "wiring.json")
+
+
+def job(out: str, rates: dict[str, float] | None = None) -> dict[str, Any]:
+    return {
+        "out": out,
+        "schedules": ["schedule-x.json"],
+        "waits": ".",
+        "collectives": "native",
+        "iterations": 1,
+        "rates": rates or {},
+    }
+
+
+def run(folder: Path, *jobs: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "simfrontier_real", "emulate", str(written(folder, *jobs))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120.0)
+
+
+@in_fabric
+def test_jobs_run_one_after_the_other_and_a_slowed_cable_is_slow_for_its_job_alone(tmp_path: Path) -> None:
+    """0.2 s at the whole rate, 0.8 s at a quarter of it: far enough apart for a busy machine, and never faster than the
+    cable."""
+    pytest.importorskip("torch")
+    prepared(tmp_path)
+    done = run(tmp_path, job("first"), job("slow", {"0>1 0": 0.25}), job("last"))
+    assert (done.returncode, done.stderr) == (0, "")
+    took = {name: read_perfetto(tmp_path / name / "trace-x.json").step_s for name in ("first", "slow", "last")}
+    assert took["first"] > 0.9 * HALF_S and took["slow"] > 0.9 * 4 * HALF_S
+    assert max(took["first"], took["last"]) < took["slow"], took
+    schedule_digest = read_perfetto(tmp_path / "trace-x.json").digest
+    for name in took:
+        table = load_links(tmp_path / name / "links-x.json")
+        assert table.digest == schedule_digest
+        for each in table.links:  # half of the message, headers, and acknowledgements of the other half
+            assert NUM_BYTES / 2 < each.num_bytes < 1.1 * NUM_BYTES / 2
+
+
+@in_fabric
+def test_a_cable_that_is_not_there_ends_all_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    prepared(tmp_path)
+    done = run(tmp_path, job("out", {"0>1": 0.5}))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "simfrontier-real: the fabric cannot do that: cable '0>1': did you mean \"0>1 0\"?\n"
+        f"simfrontier-real: rank {done.stderr[-34]} ended with 1; all 2 ranks are stopped\n"
+    )
+    assert not (tmp_path / "out").exists()

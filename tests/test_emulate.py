@@ -1,0 +1,271 @@
+"""`simfrontier emulate`: what it refuses before any work, and a tiny machine simulated and run, with all its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simfrontier.machine.wiring import load_wiring
+from simfrontier.trace.links import load_links
+from simfrontier.trace.slowed import load_slowed
+from simfrontier.trace.sweep import load_sweep
+from simfrontier_real.fabric import probe
+from simfrontier_real.jobs import load_jobs
+from tests.invoke import TOY, invoke, refusal
+
+LACKING = probe.missing()
+in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
+
+# One node of four devices, its links at 10 MB/s.
+EMULATION = """
+[library]
+name = "transfers"
+[emulation]
+scale = 1e-3
+[run]
+devices = [4]
+"""
+QUICK = ("--plans", "zero3", "--sizes", "256KiB", "--native-sizes", "256KiB", "--iterations", "1")
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    text = TOY.read_text(encoding="utf-8").replace("[run]\ndevices = [2, 4, 8, 16]\n", EMULATION)
+    assert EMULATION in text
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ── refused before the work ──
+
+
+def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
+    said = refusal("emulate", TOY, "--out", tmp_path / "out")
+    assert said.startswith(f"{TOY}: emulation: missing; allowed: a table ")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--sizes", ""), "--sizes: got ''; allowed: a number of bytes"),
+        (("--sizes", "1MiB,0"), "--sizes: got '1MiB,0'; allowed: sizes of at least 1 byte"),
+        (("--native-sizes", "much"), "--native-sizes: got 'much'; allowed: a number of bytes"),
+        (("--scale", "0"), "emulation.scale: got 0.0, allowed: greater than 0"),
+        (("--scale", "2"), "emulation.scale: got 2.0, allowed: less than or equal to 1"),
+        (("--scale", "nan"), "--set emulation.scale: got nan; allowed: a finite number"),
+        (("--nodes", "17"), "run.devices: 68 devices do not fill whole nodes of toy-cluster"),
+        (("--plans", "zero4"), "plans: 'zero4' is unknown"),
+        (("--set", "emulation.burst_bytes=100"), "emulation.burst_bytes: got 100; allowed: at least a packet, 9014"),
+        (("--set", "emulation.packet_bytes=100"), "emulation.packet_bytes: got 100, allowed: greater than or equal"),
+        (("--set", "emulation.rate=1"), "emulation.rate: unknown key, allowed: burst_bytes, packet_bytes, scale"),
+        (("--set", "machine.name=box"), "box joins its devices by a bus; allowed: a machine with node.links"),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused_in_one_line(
+    tmp_path: Path, scenario: Path, options: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal("emulate", scenario, *options, "--json", "--out", tmp_path / "out")
+    assert not (tmp_path / "out" / "jobs.json").exists()
+
+
+def test_a_wire_that_is_not_there_is_refused_before_the_run(tmp_path: Path, scenario: Path) -> None:
+    ran = invoke("emulate", scenario, *QUICK, "--slow", "nic9>net", "--out", tmp_path / "out")
+    assert ran.code == 2 and "got 'nic9>net'; did you mean \"nic1>net\"?" in ran.err.splitlines()[-1]
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, scenario: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refusal("emulate", scenario, "--out", tmp_path / "file")
+
+
+# ── simulated, not run ──
+
+
+def prepared(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> None:
+    """All but the run itself."""
+    monkeypatch.setattr("simfrontier.commands.emulate._run", lambda jobs: None)
+    monkeypatch.setattr("simfrontier.commands.emulate.report", lambda *_: True)
+    ran = invoke("emulate", *arguments)
+    assert ran.code == 0, ran.err
+
+
+def folded(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_equal_input_gives_equal_files(tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        prepared(monkeypatch, scenario, *QUICK, "--slow", "xgmi 0>1", "--out", tmp_path / name)
+    first, second = folded(tmp_path / "a"), folded(tmp_path / "b")
+    assert first == second
+    assert {name for name in first if name.startswith("slow/")} == {
+        f"slow/sim/{what}-{title}.json"
+        for what in ("schedule", "trace", "lowered", "links")
+        for title in ("zero3", "sweep")
+    }
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_every_collective_of_a_sweep_is_there_once(
+    tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch, nodes: int
+) -> None:
+    """On one node the world is the node, on two there are world, node and package: three kinds over each."""
+    prepared(monkeypatch, scenario, *QUICK, "--nodes", str(nodes), "--out", tmp_path / "out")
+    lowered = json.loads((tmp_path / "out/sweep-lowered/sim/lowered-sweep.json").read_text(encoding="utf-8"))
+    assert len(lowered["collectives"]) == 3 * (nodes + 1)
+
+
+def test_the_jobs_are_those_that_the_real_side_reads(
+    tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    prepared(monkeypatch, scenario, *QUICK, "--slow", "xgmi 0>1", "--out", out)
+    path, jobs = load_jobs(out / "jobs.json")
+    wiring = load_wiring(path)
+    assert [(job.out, job.collectives) for job in jobs] == [
+        (out / "plans/real", "lowered"),
+        (out / "sweep-lowered/real", "lowered"),
+        (out / "sweep-native/real", "native"),
+        (out / "slow/real", "lowered"),
+    ]
+    assert all(schedule.exists() for job in jobs for schedule in job.schedules)
+    assert [dict(job.rates) for job in jobs] == [{}, {}, {}, {"node 0 xgmi 0>1": 0.5}]
+    assert set(jobs[-1].rates) <= {cable.name for cable in wiring.cables}
+    assert wiring.ranks == tuple(f"node 0 gcd {gcd}" for gcd in range(4))
+    simulated = {link.name for link in load_links(out / "plans/sim/links-zero3.json").links}
+    assert simulated == {cable.name for cable in wiring.cables}
+    assert {cable.bytes_per_s for cable in wiring.cables if cable.link_class == "xgmi"} == {1e7}  # 10 GB/s × 1e-3
+
+
+# ── run ──
+
+
+def command(scenario: Path, out: Path, *more: str) -> list[str]:
+    own = [sys.executable, "-c", "from simfrontier.cli import main; main()", "emulate", str(scenario)]
+    return [*own, *QUICK, "--slow", "xgmi 0>1", "--out", str(out), *more]
+
+
+@in_fabric
+def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: Path) -> None:
+    pytest.importorskip("torch")
+    out = tmp_path / "out"
+    done = subprocess.run(command(scenario, out, "--json"), capture_output=True, text=True, timeout=180.0)
+    found = json.loads(done.stdout)
+    limits = {limit["what"]: limit for limit in found["limits"]}
+    assert done.returncode == (0 if all(limit["holds"] for limit in limits.values()) else 1), done.stderr
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["Simulating", "Running"]
+    assert limits["the same operations ran in both"]["holds"] and found["verdict"]["exact"]
+    # what is counted is what is simulated, link by link, but for acknowledgements: 66 bytes per packet of 9014 at most
+    swept = [load_links(out / "sweep-lowered" / side / "links-sweep.json") for side in ("sim", "real")]
+    assert swept[0].digest == swept[1].digest
+    simulated, counted = ({link.name: link.num_bytes for link in table.links} for table in swept)
+    assert simulated.keys() == counted.keys() and max(simulated.values()) > 9e5
+    for name, num_bytes in simulated.items():
+        assert abs(counted[name] - num_bytes) <= 0.015 * num_bytes, name
+    points = load_sweep(out / "plans/real/sweep.json")
+    assert {(point.collectives, point.group) for point in points} == {
+        (way, group) for way in ("lowered", "native") for group in ("node (4)", "package (2)")
+    }
+    # no message is there before its bytes can be, and a slowed link slows
+    assert all(point.real_s > 0.8 * point.sim_s for point in points), points
+    (plan, *collectives) = load_slowed(out / "plans/real/slowed.json")
+    assert (plan.what, len(collectives), plan.link) == ("step of zero3", 3, "node 0 xgmi 0>1")
+    gather = next(each for each in collectives if each.what == "all-gather over node (4)")
+    assert gather.real_effect > 1.15 and gather.sim_effect > 1.15
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "What it is held to" in page and "node 0 xgmi 0>1" in page
+    assert not list(out.rglob(".*")) and not list(out.rglob("*.part"))
+
+
+def processes(folder: Path) -> dict[int, int]:
+    """Those with the folder in their commands, with their parents."""
+    out = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            named = str(folder) in (each / "cmdline").read_bytes().decode(errors="replace")
+            if named and int(each.name) != os.getpid():
+                out[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # has ended
+    return out
+
+
+def ranks(folder: Path) -> list[int]:
+    """Children of the process that laid the fabric out: the deepest there are, all of one parent."""
+    parents = processes(folder)
+    return sorted(each for each, parent in parents.items() if list(parents.values()).count(parent) == 4)
+
+
+@in_fabric
+@pytest.mark.parametrize("killed", ["a rank", "simfrontier"])
+def test_whoever_is_killed_nothing_is_left(tmp_path: Path, scenario: Path, killed: str) -> None:
+    pytest.importorskip("torch")
+    out = tmp_path / "out"
+    many = command(scenario, out, "--iterations", "100000")
+    with subprocess.Popen(many, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 60.0
+            while not (out / "plans" / "real").exists():  # made when the ranks have joined
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+            own = ranks(out)
+            assert len(own) == 4
+            os.kill(own[1] if killed == "a rank" else process.pid, signal.SIGKILL)
+            deadline = time.monotonic() + LIMIT_S
+            said = process.communicate(timeout=LIMIT_S)[1]
+            while left := processes(out):
+                assert time.monotonic() < deadline, left
+                time.sleep(0.05)
+        finally:
+            process.kill()
+    if killed == "simfrontier":
+        assert process.returncode == -signal.SIGKILL
+        return
+    assert process.returncode == 1
+    lines = [line for line in said.splitlines() if line.strip()]
+    assert lines[-1] == "simfrontier: the run in the emulated machine ended with 1; what it said is above"
+    assert lines[-2].startswith("simfrontier-real: rank ") and lines[-2].endswith("all 4 ranks are stopped"), lines
+    assert not any("Traceback" in line for line in lines), lines
+    assert not list((out / "plans" / "real").iterdir())
+
+
+# ── doctor ──
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "said"),
+    [
+        (0, "", "can be laid out"),
+        (1, "missing: the command tc\nmissing: x\n", "not here (only for simfrontier emulate): the command tc; x"),
+        (1, "", "cannot be tried (only for simfrontier emulate)"),
+    ],
+)
+def test_doctor_says_whether_a_fabric_can_be_laid_out(
+    monkeypatch: pytest.MonkeyPatch, code: int, out: str, said: str
+) -> None:
+    from simfrontier.commands import doctor
+
+    tried = subprocess.CompletedProcess(args=[], returncode=code, stdout=out, stderr="Traceback ...")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: tried)
+    assert doctor._emulation() == ("emulated fabric", True, said)
+
+
+def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from simfrontier.commands import doctor
+
+    def stuck(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("x", 60.0)
+
+    monkeypatch.setattr(subprocess, "run", stuck)
+    _, works, said = doctor._emulation()
+    assert works and said.startswith("cannot be tried (only for simfrontier emulate): ")
