@@ -210,9 +210,10 @@ def test_show_refuses_what_is_not_there(options: tuple[str, ...], said: str) -> 
 
 
 def test_show_saves_nothing_where_it_cannot_write(tmp_path: Path) -> None:
+    allowed = "allowed: a file in a folder you may write"
     said = refusal("show", TOY, "--save", tmp_path / "no" / "schedule.json")
-    assert said == f"{tmp_path}/no/schedule.json: cannot write the schedule: No such file or directory"
-    assert refusal("show", TOY, "--save", tmp_path) == f"{tmp_path}: cannot write the schedule: Is a directory"
+    assert said == f"{tmp_path}/no/schedule.json: cannot be written: No such file or directory; {allowed}"
+    assert refusal("show", TOY, "--save", tmp_path) == f"{tmp_path}: cannot be written: Is a directory; {allowed}"
     assert list(tmp_path.iterdir()) == []
 
 

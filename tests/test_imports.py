@@ -12,7 +12,7 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("errors", "units"),
-    ("tomlfile",),
+    ("tomlfile", "wholefile"),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
     ("network",),

@@ -7,7 +7,6 @@ library's own law for the groups that they are of.
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml
+from simfrontier.wholefile import write_whole
 
 KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 Group = tuple[CollectiveKind, int, int, int]  # kind, ranks, nodes, packages
@@ -193,18 +193,9 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
     Raises InputError where it cannot be written, or could not be read again (a time of 0, sizes that do not ascend).
     """
     path = Path(path)
-    part = path.with_name(path.name + ".part")
     text = to_toml(calibration)
     calibration_of(tomllib.loads(text), str(path))
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        if part.is_file():
-            part.unlink()
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror}; allowed: a file in a folder you may write"
-        ) from None
+    write_whole(path, text)
 
 
 def to_toml(calibration: Calibration) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NoReturn
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.wholefile import write_whole
 
 FORMAT, VERSION = "simfrontier wiring", 1
 FRAME_BYTES = 14  # Ethernet's header, which a shaper counts with every packet
@@ -50,21 +48,7 @@ class Wiring:
 def save_wiring(wiring: Wiring, path: Path) -> None:
     """Write the wiring as JSON; the file is there as a whole or not at all. Raises InputError."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(wiring)}, sort_keys=True) + "\n"
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write the wiring: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+    write_whole(path, text)
 
 
 def load_wiring(path: Path) -> Wiring:

@@ -8,7 +8,6 @@ from pathlib import Path
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
 from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence, signed
 from simfrontier.report.fabric import fabric_section
-from simfrontier.report.files import write_whole
 from simfrontier.report.limits import limits_section, slowed_section
 from simfrontier.report.manifest import versions
 from simfrontier.report.markup import Figure, cards, items, panels, paragraph, plot, section, table, text
@@ -19,6 +18,7 @@ from simfrontier.report.words import number, percent, quantity
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, step_times
 from simfrontier.trace.links import WITHIN
+from simfrontier.wholefile import write_whole
 
 CONTENTS = {
     "headline": "In short",
@@ -67,7 +67,7 @@ def crosscheck_page(check: CrossCheck) -> str:
 
 def write_crosscheck_page(check: CrossCheck, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, crosscheck_page(check).encode())
+    write_whole(path, crosscheck_page(check))
 
 
 def _headline(check: CrossCheck) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
-from simfrontier.report.files import write_whole
 from simfrontier.study import Study
+from simfrontier.wholefile import write_whole
 
 LIBRARIES = ("numpy", "simpy", "plotly")
 
@@ -57,7 +57,7 @@ def versions() -> dict[str, str]:
 def write_manifest(study: Study, directory: Path) -> None:
     """Write manifest.json into a folder. Raises InputError where it cannot be written."""
     text = json.dumps(manifest(study), indent=1, default=str, ensure_ascii=False)
-    write_whole(directory / "manifest.json", (text + "\n").encode())
+    write_whole(directory / "manifest.json", text + "\n")
 
 
 def _version(name: str) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions
 from simfrontier.report.breakdown import breakdown
-from simfrontier.report.files import write_whole
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
 from simfrontier.report.published import published
@@ -20,6 +19,7 @@ from simfrontier.report.view import View
 from simfrontier.report.words import in_words, sizes_in_words
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
+from simfrontier.wholefile import write_whole
 from simfrontier.workload import MlpShape, Shape
 
 CONTENTS = {
@@ -57,7 +57,7 @@ def page(study: Study, sensitivity: Sensitivity | None) -> str:
 
 def write_page(study: Study, sensitivity: Sensitivity | None, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, page(study, sensitivity).encode())
+    write_whole(path, page(study, sensitivity))
 
 
 def _subtitle(view: View) -> str:

@@ -6,8 +6,8 @@ import csv
 import io
 from pathlib import Path
 
-from simfrontier.report.files import write_whole
 from simfrontier.study import COLUMNS, MORE_COLUMNS, Cell, Study
+from simfrontier.wholefile import write_whole
 
 
 def results_csv(study: Study) -> str:
@@ -23,7 +23,7 @@ def results_csv(study: Study) -> str:
 
 def write_results(study: Study, path: Path) -> None:
     """Write results.csv. Raises InputError where the file cannot be written."""
-    write_whole(path, results_csv(study).encode())
+    write_whole(path, results_csv(study))
 
 
 def _text(cell: Cell) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
 from simfrontier.schedule.repeats import Item, Run, Step, folded, runs_of_refs, steps_of_calls
+from simfrontier.wholefile import write_whole
 
 __all__ = ["digest", "from_json", "load", "save", "to_json"]
 
@@ -47,22 +45,7 @@ def digest(schedule: Schedule) -> str:
 
 def save(schedule: Schedule, path: Path) -> None:
     """Write the canonical JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
-    text = to_json(schedule) + "\n"
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write the schedule: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+    write_whole(path, to_json(schedule) + "\n")
 
 
 def load(path: Path) -> Schedule:

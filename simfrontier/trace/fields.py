@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Never, TypeVar, cast
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.wholefile import write_whole
 
 _Made = TypeVar("_Made")
 MAX_NUMBER: Final = 1e30  # far beyond anything measured, and far from where floats end
@@ -22,15 +21,7 @@ class Fault(Exception):
 
 def write_json(value: object, path: Path) -> None:
     """Write a file by way of a neighbour that is renamed. Raises InputError where it cannot be written."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    write_whole(path, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
 
 
 def read_json(path: Path, what: str, made: Callable[[object], _Made]) -> _Made:

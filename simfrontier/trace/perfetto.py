@@ -4,14 +4,12 @@ lane, with all that a program needs to read it back."""
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.errors import InputError
 from simfrontier.trace.ranges import ranges_text
 from simfrontier.trace.table import Span, Trace
+from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.trace"
 VERSION: Final = 1
@@ -73,12 +71,4 @@ def _rounded(seconds: float) -> float:
 
 def write_perfetto(trace: Trace, path: Path) -> None:
     """Write the trace; nothing half-written is left behind. Raises InputError where the file cannot be written."""
-    text = json.dumps(perfetto_events(trace), separators=(",", ":"), allow_nan=False)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, json.dumps(perfetto_events(trace), separators=(",", ":"), allow_nan=False))

@@ -116,7 +116,7 @@ def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, sai
 def test_files_that_are_not_there_are_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot read the lowered schedule: No such file"):
         load_lowered(tmp_path / "nowhere" / "lowered.json")
-    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot write the lowered schedule: No such file"):
+    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot be written: No such file"):
         save_lowered(LOWERED, tmp_path / "nowhere" / "lowered.json")
 
 

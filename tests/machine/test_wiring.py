@@ -114,5 +114,5 @@ def test_what_is_no_json_table_is_refused_in_one_line(path: Path, text: bytes) -
 def test_places_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the wiring: No such file"):
         load_wiring(tmp_path / "none.json")
-    with pytest.raises(InputError, match="cannot write the wiring: No such file"):
+    with pytest.raises(InputError, match="cannot be written: No such file"):
         save_wiring(WIRING, tmp_path / "none" / "wiring.json")

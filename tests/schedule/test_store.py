@@ -90,10 +90,10 @@ def test_file_is_canonical_json_without_floats(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "s.json").mkdir()
-    with pytest.raises(InputError, match=r"s\.json: cannot write the schedule: Is a directory"):
+    with pytest.raises(InputError, match=r"s\.json: cannot be written: Is a directory"):
         save(small(), tmp_path / "s.json")
     assert [p.name for p in tmp_path.iterdir()] == ["s.json"]
-    with pytest.raises(InputError, match=r"s\.json: cannot write the schedule: No such file or directory"):
+    with pytest.raises(InputError, match=r"s\.json: cannot be written: No such file or directory"):
         save(small(), tmp_path / "nowhere" / "s.json")
 
 

@@ -30,7 +30,8 @@ def test_a_sweep_is_sound_and_has_the_messages_asked_for() -> None:
 
 
 def test_sizes_are_rounded_down_to_whole_pieces() -> None:
-    """1,000 bytes are 250 numbers; 16 members get 15 each: 240 numbers, 960 bytes. 4 bytes still give each one number."""
+    """1,000 bytes are 250 numbers, 15 for each of 16 members: 240 numbers, 960 bytes. Of 4 bytes each still gets a
+    number."""
     for asked, got in ((1000, 960), (4, 64)):
         made = sweep(MESH, [Probe(kind="all_gather", axes=WORLD, num_bytes=asked)])
         ((_, op),) = made.roles[0].instances()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Never
@@ -14,6 +11,7 @@ from typing import Final, Never
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import LOWERINGS, Recipe
 from simfrontier.errors import InputError, nearest
+from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"
 VERSION: Final = 1
@@ -23,22 +21,7 @@ RECIPE_KEYS: Final = ("algorithm", "orders", "per_node", "slices", "least_elemen
 
 def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
     """Write the JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
-    text = to_json(lowered) + "\n"
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write the lowered schedule: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+    write_whole(path, to_json(lowered) + "\n")
 
 
 def load_lowered(path: Path) -> LoweredSchedule:
