@@ -45,11 +45,11 @@ def read_json(path: Path, what: str, made: Callable[[object], _Made]) -> _Made:
 def mapping_of(value: object, place: str, keys: Sequence[str]) -> Mapping[str, object]:
     """An object with exactly these keys."""
     if not isinstance(value, dict):
-        raise Fault(f"{place}: {_shown(value)} is not an object")
+        raise Fault(f"{place}: {shown(value)} is not an object")
     found = cast("dict[str, object]", value)
     for key in found:
         if key not in keys:
-            raise Fault(f"{place}: unknown key {_shown(key)}; {nearest(key, keys)}")
+            raise Fault(f"{place}: unknown key {shown(key)}; {nearest(key, keys)}")
     for key in keys:
         if key not in found:
             raise Fault(f"{place}: key {key!r} is missing")
@@ -59,14 +59,14 @@ def mapping_of(value: object, place: str, keys: Sequence[str]) -> Mapping[str, o
 def list_of(values: Mapping[str, object], key: str, place: str) -> Sequence[object]:
     value = values[key]
     if not isinstance(value, list):
-        raise Fault(f"{place}.{key}: {_shown(value)} is not a list")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a list")
     return cast("list[object]", value)
 
 
 def text_of(values: Mapping[str, object], key: str, place: str) -> str:
     value = values[key]
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise Fault(f"{place}.{key}: {_shown(value)} is not a text")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a text")
     return value
 
 
@@ -76,9 +76,9 @@ def number_of(
     """A finite number from `least` to `most`. An int of JSON may be longer than any float: it is compared first."""
     value = values[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f"{place}.{key}: {_shown(value)} is not a number")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a number")
     if not least <= value <= most:
-        raise Fault(f"{place}.{key}: {_shown(value)} is out of range; allowed: {least:g} to {most:g}")
+        raise Fault(f"{place}.{key}: {shown(value)} is out of range; allowed: {least:g} to {most:g}")
     return float(value)
 
 
@@ -86,7 +86,8 @@ def _no_constant(text: str) -> Never:
     raise ValueError(f"{text} is not a number")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A wrong value, cut where it is long."""
     try:
         text = json.dumps(value)
     except (RecursionError, ValueError):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Never, cast
+from typing import Any, Final, cast
 
-from simfrontier.errors import InputError
+from simfrontier.trace.fields import Fault, read_json, shown
 from simfrontier.trace.perfetto import FORMAT, VERSION
 from simfrontier.trace.ranges import ranks_of_text
 from simfrontier.trace.table import Span, Trace
@@ -18,41 +17,20 @@ MAX_US: Final = 1e12  # 11 days; beyond, microseconds to a nanosecond are no lon
 
 def read_perfetto(path: Path) -> Trace:
     """The trace of a file that `write_perfetto` wrote, times to a nanosecond. Raises InputError: file, place, fault."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except OSError as error:
-        raise InputError(f"{path}: cannot read this trace: {error.strerror or error}") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from None
-    except RecursionError:
-        raise InputError(f"{path}: not a trace: nested too deeply") from None
-    except ValueError as error:  # no UTF-8, NaN, or a number of thousands of digits
-        raise InputError(f"{path}: not a trace: {error}") from None
-    try:
-        return _trace(value)
-    except _Fault as fault:
-        raise InputError(f"{path}: {fault}") from None
-
-
-class _Fault(Exception):
-    """What is wrong, and where in the file."""
-
-
-def _no_constant(text: str) -> Never:
-    raise ValueError(f"{text} is not a number")
+    return read_json(path, "trace", _trace)
 
 
 def _trace(value: Any) -> Trace:
     top = _object(value, "the file")
     other = _object(_key(top, "otherData", "the file"), "otherData")
     if other.get("format") != FORMAT:
-        raise _Fault(f'not a trace of simfrontier: otherData.format is not "{FORMAT}"')
+        raise Fault(f'not a trace of simfrontier: otherData.format is not "{FORMAT}"')
     if other.get("version") != VERSION or isinstance(other["version"], bool):
-        raise _Fault(f"version {_shown(other.get('version'))}; this simfrontier reads version {VERSION}")
+        raise Fault(f"version {shown(other.get('version'))}; this simfrontier reads version {VERSION}")
     notes = _object(_key(other, "notes", "otherData"), "otherData.notes")
     events = _key(top, "traceEvents", "the file")
     if not isinstance(events, list):
-        raise _Fault(f"traceEvents: {_shown(events)} is not a list")
+        raise Fault(f"traceEvents: {shown(events)} is not a list")
     processes = _Processes()
     for number, event in enumerate(events):
         processes.add(event, f"traceEvents[{number}]")
@@ -83,31 +61,31 @@ class _Processes:
         if what == ("M", "process_name"):
             self._open(process, args, place)
         elif process >= len(self.names):
-            raise _Fault(f"{place}.pid: {process} has no process_name before it")
+            raise Fault(f"{place}.pid: {process} has no process_name before it")
         elif what == ("M", "thread_name"):
             self.lanes[process][_whole(event, "tid", place)] = _text(args, "name", f"{place}.args")
         elif event.get("ph") == "X":
             thread = _whole(event, "tid", place)
             if thread not in self.lanes[process]:
-                raise _Fault(f"{place}.tid: {thread} has no thread_name before it")
+                raise Fault(f"{place}.tid: {thread} has no thread_name before it")
             self.spans[process].append(_span(event, args, self.lanes[process][thread], place))
         else:
-            raise _Fault(
-                f"{place}: an event {_shown(event.get('ph'))} {_shown(event.get('name'))}; allowed: X, and M with "
+            raise Fault(
+                f"{place}: an event {shown(event.get('ph'))} {shown(event.get('name'))}; allowed: X, and M with "
                 "process_name or thread_name"
             )
 
     def _open(self, process: int, args: Mapping[str, Any], place: str) -> None:
         if process != len(self.names):
-            raise _Fault(f"{place}.pid: {process} out of order; expected {len(self.names)}")
+            raise Fault(f"{place}.pid: {process} out of order; expected {len(self.names)}")
         self.names.append(_text(args, "name", f"{place}.args"))
         try:
             members = ranks_of_text(_text(args, "members", f"{place}.args"))
         except ValueError as error:
-            raise _Fault(f"{place}.args.members: {error}") from None
+            raise Fault(f"{place}.args.members: {error}") from None
         twice = self.taken.intersection(members)
         if twice:
-            raise _Fault(f"{place}.args.members: rank {min(twice)} stands in two processes")
+            raise Fault(f"{place}.args.members: rank {min(twice)} stands in two processes")
         self.taken.update(members)
         self.members.append(members)
         self.lanes.append({})
@@ -142,27 +120,27 @@ def _time(values: Mapping[str, Any], key: str, place: str) -> int:
 
 def _key(values: Mapping[str, Any], key: str, place: str) -> Any:
     if key not in values:
-        raise _Fault(f"{place}: key {key!r} is missing")
+        raise Fault(f"{place}: key {key!r} is missing")
     return values[key]
 
 
 def _object(value: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _Fault(f"{place}: {_shown(value)} is not an object")
+        raise Fault(f"{place}: {shown(value)} is not an object")
     return cast("dict[str, Any]", value)
 
 
 def _text(values: Mapping[str, Any], key: str, place: str) -> str:
     value = _key(values, key, place)
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _Fault(f"{place}.{key}: {_shown(value)} is not a text")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a text")
     return value
 
 
 def _whole(values: Mapping[str, Any], key: str, place: str) -> int:
     value = _key(values, key, place)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise _Fault(f"{place}.{key}: {_shown(value)} is not a whole number of 0 or more")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a whole number of 0 or more")
     return value
 
 
@@ -170,15 +148,7 @@ def _number(values: Mapping[str, Any], key: str, place: str, least: float = -mat
     """A finite number. An int of JSON may be longer than any float: it is compared before it becomes one."""
     value = _key(values, key, place)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Fault(f"{place}.{key}: {_shown(value)} is not a number")
+        raise Fault(f"{place}.{key}: {shown(value)} is not a number")
     if not least <= value <= most or abs(value) > 1e300:
-        raise _Fault(f"{place}.{key}: {_shown(value)} is out of range")
+        raise Fault(f"{place}.{key}: {shown(value)} is out of range")
     return float(value)
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = json.dumps(value)
-    except (RecursionError, ValueError):
-        return "something too deep or too long to show"
-    return text if len(text) <= 40 else text[:37] + "..."
