@@ -184,7 +184,7 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
     gather = next(each for each in collectives if each.what == "all-gather over node (4)")
     assert gather.real_effect > 1.15 and gather.sim_effect > 1.15
     page = (out / "index.html").read_text(encoding="utf-8")
-    assert "What it is held to" in page and "node 0 xgmi 0>1" in page
+    assert 'id="limits"' in page and 'id="slowed"' in page and "node 0 xgmi 0&gt;1" in page
     assert not list(out.rglob(".*")) and not list(out.rglob("*.part"))
 
 

@@ -31,6 +31,7 @@ def test_commands_that_are_missing_are_named_with_their_packages(
 ) -> None:
     fake(tmp_path, ip="")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(probe, "SBIN", ())
     assert probe.missing() == [
         "the command unshare (Debian: apt-get install util-linux)",
         "the command tc (Debian: apt-get install iproute2)",
@@ -93,7 +94,8 @@ def test_a_bad_wiring_is_said_in_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_outside_a_fabric_there_are_no_counters() -> None:
-    assert counters({}) is None
-    with pytest.raises(SimfrontierError, match="the counters of the fabric cannot be read: No such file"):
-        counters({"SIMFRONTIER_FABRIC": "/no/such/socket"})
+def test_outside_a_fabric_there_are_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counters() is None
+    monkeypatch.setenv("SIMFRONTIER_FABRIC", "/no/such/socket")
+    with pytest.raises(SimfrontierError, match="the fabric does not answer: No such file"):
+        counters()

@@ -14,7 +14,7 @@ from types import FrameType
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric.layout import load_layable
-from simfrontier_real.fabric.probe import missing, private
+from simfrontier_real.fabric.probe import missing, private, search_path
 
 # As in the launcher without a fabric: ranks share the cores, and a message costs the same pages whatever was freed
 # before it.
@@ -54,7 +54,7 @@ def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
                 pass_fds=(reading,),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                env={**SHARED, **os.environ},
+                env={**SHARED, **os.environ, "PATH": search_path()},
             )
             code = process.wait()
             return code if code >= 0 else 128 - code

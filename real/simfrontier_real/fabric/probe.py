@@ -10,6 +10,7 @@ import sys
 TOOLS = {"unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
 PRIVATE = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 ROOTLESS = ("--user", "--map-root-user")
+SBIN = ("/usr/sbin", "/sbin")
 LIMIT_S = 20.0
 # Each with what it shows; run in order, in one shell, inside.
 TRIALS = (
@@ -31,7 +32,7 @@ def missing() -> list[str]:
     out = [
         f"the command {tool} (Debian: apt-get install {package})"
         for tool, package in TOOLS.items()
-        if shutil.which(tool) is None
+        if shutil.which(tool, path=search_path()) is None
     ]
     if out:
         return out
@@ -46,6 +47,11 @@ def missing() -> list[str]:
         return ["namespaces of one's own: the trial did not end"]
     failed = done.stdout.strip()
     return [TRIALS[int(failed)][1]] if failed.isdecimal() else []
+
+
+def search_path() -> str:
+    """Where tools are looked for: who is not root may lack the folders of administrators' commands."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
 
 
 def private() -> list[str] | None:
@@ -70,6 +76,13 @@ def _refusal() -> str:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str] | None:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PATH": search_path()},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
