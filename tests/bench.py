@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 SIZES = (8, 64, 384, 3072, 75264)
+CHUNK_SIZES = (16, 64, 128)
 
 
 def measure(arguments: list[str]) -> tuple[float, float]:
@@ -83,6 +84,10 @@ def main() -> None:
             for size in SIZES:
                 found = median([*one, "--plans", plan, "--devices", str(size)], runs=3)
                 line(f"  {plan}, {size:,} GCDs", found, "30 s, 4000 MB" if size == SIZES[-1] else "")
+        sys.stdout.write("\none ZeRO-3 step, every message an event, 4 layers (cost grows with messages):\n")
+        chunk = [*one, "--plans", "zero3", "--fidelity", "chunk", "--set", "model.num_layers=4"]
+        for size in CHUNK_SIZES:
+            line(f"  {size:,} GCDs", median([*chunk, "--devices", str(size)], runs=3), "")
 
 
 if __name__ == "__main__":

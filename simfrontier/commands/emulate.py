@@ -12,7 +12,7 @@ import typer
 from simfrontier.commands.emulate_jobs import JOBS, Emulating, prepare
 from simfrontier.commands.emulate_report import report
 from simfrontier.commands.folder import ensure_writable
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.scenario import Scenario
 
 
@@ -22,6 +22,11 @@ def emulate(scenario: Scenario, how: Emulating, out: Path, as_json: bool) -> boo
     if scenario.file.emulation is None:
         keys = "{ scale, packet_bytes, burst_bytes }"
         raise InputError(f"{scenario.where}: emulation: missing; allowed: a table {keys}, as in scenarios/emulate.toml")
+    wires = [wire.name for wire in scenario.machine.node.links]
+    if how.slow_wire not in wires:
+        raise InputError(
+            f"--slow: a node of {scenario.machine.name}: got {how.slow_wire!r}; {nearest(how.slow_wire, wires)}"
+        )
     ensure_writable(out)
     size = max(scenario.file.run.devices)
     typer.echo(f"Simulating {', '.join(scenario.plans)} and single collectives on {size} devices", err=as_json)

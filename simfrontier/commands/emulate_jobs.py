@@ -10,6 +10,7 @@ from typing import Any
 
 from simfrontier.commands.export import write_simulated
 from simfrontier.commands.folder import filled
+from simfrontier.errors import InputError
 from simfrontier.machine.wiring import save_wiring
 from simfrontier.network.wiring import wiring_of
 from simfrontier.scenario import Scenario, scenario_of
@@ -42,13 +43,13 @@ class Emulating:
 
 def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
-    InputError where the machine has no wire of that name."""
+    InputError where the wire to slow carries nothing."""
     size, shop = max(scenario.file.run.devices), Shop()
-    slowed = [{"node": 0, "link": how.slow_wire, "factor": SLOW_FACTOR}]
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
-    slow = scenario_of(scenario.document, scenario.where, {"perturbation.links": slowed})
+    slow = _with_slow_wire(scenario, how.slow_wire)
     built = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
     plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
+    _refuse_idle(how.slow_wire, plans)
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
     most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link tells most
     world, sizes = {"world": GROUPS["world"]}, how.lowered_sizes
@@ -62,6 +63,27 @@ def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
     with filled(out) as new:
         save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
         (new / JOBS).write_text(json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
+
+
+def _with_slow_wire(scenario: Scenario, wire: str) -> Scenario:
+    """The scenario with a wire of node 0 slower than it is there; what else is wrong with the machine stays."""
+    links = {(each.node, each.link): each.factor for each in scenario.file.perturbation.links}
+    links[0, wire] = SLOW_FACTOR * links.get((0, wire), 1.0)
+    listed = [{"node": node, "link": link, "factor": factor} for (node, link), factor in links.items()]
+    return scenario_of(scenario.document, scenario.where, {"perturbation.links": listed})
+
+
+def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
+    """A wire that carries nothing shows nothing when it is slowed, such as a NIC's where there is one node."""
+    fabric = next(iter(plans.values())).cluster.fabric
+    names = [each.name for each in fabric.machine.node.links]
+    loads = [step.link_bytes for step in plans.values() if step.link_bytes is not None]
+    carried = {name: max(float(load[fabric.link_named(0, name)]) for load in loads) for name in names}
+    if not carried[wire]:
+        most = max(names, key=carried.__getitem__)
+        raise InputError(
+            f"--slow: {wire!r} of node 0 carries nothing in any plan; allowed: one that does, e.g. {most!r}"
+        )
 
 
 def _swept(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import typer
@@ -14,7 +15,7 @@ from simfrontier.report.limits import limits_words
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.compare import compare
 from simfrontier.trace.deltas import Delta, deltas, step_times
-from simfrontier.trace.limits import limits_of
+from simfrontier.trace.limits import Limit, limits_of
 from simfrontier.trace.slowed import Slowed, save_slowed
 from simfrontier.trace.sweep import SweepPoint, Way, save_sweep
 
@@ -33,14 +34,18 @@ def report(how: Emulating, out: Path, as_json: bool) -> bool:
     with filled(out) as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
-        document = sayable_document(check) | {
-            "limits": [{"what": e.what, "allowed": e.allowed, "seen": e.seen, "holds": e.holds} for e in limits]
-        }
+        document = sayable_document(check) | {"limits": [_document(limit) for limit in limits]}
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     else:
         print_check(check, out)
         typer.echo(limits_words(limits))
     return all(limit.holds for limit in limits)
+
+
+def _document(limit: Limit) -> dict[str, object]:
+    """A limit as JSON can say it: what is infinitely far apart has no number there."""
+    seen = limit.seen if limit.seen is not None and math.isfinite(limit.seen) else None
+    return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
 
 
 def _swept(out: Path, job: str) -> list[Delta]:
