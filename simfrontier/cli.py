@@ -200,7 +200,7 @@ def emulate(
     scale: Annotated[
         float | None, typer.Option(help="of the machine's rates, e.g. 2.5e-5 (default: the scenario's)")
     ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="timed runs of plans and transfers, after one to warm up")] = 2,
+    iterations: Annotated[int, typer.Option(min=1, help="timed runs of every plan, after one to warm up")] = 1,
     sizes: Annotated[
         str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
     ] = "1MiB,2MiB",

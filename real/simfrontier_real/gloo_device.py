@@ -1,7 +1,8 @@
 """One device of gloo for all groups of a process.
 
 A device is a thread that wakes up a hundred times a second, whether there is work or not, and torch makes one for every
-group. Sixteen ranks with nine groups each, idle on two cores, so spend 2.7 % of a core per rank; with one device 0.9 %.
+group. Measured with torch 2.13, two ranks with nine idle groups each on two cores: 2.7 % of a core per rank; with one
+device 0.9 %. The devices are kept here, by interface, because torch has no place for them.
 """
 
 from __future__ import annotations

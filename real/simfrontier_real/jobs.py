@@ -19,14 +19,16 @@ Collectives = Literal["lowered", "native"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Schedules to replay with compute replaced by the waits of the traces in `waits`, into the folder `out`; `rates`
-    are factors on the rates of cables while the job runs."""
+    """Schedules to replay with compute replaced by the waits of the traces in `waits`, into the folder `out`: so many
+    timed iterations after `warmup` others (a job before it may have warmed up the same connections); `rates` are
+    factors on the rates of cables while the job runs."""
 
     out: Path
     schedules: tuple[Path, ...]
     waits: Path
     collectives: Collectives
     iterations: int
+    warmup: int
     rates: Mapping[str, float]
 
 
@@ -47,9 +49,6 @@ def _job(folder: Path, value: object, place: str) -> Job:
     collectives = next((known for known in get_args(Collectives) if known == said), None)
     if collectives is None:
         raise Fault(f"{place}.collectives: got {said[:60]!r}; {nearest(said, get_args(Collectives))}")
-    iterations = form["iterations"]
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-        raise Fault(f"{place}.iterations: got {str(iterations)[:60]!r}; allowed: a whole number, 1 or more")
     named = {f"schedules[{n}]": schedule for n, schedule in enumerate(list_of(form, "schedules", place))}
     rates = form["rates"]
     factors = mapping_of(rates, f"{place}.rates", tuple(rates) if isinstance(rates, dict) else ())
@@ -58,9 +57,17 @@ def _job(folder: Path, value: object, place: str) -> Job:
         schedules=tuple(folder / _place(named, key, place) for key in named),
         waits=folder / _place(form, "waits", place),
         collectives=collectives,
-        iterations=iterations,
+        iterations=_whole(form, "iterations", place, 1),
+        warmup=_whole(form, "warmup", place, 0),
         rates={cable: number_of(factors, cable, f"{place}.rates", 1e-6, 1.0) for cable in factors},
     )
+
+
+def _whole(form: Mapping[str, object], key: str, place: str, least: int) -> int:
+    value = form[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Fault(f"{place}.{key}: got {str(value)[:60]!r}; allowed: a whole number, {least} or more")
+    return value
 
 
 def _place(form: Mapping[str, object], key: str, place: str) -> str:
@@ -74,7 +81,7 @@ def _place(form: Mapping[str, object], key: str, place: str) -> str:
 def run_jobs(session: Session, jobs: tuple[Job, ...]) -> None:
     """Do all jobs; between them every cable is as fast as the wiring says."""
     for job in jobs:
-        plan = Replaying(out=job.out, iterations=job.iterations, warmup=1, compute="wait", waits=job.waits)
+        plan = Replaying(out=job.out, iterations=job.iterations, warmup=job.warmup, compute="wait", waits=job.waits)
         loaded = session.agreed(job.schedules, job.collectives)
         session.world.barrier()  # nobody still sends for the job before
         with slowed(job.rates if session.world.rank == 0 else {}):

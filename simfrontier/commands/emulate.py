@@ -40,6 +40,8 @@ def _run(jobs: Path) -> None:
     """The real half, which says itself what is missing or went wrong, and ends with this process."""
     command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
     done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
+    if done.returncode >= 128:  # stopped by a signal, which is no answer
+        raise typer.Exit(done.returncode)
     if done.returncode:
         error = InputError if done.returncode == InputError.exit_code else SimfrontierError
         raise error(f"the run in the emulated machine ended with {done.returncode}; what it said is above")

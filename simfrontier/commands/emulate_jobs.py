@@ -27,13 +27,13 @@ SWEEP_PLAN = "sweep"
 JOBS, WIRING = "jobs.json", "wiring.json"
 NATIVE_LIBRARY = "gloo"
 SLOW_FACTOR = 0.5
+SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulating:
-    """What to run: iterations of the plans and of the sweep as transfers (after one to warm up; native collectives and
-    what a slowed link does take long, and are timed once), message sizes of the sweeps in bytes, and the wire of node 0
-    that is slowed to half for the last job."""
+    """What to run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the wire of
+    node 0 that is slowed to half for the last job."""
 
     iterations: int
     lowered_sizes: tuple[int, ...]
@@ -52,17 +52,20 @@ def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
     _refuse_idle(how.slow_wire, plans)
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
     most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link tells most
+    slowest = {most: slowed_plans[most]}
     world, sizes = {"world": GROUPS["world"]}, how.lowered_sizes
     rates = {f"node 0 {how.slow_wire}": SLOW_FACTOR}
+    swept = _swept(scenario, size, sizes, GROUPS)
     jobs = [
-        _job(scenario, PLANS, "lowered", plans, how.iterations, out),
-        _job(scenario, LOWERED, "lowered", _swept(scenario, size, sizes, GROUPS), how.iterations, out),
-        _job(native, NATIVE, "native", _swept(native, size, how.native_sizes, GROUPS), 1, out),
-        _job(slow, SLOW, "lowered", {most: slowed_plans[most]} | _swept(slow, size, sizes[:1], world), 1, out, rates),
+        _job(scenario, PLANS, "lowered", plans, (1, how.iterations), out),
+        _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, how.iterations)), out),
+        # these take long, over connections that are warm by now
+        _job(native, NATIVE, "native", _swept(native, size, how.native_sizes, GROUPS), (0, how.iterations), out),
+        _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), (0, how.iterations), out, rates),
     ]
     with filled(out) as new:
         save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
-        (new / JOBS).write_text(json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
+        (new / JOBS).write_text(json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n", encoding="utf-8")
 
 
 def _with_slow_wire(scenario: Scenario, wire: str) -> Scenario:
@@ -103,12 +106,12 @@ def _job(
     name: str,
     collectives: str,
     steps: Mapping[str, SimulatedStep],
-    iterations: int,
+    repeats: tuple[int, int],
     out: Path,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Write what was simulated of a job into its folder, and clear away what was once run there; what the real side is
-    told of the job, with paths from `out`."""
+    told of the job, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
     for old in (out / name / "real").glob("*.json"):
         old.unlink(missing_ok=True)
     with filled(out / name / "sim", stale=("*.json",)) as new:
@@ -119,6 +122,7 @@ def _job(
         "schedules": [f"{name}/sim/schedule-{title}.json" for title in steps],
         "waits": f"{name}/sim",
         "collectives": collectives,
-        "iterations": iterations,
+        "warmup": repeats[0],
+        "iterations": repeats[1],
         "rates": dict(rates or {}),
     }

@@ -40,6 +40,9 @@ def _links(check: CrossCheck) -> Iterator[Limit]:
         num_missed = sum(each.num_missed for each in check.links)
         what = f"bytes of {len(judged)} link directions, the worst"
         yield Limit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
+    else:
+        what = "bytes of links were counted" + (", none enough to judge" if check.links else "")
+        yield Limit(what=what, allowed=None, seen=None, holds=bool(check.links))
 
 
 def _collectives(check: CrossCheck) -> Iterator[Limit]:

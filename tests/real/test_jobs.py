@@ -30,6 +30,7 @@ JOB = {
     "waits": "a/sim",
     "collectives": "lowered",
     "iterations": 2,
+    "warmup": 1,
     "rates": {"node 0 nic0>net": 0.5},
 }
 
@@ -48,6 +49,7 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
         waits=tmp_path / "a" / "sim",
         collectives="lowered",
         iterations=2,
+        warmup=1,
         rates={"node 0 nic0>net": 0.5},
     )
     assert (wiring, jobs[0]) == (tmp_path / "wiring.json", first)
@@ -60,6 +62,7 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
         ("collectives", "lowerd", "jobs[0].collectives: got 'lowerd'; did you mean \"lowered\"?"),
         ("collectives", None, "jobs[0].collectives: null is not a text"),
         ("iterations", 0, "jobs[0].iterations: got '0'; allowed: a whole number, 1 or more"),
+        ("warmup", -1, "jobs[0].warmup: got '-1'; allowed: a whole number, 0 or more"),
         ("iterations", True, "jobs[0].iterations: got 'True'"),
         ("iterations", 1.0, "jobs[0].iterations: got '1.0'"),
         ("schedules", "schedule-x.json", 'jobs[0].schedules: "schedule-x.json" is not a list'),
@@ -142,6 +145,7 @@ def job(out: str, rates: dict[str, float] | None = None) -> dict[str, Any]:
         "waits": ".",
         "collectives": "native",
         "iterations": 1,
+        "warmup": 1,
         "rates": rates or {},
     }
 
