@@ -13,8 +13,8 @@ from simfrontier.commands.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW
 from simfrontier.commands.folder import filled
 from simfrontier.report.limits import limits_words
 from simfrontier.trace import read_perfetto
-from simfrontier.trace.compare import compare
-from simfrontier.trace.deltas import Delta, deltas, step_times
+from simfrontier.trace.compare import Comparison, compare
+from simfrontier.trace.deltas import Delta, deltas, duration, step_times
 from simfrontier.trace.limits import Limit, limits_of
 from simfrontier.trace.slowed import Slowed, save_slowed
 from simfrontier.trace.sweep import SweepPoint, Way, save_sweep
@@ -48,14 +48,24 @@ def _document(limit: Limit) -> dict[str, object]:
     return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
 
 
-def _swept(out: Path, job: str) -> list[Delta]:
-    """The collectives of a sweep, each once."""
+def _sweep(out: Path, job: str) -> Comparison:
     traces = (read_perfetto(out / job / side / f"trace-{SWEEP_PLAN}.json") for side in ("sim", "real"))
-    return [delta for delta in deltas(compare(SWEEP_PLAN, *traces)) if delta.is_collective]
+    return compare(SWEEP_PLAN, *traces)
+
+
+def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
+    """Of every collective over all ranks: from when the last rank was ready to when the last one had done, simulated
+    and real. A slowed link lets ranks end one after the other, so that their median says little."""
+    out: dict[str, tuple[float, float]] = {}
+    for pair in comparison.pairs:
+        before = out.get(pair.sim.name, (0.0, 0.0))
+        out[pair.sim.name] = max(before[0], duration(pair.sim)), max(before[1], duration(pair.real))
+    return out
 
 
 def _points(out: Path, job: str, way: Way) -> list[SweepPoint]:
-    found = sorted(_swept(out, job), key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
+    swept = [delta for delta in deltas(_sweep(out, job)) if delta.is_collective]
+    found = sorted(swept, key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
     return [
         SweepPoint(
             collectives=way,
@@ -77,7 +87,7 @@ def _group(delta: Delta) -> str:
 
 def _effects(out: Path, link: str) -> list[Slowed]:
     """Of the plan whose step was run with the slowed link, and of the collectives that were."""
-    plain = {delta.name: delta for delta in _swept(out, LOWERED)}
+    usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
     found = []
     for path in sorted((out / SLOW / "sim").glob("trace-*.json")):
         plan = path.name.removeprefix("trace-").removesuffix(".json")
@@ -89,10 +99,11 @@ def _effects(out: Path, link: str) -> list[Slowed]:
         )
         times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
         found.append(_effect(f"step of {plan}", link, *times))
-    for delta in _swept(out, SLOW):
-        usual = plain[delta.name]
+    before_s, after_s = _whole(usual), _whole(slowed)
+    for delta in deltas(slowed):
+        (sim_s, real_s), (sim_slowed_s, real_slowed_s) = before_s[delta.name], after_s[delta.name]
         what = f"{delta.kind.replace('_', '-')} over {_group(delta)}"
-        found.append(_effect(what, link, usual.sim_s, delta.sim_s, usual.real_s, delta.real_s))
+        found.append(_effect(what, link, sim_s, sim_slowed_s, real_s, real_slowed_s))
     return found
 
 
