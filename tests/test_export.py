@@ -174,4 +174,4 @@ def test_replay_of_a_trace_says_that_it_is_no_schedule(exported: Path) -> None:
 def test_a_trace_goes_whole_or_not_at_all(exported: Path, tmp_path: Path) -> None:
     out = tmp_path / "no" / "trace.json"
     said = refusal("replay", exported / "schedule-zero3.json", "--scenario", TOY, "--out", out)
-    assert said == f"{out}: cannot be written: No such file or directory"
+    assert said == f"{out}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
