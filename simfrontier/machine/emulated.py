@@ -15,6 +15,7 @@ HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time st
 MESSAGE_BYTES = 2 * 48 + HEADER_BYTES
 REPLY_BYTES = HEADER_BYTES // 2
 REPLY_MESSAGE_BYTES = 48 + HEADER_BYTES
+COUNTED = "interface counters of single gloo messages (torch 2.13) through veth pairs, packets of 9000 and 1500 bytes"
 SOURCE = "scenario emulation"
 
 
@@ -58,7 +59,7 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
         device=_scaled_device(machine.device, scale),
         link_classes=classes,
         packets=packets,
-        sources=(*machine.sources, *_sources(how)),
+        sources=(*machine.sources, *_counted(packets), *_sources(how)),
     )
 
 
@@ -82,6 +83,20 @@ def _scaled_matmul(matmul: Matmul | None, scale: float) -> Matmul | None:
         return None
     peak, reached = scale * matmul.peak_flops_per_s, scale * matmul.flops_per_s
     return replace(matmul, peak_flops_per_s=peak, flops_per_s=reached)
+
+
+def _counted(packets: Packets) -> tuple[Provenance, ...]:
+    """What packets and messages carry beside payload."""
+    numbers = {
+        "header_bytes": packets.header_bytes,
+        "message_bytes": packets.message_bytes,
+        "reply_bytes": packets.reply_bytes,
+        "reply_message_bytes": packets.reply_message_bytes,
+    }
+    return tuple(
+        Provenance(key=f"emulation.{key}", value=value, unit="bytes", kind="measured", source=COUNTED)
+        for key, value in numbers.items()
+    )
 
 
 def _sources(how: Emulation) -> tuple[Provenance, ...]:
