@@ -56,9 +56,10 @@ def trace_of(
         "mesh": ", ".join(f"{name} {size}" for name, size in schedule.mesh.axes),
         "iterations": str(len(steps)),
         "step_median_s": f"{half:.9f}",
-        "step_iqr_s": f"{three - quarter:.9f}",
         "steps_s": " ".join(f"{step:.6f}" for step in steps),
     }
+    if len(steps) > 1:  # a single step has no spread
+        measured["step_iqr_s"] = f"{three - quarter:.9f}"
     ready, start, end = (np.median(each, axis=1) for each in (ready, start, end))
     end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
     spans = tuple(

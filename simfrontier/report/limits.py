@@ -23,7 +23,9 @@ def limits_section(limits: Sequence[Limit]) -> str:
         ]
         for each in limits
     ]
-    return section("limits", "What it is held to", paragraph(limits_words(limits), "callout"), table(_HEAD, rows))
+    return section(
+        "limits", "What it is held to", paragraph(limits_words(limits), "callout"), table(_HEAD, rows, "named")
+    )
 
 
 _HEAD = ["", "allowed apart", "seen", "holds"]
@@ -59,7 +61,7 @@ def slowed_section(effects: Sequence[Slowed]) -> str:
         "carries takes longer in both."
     )
     head = ["", "simulated", "slowed", "", "real", "slowed", ""]
-    return section("slowed", "One link slowed", paragraph(said), table(head, rows))
+    return section("slowed", "One link slowed", paragraph(said), table(head, rows, "named"))
 
 
 def _share(value: float | None) -> str:

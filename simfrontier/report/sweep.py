@@ -106,7 +106,7 @@ def _medians(points: Sequence[SweepPoint], ways: Sequence[Way]) -> str:
         cells = (cell for each in mine for cell in _cells(each))
         rows.append([text(kind.replace("_", "-")), text(group), f"{sizes}", *cells])
     heads = [cell for way in ways for cell in (f"{way}: real / sim", f"apart ({100 * ALLOWED[way]:g} % allowed)")]
-    return table(["collective", "group", f"sizes ≥ {binary(JUDGED_BYTES)}", *heads], rows)
+    return table(["collective", "group", f"sizes ≥ {binary(JUDGED_BYTES)}, at most", *heads], rows)
 
 
 def _cells(median: SweepMedian | None) -> tuple[str, str]:

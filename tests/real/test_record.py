@@ -91,6 +91,7 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
     assert trace.step_s == 9.0
     assert (trace.notes["iterations"], trace.notes["step_median_s"]) == ("1", "9.000000000")
     assert trace.notes["backend"] == "none"
+    assert "step_iqr_s" not in trace.notes  # one step has no spread
     local, pair, cross = trace.spans[2]
     assert (local.level, local.message_bytes, local.lane) == ("", 0.0, "compute")
     assert (pair.axes, pair.level, pair.message_bytes) == ("gcd", "intra_node", 16.0)
