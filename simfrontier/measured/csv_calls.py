@@ -1,0 +1,55 @@
+"""Reading times of collectives from CSV: one row per measurement, in the columns below; others may be there too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.measured.csvfile import Line, read_lines
+from simfrontier.measured.rows import CALL_KINDS, CallRow, kind_of, refuse_repeats
+from simfrontier.measured.units_told import refuse_other_units
+
+COLUMNS: Final = ("machine", "collective", "library", "devices", "bytes", "time_s", "source")
+LEAST_ROWS: Final = 2
+
+
+def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
+    """The rows of a table, in the file's order; columns `nodes` and `packages` are read where there are any.
+
+    `called`: what messages and places call the file instead of its path. Raises InputError: one line that names file,
+    line, what was got and what is allowed.
+    """
+    lines = read_lines(path, COLUMNS, called)
+    rows = tuple(_row(line) for line in lines)
+    refuse_repeats(rows)
+    refuse_too_few(rows, called or str(path))
+    refuse_other_units(rows)
+    return rows
+
+
+def refuse_too_few(rows: Sequence[CallRow], name: str) -> None:
+    """Refuse a file of a single measurement: it shows no law, and nothing to compare it with."""
+    if len(rows) < LEAST_ROWS:
+        said = "1 measurement" if rows else "no measurements"
+        raise InputError(f"{name}: {said}, allowed: {LEAST_ROWS} or more")
+
+
+def _row(line: Line) -> CallRow:
+    kind = kind_of(line.text("collective"))
+    if kind is None:
+        got = line.cells["collective"]
+        raise InputError(f"{line.place}: collective: got {got!r}, {nearest(got, CALL_KINDS)}")
+    return CallRow(
+        machine=line.text("machine"),
+        collective=kind,
+        library=line.text("library"),
+        devices=line.whole("devices", least=2),
+        num_bytes=line.whole("bytes"),
+        seconds=line.above_zero("time_s", "a number of seconds above 0, e.g. 0.000151"),
+        source=line.cells["source"] or line.file,
+        place=line.place,
+        nodes=line.optional("nodes"),
+        packages=line.optional("packages"),
+    )

@@ -1,0 +1,153 @@
+"""A CSV file of known columns, read so that every fault is one InputError that names the file and the line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, Literal
+
+from simfrontier.errors import InputError, nearest
+
+MAX_SHOWN: Final = 40
+_WHOLE: Final = re.compile(r"[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+# A column of times in another unit than seconds: time_us, latency (ms), microseconds ...
+_OTHER_UNIT: Final = re.compile(
+    r"(time|latency|duration|seconds|t|avg|mean)?[ _(\[]*([umnµ]s(ec)?|(micro|milli|nano)s(ec(ond)?s?)?)[)\]]?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row of a file: its cells by column, and where it stands, as "FILE line N"."""
+
+    place: str
+    cells: Mapping[str, str]
+
+    @property
+    def file(self) -> str:
+        """FILE of the place."""
+        return self.place.rsplit(" line ", 1)[0]
+
+    def fault(self, column: str, allowed: str) -> InputError:
+        """What is to be raised about a cell."""
+        got = self.cells[column]
+        shown = got if len(got) <= MAX_SHOWN else got[: MAX_SHOWN - 3] + "..."
+        return InputError(f"{self.place}: {column}: got {shown!r}, allowed: {allowed}")
+
+    def text(self, column: str) -> str:
+        """A text that is not empty."""
+        if not self.cells[column]:
+            raise self.fault(column, "some text")
+        return self.cells[column]
+
+    def whole(self, column: str, least: int = 1) -> int:
+        """A whole number of `least` or more, of 18 digits at most."""
+        got = self.cells[column]
+        if not _WHOLE.fullmatch(got) or int(got) < least:
+            raise self.fault(column, f"a whole number of {least} or more")
+        return int(got)
+
+    def above_zero(self, column: str, what: str) -> float:
+        """A finite number above 0; `what` it is, with its unit, is for the message."""
+        got = self.cells[column]
+        value = float(got) if _NUMBER.fullmatch(got) else math.nan
+        if not 0.0 < value < math.inf:
+            raise self.fault(column, what)
+        return value
+
+    def choice(self, column: str, names: Sequence[str]) -> str:
+        """One of some names."""
+        got = self.text(column)
+        if got not in names:
+            raise InputError(f"{self.place}: {column}: got {got!r}, {nearest(got, names)}")
+        return got
+
+    def optional(self, column: str) -> int | None:
+        """A whole number of 1 or more; None where the column is missing or the cell empty."""
+        return self.whole(column) if self.cells.get(column) else None
+
+
+def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "strict") -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. Raises InputError.
+
+    `errors` says what becomes of bytes that are none: an error, or a sign that stands for them.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig", errors)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+
+
+def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Line, ...]:
+    """The rows of a CSV file that has these columns in any order; others are kept too, empty lines left out.
+
+    `called`: what messages call the file instead of its path. Raises InputError.
+    """
+    name = called or str(path)
+    text = read_text(path, "table")
+    if not text.strip():
+        raise InputError(f"{name}: the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows")
+    rows = _cells(name, text)
+    where, header = next(rows)
+    _check_header(where, header, columns)
+    lines = tuple(Line(place=place, cells=_row(place, cells, header)) for place, cells in rows)
+    if not lines:
+        raise InputError(f"{name}: no rows below the line of columns, allowed: two or more")
+    return lines
+
+
+def _cells(name: str, text: str) -> Iterator[tuple[str, list[str]]]:
+    """Place and stripped cells of every line that is not empty."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        place = f"{name} line {reader.line_num + 1}"
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"{place}: not CSV: {error}") from None
+        cells = [cell.strip() for cell in row]
+        if cells and cells[0].startswith("#"):
+            raise InputError(f"{place}: a comment, allowed: the line of columns and rows of values")
+        if any(cells):
+            yield place, cells
+
+
+def _check_header(place: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    twice = next((column for number, column in enumerate(header) if column in header[:number]), None)
+    if twice is not None:
+        raise InputError(f'{place}: column "{twice}" stands twice')
+    if "time_s" in columns:
+        other = next((column for column in header if _OTHER_UNIT.fullmatch(column.lower())), None)
+        if other is not None:
+            raise InputError(f'{place}: column "{other}": times are expected in seconds, in a column "time_s"')
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise InputError(f"{place}: missing columns: {', '.join(missing)}; {_meant(missing, header, columns)}")
+
+
+def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]) -> str:
+    """What may have been meant by a missing column, or else what is there and what is allowed."""
+    others = {column.lower(): column for column in header if column not in columns}
+    for column in missing:
+        close = get_close_matches(column, list(others), n=1, cutoff=0.6)
+        if close:
+            return f'got "{others[close[0]]}", did you mean "{column}"?'
+    got = ", ".join(header)
+    return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
+
+
+def _row(place: str, cells: Sequence[str], header: Sequence[str]) -> dict[str, str]:
+    if len(cells) != len(header):
+        raise InputError(f"{place}: {len(cells)} values, allowed: {len(header)}, one for each column")
+    return dict(zip(header, cells, strict=True))

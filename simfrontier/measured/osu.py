@@ -1,0 +1,145 @@
+"""Reading what OSU micro-benchmarks print: a header per benchmark, then a table of sizes and times or rates.
+
+Format and the meaning of sizes: osu-micro-benchmarks 3 to 7, c/util/osu_util.c (print_header, print_stats) and
+c/mpi/collective. Latencies are averages over ranks in microseconds, rates are in 1e6 bytes/s. Sizes are bytes of one
+rank for an all-gather and of one rank for one other in an all-to-all; the whole input for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.measured.csv_calls import refuse_too_few
+from simfrontier.measured.csvfile import read_text
+from simfrontier.measured.rows import Benchmark, CallKind, CallRow, CopyRow
+from simfrontier.measured.setup import Setup
+
+COLLECTIVES: Final[dict[str, CallKind]] = {
+    "Allgather Latency Test": "all_gather",
+    "Allreduce Latency Test": "all_reduce",
+    "Reduce_scatter Latency Test": "reduce_scatter",
+    "All-to-All Personalized Exchange Latency Test": "all_to_all",
+    "Broadcast Latency Test": "broadcast",
+}
+COPIES: Final[dict[str, Benchmark]] = {
+    "Bandwidth Test": "osu_bw",
+    "Bi-Directional Bandwidth Test": "osu_bibw",
+    "Latency Test": "osu_latency",
+}
+PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
+HEADER: Final = re.compile(r"#\s*OSU\s+(\S+)\s+(.*?)\s*(?:v[0-9.]+)?\s*")
+_COLUMNS: Final = re.compile(r"#\s*Size\s+(.*?)\s*")
+_ROW: Final = re.compile(r"\s*([0-9]{1,18})\s+(\S+)(?:\s.*)?")
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One line of a table: what the benchmark calls itself, the size, and microseconds or 1e6 bytes/s."""
+
+    test: str
+    place: str
+    num_bytes: int
+    value: float
+
+
+def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
+    """Times of collectives; machine, library and devices are not in the output and come from the setup.
+
+    Sizes of 0 bytes are left out: they move nothing. Raises InputError: one line that names file, line and fault.
+    """
+    entries = list(_entries(path))
+    for entry in entries:
+        if entry.test not in COLLECTIVES:
+            said = "is of copies between two devices" if entry.test in COPIES else nearest(entry.test, COLLECTIVES)
+            raise InputError(f'{entry.place}: "{entry.test}": {said}; here collectives are expected')
+    machine, library, devices = setup.machine_of(str(path)), setup.library_of(str(path)), setup.devices_of(str(path))
+    rows = tuple(
+        CallRow(
+            machine=machine,
+            collective=COLLECTIVES[entry.test],
+            library=library,
+            devices=devices,
+            num_bytes=entry.num_bytes * (devices if COLLECTIVES[entry.test] in PER_PEER else 1),
+            seconds=entry.value / 1e6,
+            source=path.name,
+            place=entry.place,
+            nodes=setup.nodes,
+            packages=setup.packages,
+        )
+        for entry in entries
+    )
+    refuse_too_few(rows, str(path))
+    return rows
+
+
+def read_osu_copies(
+    path: Path, setup: Setup, path_class: str, pair: str = "", scope: str = "intra-node"
+) -> tuple[CopyRow, ...]:
+    """Rates and latencies of osu_bw, osu_bibw and osu_latency; what the copies cross is not in the output.
+
+    Raises InputError as read_osu does.
+    """
+    entries = list(_entries(path))
+    for entry in entries:
+        if entry.test not in COPIES:
+            raise InputError(f'{entry.place}: "{entry.test}": {nearest(entry.test, COPIES)}; here copies are expected')
+    machine, library = setup.machine_of(str(path)), setup.library_of(str(path))
+    return tuple(
+        CopyRow(
+            machine=machine,
+            path_class=path_class,
+            pair=pair,
+            scope=scope,
+            benchmark=COPIES[entry.test],
+            num_bytes=entry.num_bytes,
+            library=library,
+            value=entry.value,
+            unit="us" if COPIES[entry.test] == "osu_latency" else "MB/s",
+            source=path.name,
+            place=entry.place,
+        )
+        for entry in entries
+    )
+
+
+def _entries(path: Path) -> Iterator[_Entry]:
+    """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
+    test, inside, found = "", False, False
+    for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
+        place = f"{path} line {number}"
+        if header := HEADER.fullmatch(line):
+            test, inside = header[2], False
+        elif columns := _COLUMNS.fullmatch(line):
+            _check_unit(columns[1], test, place)
+            inside = True
+        elif inside and (row := _ROW.fullmatch(line)):
+            found = True
+            if int(row[1]) > 0:
+                yield _Entry(test=test, place=place, num_bytes=int(row[1]), value=_value(row[2], test, place))
+        elif not line.lstrip().startswith("#"):
+            inside = False
+    if not found:
+        raise InputError(
+            f'{path}: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines'
+        )
+
+
+def _check_unit(columns: str, test: str, place: str) -> None:
+    """The first column after the size is the one that is read."""
+    if not test:
+        raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
+    unit = "(us)" if "Latency" in test else "(MB/s)"
+    if test in (*COLLECTIVES, *COPIES) and unit not in columns.split("  ")[0]:
+        raise InputError(f'{place}: columns "{columns}", allowed: first a column in {unit}')
+
+
+def _value(text: str, test: str, place: str) -> float:
+    if not _NUMBER.fullmatch(text) or float(text) <= 0.0:
+        raise InputError(f"{place}: {test}: got {text!r}, allowed: a number above 0")
+    return float(text)

@@ -1,0 +1,46 @@
+"""Reading times of collectives from any file that has them: what it is, is decided by what stands in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError
+from simfrontier.measured.csv_calls import COLUMNS, read_calls
+from simfrontier.measured.csvfile import read_text
+from simfrontier.measured.of_tables import read_calibration, read_nccl_tests, read_trace
+from simfrontier.measured.osu import read_osu
+from simfrontier.measured.rows import CallRow
+from simfrontier.measured.setup import Setup
+
+_OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
+_NCCL_TESTS: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
+_CALIBRATION: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
+ALLOWED: Final = (
+    f"a CSV table ({', '.join(COLUMNS)}), output of nccl-tests, rccl-tests or OSU micro-benchmarks, "
+    "a calibration (TOML), a trace of a real run (JSON)"
+)
+
+
+def read_any(path: Path, setup: Setup) -> tuple[CallRow, ...]:
+    """The measured times in a file of any form that is known; `setup` says what the file does not say itself.
+
+    Raises InputError: one line that names the file, the place, what was got and what is allowed.
+    """
+    # Logs of jobs may hold any byte: only what is known to be another form has to be UTF-8.
+    text = read_text(path, "table of measurements", errors="replace")
+    if not text.strip():
+        raise InputError(f"{path}: the file is empty, allowed: {ALLOWED}")
+    if text.lstrip().startswith("{"):
+        return read_trace(path, setup)
+    if _OSU.search(text):
+        return read_osu(path, setup)
+    if _NCCL_TESTS.search(text):
+        return read_nccl_tests(path, setup)
+    if path.suffix == ".toml" or _CALIBRATION.search(text):
+        return read_calibration(path, setup)
+    if path.suffix == ".csv" or "," in text.lstrip().splitlines()[0]:
+        return read_calls(path)
+    read_text(path, "table of measurements")
+    raise InputError(f"{path}: no measurements known here, allowed: {ALLOWED}")

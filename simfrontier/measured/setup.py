@@ -1,0 +1,39 @@
+"""What the output of a benchmark does not say of itself: on which machine, by which library, among how many devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a user says of a file; None where nothing. What a file says itself wins."""
+
+    machine: str | None = None
+    library: str | None = None
+    devices: int | None = None
+    nodes: int | None = None
+    packages: int | None = None
+
+    def machine_of(self, name: str) -> str:
+        """The machine, of a file that does not say it. Raises InputError."""
+        if not self.machine:
+            raise InputError(f"{name}: does not say on which machine, allowed: --machine NAME beside it")
+        return self.machine
+
+    def library_of(self, name: str, said: str = "") -> str:
+        """The library; `said` is what the file says of it. Raises InputError where neither is known."""
+        library = said or self.library
+        if not library:
+            raise InputError(f"{name}: does not say which library, allowed: --library NAME beside it")
+        return library
+
+    def devices_of(self, name: str) -> int:
+        """How many devices a call was among, of a file that does not say it. Raises InputError."""
+        if self.devices is None:
+            raise InputError(f"{name}: does not say among how many devices, allowed: --devices N beside it")
+        if self.devices < 2:
+            raise InputError(f"{name}: --devices: got {self.devices}, allowed: 2 or more")
+        return self.devices

@@ -1,0 +1,167 @@
+"""The shipped tables: all rows of the published ones, their sources, and which of them are known faults."""
+
+from __future__ import annotations
+
+import shutil
+from math import fsum
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables, table_names
+from simfrontier.measured.index import INDEX
+
+# Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.
+CALLS = {
+    "rccl_frontier": (88, 22_440, 17_171_480_576, 0.822169),
+    "lumi_rccl_one_node": (53, 424, 35_650_716, 0.00274316),
+    "nccl_perlmutter": (150, 22_528, 57_798_557_696, 1.163518),
+    "mpi_and_hierarchical": (411, 88_384, 96_484_720_640, 4.553091),
+    "lumi_mpi_collectives": (64, 832, 80_802_992, 0.01815117),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_of_the_published_tables_is_there(name: str) -> None:
+    rows = [row for row in load_table(name).rows if isinstance(row, CallRow)]
+    assert len(rows) == len(load_table(name).rows)
+    got = len(rows), sum(row.devices for row in rows), sum(row.num_bytes for row in rows)
+    assert got == CALLS[name][:3]
+    assert fsum(row.seconds for row in rows) == pytest.approx(CALLS[name][3], rel=1e-12)
+
+
+def copies(name: str) -> list[CopyRow]:
+    return [row for row in load_table(name).rows if isinstance(row, CopyRow)]
+
+
+def test_every_copy_of_the_published_tables_is_there() -> None:
+    lumi, lab = copies("lumi_p2p"), copies("mi250x_p2p_16MiB")
+    assert (len(lumi), sum(row.num_bytes for row in lumi)) == (74, 694_147_858)
+    assert fsum(row.value for row in lumi) == pytest.approx(2778.233005, rel=1e-12)
+    assert [row.benchmark for row in lab] == ["kernel_copy", "sdma_copy"] * 7
+    assert fsum(row.value for row in lab[::2]) == pytest.approx(435062.83, rel=1e-12)
+    assert fsum(row.value for row in lab[1::2]) == pytest.approx(315210.73, rel=1e-12)
+    assert {row.num_bytes for row in lab} == {1 << 24}
+
+
+def test_sizes_of_osu_became_whole_messages() -> None:
+    rows = {
+        (row.collective, row.library, row.devices, row.num_bytes): row
+        for row in load_table("lumi_mpi_collectives").rows
+        if isinstance(row, CallRow)
+    }
+    # 4 bytes of each of 8 ranks; 8 bytes for each of 16; a vector of 4 bytes
+    assert rows["all_gather", "cray-mpich", 8, 32].seconds == pytest.approx(3.57e-6)
+    assert rows["all_to_all", "openmpi-ucx", 16, 128].seconds == pytest.approx(1397.9e-6)
+    assert rows["all_reduce", "cray-mpich", 8, 4].seconds == pytest.approx(2.74e-6)
+    assert rows["broadcast", "cray-mpich", 8, 4].seconds == pytest.approx(0.48e-6)
+
+
+def rates(name: str) -> list[RateRow]:
+    return [row for row in load_table(name).rows if isinstance(row, RateRow)]
+
+
+def test_matrix_products_are_those_of_the_sources() -> None:
+    found = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates("compute_rates") if row.m != 32768}
+    coral = {("frontier", "reference", edge, rate) for edge, rate in zip(EDGES, CORAL, strict=True)}
+    others = {("frontier", 127e12), ("frontier", 147e12), ("perlmutter", 271e12)}
+    assert coral <= found
+    assert others == {(row[0], row[3]) for row in found if row[1] == "best shape found"}
+    # 2 × 32768³ = 7.0369e13 operations, in 0.529, 0.557 and 0.601 s
+    big = {(row.machine, row.statistic): row.flops_per_s or 0.0 for row in rates("compute_rates") if row.m == 32768}
+    assert [round(big["frontier", which] / 1e12) for which in ("best", "typical", "worst")] == [133, 126, 117]
+    assert [round(big["perlmutter", which] / 1e12, 1) for which in ("p01", "median", "p99")] == [275.1, 258.7, 251.4]
+
+
+EDGES = (6400, 12800, 25600, 64000)  # of 2-byte elements; the source gives bytes
+CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
+
+
+def test_training_rates_are_those_of_the_sources() -> None:
+    found = rates("training_rates")
+    shares = {row.model: row.value for row in found if row.quantity == "share_of_peak" and row.devices is None}
+    assert shares == {"22B": 0.3838, "175B": 0.3614, "1T": 0.3196}
+    per_device = {(row.machine, row.devices): row.flops_per_s for row in found if row.quantity == "machine_flops_per_s"}
+    assert per_device["perlmutter", 1024] == pytest.approx(177.7e12, rel=1e-3)  # 182 PFLOP/s
+    assert per_device["frontier", 32768] == pytest.approx(42.1e12, rel=2e-3)  # 1.381 EFLOP/s
+    assert {row.status for row in found} == {"paper", "secondary", "inferred"}
+
+
+def faults(table: Table) -> set[tuple[object, ...]]:
+    return {
+        (getattr(row, "devices", None), getattr(row, "num_bytes", None), row.place)
+        for row in table.rows
+        if table.pathology_of(row) is not None
+    }
+
+
+def test_known_faults_are_marked_and_nothing_else() -> None:
+    marked = {(table.name, devices, size) for table in load_tables() for devices, size, _ in faults(table)}
+    assert marked == {
+        *(("rccl_frontier", devices, 1 << 20) for devices in (128, 256, 512, 1024)),
+        *(("mpi_and_hierarchical", devices, 1 << 31) for devices in (32, 128)),  # of both machines
+        ("lumi_mpi_collectives", 16, 128),
+        *(("lumi_p2p", None, size) for size in (1, 128)),
+    }
+    assert len(faults(load_table("mpi_and_hierarchical"))) == 4
+
+
+def test_one_mebibyte_on_32_gcds_is_no_fault() -> None:
+    """Its 2 MiB is the fast one: 4 to 16 MiB take 1.00 to 1.02 ms too."""
+    table = load_table("rccl_frontier")
+    (row,) = (row for row in table.rows if isinstance(row, CallRow) and (row.devices, row.num_bytes) == (32, 1 << 20))
+    assert row.seconds == 0.001032
+    assert table.pathology_of(row) is None
+
+
+def test_every_table_says_where_it_is_published_and_how_it_was_measured() -> None:
+    for table in load_tables():
+        assert "https://" in table.citation
+        assert table.method
+        assert all(row.source and row.place.startswith(f"{table.file} line ") for row in table.rows)
+
+
+def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError) as caught:
+        load_table("rccl_frontir")
+    assert str(caught.value) == 'table "rccl_frontir" is not in index.toml, did you mean "rccl_frontier"?'
+    assert table_names()[0] == "rccl_frontier"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("method = ", "metod = ", 'index.toml: tables.one.metod: unknown key, did you mean "method"? (and 1 more)'),
+        (
+            'form = "calls"',
+            'form = "call"',
+            "index.toml: tables.one.form: got 'call', allowed: 'calls', 'copies' or 'rates'",
+        ),
+        (
+            "devices_from = 128",
+            "devices_from = 4096",
+            "index.toml: tables.one.pathologies[0]: no row of one.csv is meant by it",
+        ),
+    ],
+)
+def test_a_wrong_index_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = """
+[tables.one]
+file = "one.csv"
+form = "calls"
+title = "t"
+citation = "c"
+method = "m"
+[[tables.one.pathologies]]
+reason = "r"
+devices_from = 128
+"""
+    shutil.copy(INDEX.parent / "rccl_frontier.csv", tmp_path / "one.csv")
+    path = tmp_path / "index.toml"
+    path.write_text(text)
+    assert len(load_tables(path)[0].rows) == 88
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        load_tables(path)
+    assert str(caught.value) == said

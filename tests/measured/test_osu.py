@@ -1,0 +1,159 @@
+"""Output of OSU micro-benchmarks of several versions: what sizes and times become, and output that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.measured import Setup, read_any, read_osu_copies
+
+SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)
+ALLGATHER = """\
+# OSU MPI-ROCM Allgather Latency Test v7.5
+# Datatype: MPI_CHAR.
+# Size       Avg Latency(us)
+1                       7.80
+8                       7.82
+1024                   20.50
+"""
+ALLREDUCE = """
+# OSU MPI Allreduce Latency Test v5.6.2
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+4                       6.34              6.1               6.9         1000
+8                       6.40              6.1               6.9         1000
+
+srun: 2 nodes were used
+12 of 12 done
+"""
+OTHERS = """
+# OSU NCCL All-to-All Personalized Exchange Latency Test v7.5
+# Size       Avg Latency(us)
+2                       13.87
+# OSU MPI Reduce_scatter Latency Test v7.5
+# Size       Avg Latency(us)
+64                       9.50
+# OSU MPI Broadcast Latency Test v7.5
+# Size       Avg Latency(us)
+64                       2.69
+"""
+BW = """\
+# OSU MPI-ROCM Bandwidth Test v7.0
+# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)
+# Size      Bandwidth (MB/s)
+16777216           142235.39
+"""
+LATENCY = """\
+# OSU MPI Latency Test v4.0
+# Size          Latency (us)
+0                       1.20
+1024                    3.57
+"""
+
+
+def log(folder: Path, text: str) -> Path:
+    path = folder / "osu.txt"
+    path.write_text(text)
+    return path
+
+
+def refusal(path: Path, setup: Setup = SETUP) -> str:
+    with pytest.raises(InputError) as caught:
+        read_any(path, setup)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.replace(str(path), "FILE")
+
+
+def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) -> None:
+    path = log(tmp_path, ALLGATHER + ALLREDUCE + OTHERS)
+    rows = read_any(path, SETUP)
+    # an all-gather of 1 byte per rank among 16 is 16 bytes, an all-to-all of 2 bytes per destination 32; others whole
+    assert [(row.collective, row.num_bytes) for row in rows] == [
+        ("all_gather", 16),
+        ("all_gather", 128),
+        ("all_gather", 16384),
+        ("all_reduce", 4),
+        ("all_reduce", 8),
+        ("all_to_all", 32),
+        ("reduce_scatter", 64),
+        ("broadcast", 64),
+    ]
+    assert [row.seconds for row in rows] == pytest.approx(
+        [7.80e-6, 7.82e-6, 20.5e-6, 6.34e-6, 6.4e-6, 13.87e-6, 9.5e-6, 2.69e-6]
+    )
+    first = rows[0]
+    assert (first.machine, first.library, first.devices, first.nodes) == ("lumi-g", "cray-mpich", 16, 2)
+    assert (first.place, first.source) == (f"{path} line 4", "osu.txt")
+
+
+def test_copies_are_read_with_what_they_cross(tmp_path: Path) -> None:
+    path = log(tmp_path, BW + LATENCY + BW.replace("Bandwidth Test", "Bi-Directional Bandwidth Test"))
+    one_way, latency, both = read_osu_copies(path, SETUP, "4 links", "0-1")
+    # 16 MiB at 142,235.39 MB/s: 117.95 us; both ways together at that rate: twice
+    assert one_way.seconds == pytest.approx(16777216 / 142235.39e6)
+    assert both.seconds == pytest.approx(2 * one_way.seconds)
+    assert (latency.benchmark, latency.num_bytes) == ("osu_latency", 1024)
+    assert latency.seconds == pytest.approx(3.57e-6)
+    assert (one_way.path_class, one_way.pair, one_way.scope) == ("4 links", "0-1", "intra-node")
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        (Setup(library="x", devices=2), "FILE: does not say on which machine, allowed: --machine NAME beside it"),
+        (Setup(machine="x", devices=2), "FILE: does not say which library, allowed: --library NAME beside it"),
+        (
+            Setup(machine="x", library="y"),
+            "FILE: does not say among how many devices, allowed: --devices N beside it",
+        ),
+        (Setup(machine="x", library="y", devices=1), "FILE: --devices: got 1, allowed: 2 or more"),
+    ],
+)
+def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setup, said: str) -> None:
+    assert refusal(log(tmp_path, ALLGATHER), setup) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            BW,
+            'FILE line 4: "Bandwidth Test": is of copies between two devices; here collectives are expected',
+        ),
+        (
+            ALLGATHER.replace("Allgather", "Iallgather"),
+            'FILE line 4: "Iallgather Latency Test": did you mean "Allgather Latency Test"?; '
+            "here collectives are expected",
+        ),
+        (ALLGATHER.replace("7.82", "nan"), "FILE line 5: Allgather Latency Test: got 'nan', allowed: a number above 0"),
+        (ALLGATHER.replace("7.82", "-1"), "FILE line 5: Allgather Latency Test: got '-1', allowed: a number above 0"),
+        (
+            ALLGATHER.replace("7.82", "0.00"),
+            "FILE line 5: Allgather Latency Test: got '0.00', allowed: a number above 0",
+        ),
+        (
+            ALLGATHER.replace("(us)", "(ms)"),
+            'FILE line 3: columns "Avg Latency(ms)", allowed: first a column in (us)',
+        ),
+        (
+            "\n".join(ALLGATHER.splitlines()[:3]),
+            'FILE: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines',
+        ),
+        ("\n".join(ALLGATHER.splitlines()[:4]), "FILE: 1 measurement, allowed: 2 or more"),
+    ],
+)
+def test_wrong_output_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    assert refusal(log(tmp_path, text)) == said
+
+
+def test_a_collective_is_no_copy_and_a_table_needs_its_header(tmp_path: Path) -> None:
+    path = log(tmp_path, ALLGATHER)
+    with pytest.raises(InputError, match=r'line 4: "Allgather Latency Test": .*; here copies are expected$'):
+        read_osu_copies(path, SETUP, "4 links")
+    path = log(tmp_path, BW.partition("\n")[2])
+    with pytest.raises(
+        InputError, match=r'line 2: a table below no "# OSU \.\.\. Test" line, allowed: the whole output$'
+    ):
+        read_osu_copies(path, SETUP, "4 links")

@@ -1,0 +1,171 @@
+"""Files of any known form give rows: what they are is told by their content."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
+from simfrontier.errors import InputError
+from simfrontier.measured import Setup, read_any
+from simfrontier.measured.read import ALLOWED
+from simfrontier.trace import Span, Trace, write_perfetto
+
+SETUP = Setup(machine="frontier", library="rccl", devices=4)
+NCCL_TESTS = """\
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 4(factor) warmup iters: 5 iters: 20
+# Using devices
+#  Rank  0 Group  0 Pid  1 on node0 device  0 [0000:c1:00] AMD Instinct MI250X
+#  Rank  1 Group  0 Pid  2 on node1 device  0 [0000:c1:00] AMD Instinct MI250X
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+     1048576         65536     float    none      -1    98.31   10.67    8.00      0    98.31   10.67    8.00      0
+     4194304        262144     float    none      -1    212.5   10.67    8.00      0    212.5   10.67    8.00      0
+"""
+TABLE = CallTable(
+    kind="all_reduce",
+    ranks=8,
+    nodes=2,
+    packages=4,
+    points=(Point(num_bytes=1024, seconds=1e-4), Point(num_bytes=4096, seconds=2e-4)),
+)
+CALIBRATION = Calibration(title="mine", where="here", when="today", how="so", calls=(TABLE,))
+
+
+def refusal(path: Path, setup: Setup = SETUP) -> str:
+    with pytest.raises(InputError) as caught:
+        read_any(path, setup)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.replace(str(path), "FILE")
+
+
+def span(kind: str, axes: str, message_bytes: float, start_s: float, end_s: float) -> Span:
+    return Span(
+        op=0,
+        lane="gather",
+        kind=kind,
+        name="w",
+        axes=axes,
+        level="",
+        call="",
+        layer=0,
+        micro=0,
+        num_bytes=0.0,
+        message_bytes=message_bytes,
+        ready_s=0.0,
+        start_s=start_s,
+        end_s=end_s,
+    )
+
+
+def trace(*spans: Span, **notes: str) -> Trace:
+    noted = {"mode": "replay, compute real", "backend": "gloo", "mesh": "node 2, package 4, gcd 1"} | notes
+    return Trace(digest="d", title="t", ranks=("rank 0",), members=((0,),), spans=(spans,), notes=noted)
+
+
+GATHERS = (
+    span("all_gather", "package", 4096.0, 0.0, 0.001),
+    span("all_gather", "package", 4096.0, 0.001, 0.004),
+    span("all_gather", "package", 4096.0, 0.004, 0.006),
+)
+OTHERS = (
+    span("all_reduce", "node+package", 512.0, 0.006, 0.010),
+    span("matmul", "", 0.0, 0.010, 0.011),
+    span("all_reduce", "gcd", 512.0, 0.011, 0.012),
+)
+
+
+def test_a_log_of_nccl_tests_gives_rows_with_their_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "all_gather_perf.log"
+    path.write_bytes(b"\xff of a job that says anything\n" + NCCL_TESTS.encode())
+    rows = read_any(path, replace(SETUP, devices=None))
+    assert [row.num_bytes for row in rows] == [1048576, 4194304]
+    assert [row.seconds for row in rows] == pytest.approx([98.31e-6, 212.5e-6])
+    assert {(row.collective, row.devices, row.nodes, row.packages) for row in rows} == {("all_gather", 2, 2, 2)}
+    assert rows[0].place == f"{path} all_gather among 2"
+
+
+def test_a_calibration_gives_rows(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    write_calibration(CALIBRATION, path)
+    rows = read_any(path, SETUP)
+    assert [(row.num_bytes, row.seconds) for row in rows] == [(1024, 1e-4), (4096, 2e-4)]
+    assert {(row.collective, row.devices, row.nodes, row.packages) for row in rows} == {("all_reduce", 8, 2, 4)}
+    assert {(row.machine, row.library, row.source) for row in rows} == {("frontier", "rccl", "mine: here, today")}
+
+
+def test_a_real_trace_gives_the_median_of_every_kind_of_call(tmp_path: Path) -> None:
+    path = tmp_path / "trace-zero3.json"
+    write_perfetto(trace(*GATHERS, *OTHERS), path)
+    gather, reduce = read_any(path, Setup(machine="box"))
+    # 1, 3 and 2 ms over 4 packages of one node; 4 ms over all 8 ranks; a group of one rank is no measurement
+    assert [(row.collective, row.num_bytes) for row in (gather, reduce)] == [("all_gather", 4096), ("all_reduce", 512)]
+    assert [gather.seconds, reduce.seconds] == pytest.approx([0.002, 0.004])
+    assert (gather.devices, gather.nodes, gather.packages, gather.library) == (4, 1, 4, "gloo")
+    assert (reduce.devices, reduce.nodes, reduce.packages) == (8, 2, 8)
+
+
+def test_collectives_by_explicit_transfers_are_of_no_library(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    write_perfetto(trace(*GATHERS, *OTHERS, collectives="ring"), path)
+    assert {row.library for row in read_any(path, Setup(machine="box"))} == {"transfers"}
+
+
+def test_a_table_is_known_without_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text(
+        "machine,collective,library,devices,bytes,time_s,source\nm,all_gather,l,2,1,1e-5,s\nm,bcast,l,2,1,1,s\n"
+    )
+    assert len(read_any(path, Setup())) == 2
+
+
+def test_a_trace_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    write_perfetto(trace(*GATHERS, *OTHERS, mode="simulated"), path)
+    assert refusal(path) == "FILE: a trace of mode 'simulated', allowed: a real one (replay or train)"
+    write_perfetto(trace(*GATHERS, *OTHERS, mesh="data 8, z 1"), path)
+    assert refusal(path) == (
+        "FILE: notes.mesh: got 'data 8, z 1', allowed: sizes of node, package, gcd, which place the ranks"
+    )
+    write_perfetto(trace(*GATHERS), path)
+    assert refusal(path) == "FILE: 1 measurement, allowed: 2 or more"
+    write_perfetto(trace(), path)
+    assert refusal(path) == "FILE: no measurements, allowed: 2 or more"
+    write_perfetto(trace(*GATHERS, *OTHERS), path)
+    assert refusal(path, Setup()) == "FILE: does not say on which machine, allowed: --machine NAME beside it"
+    path.write_text("{")
+    assert refusal(path).startswith("FILE: line 1 column 2: not JSON: ")
+
+
+def test_a_calibration_of_one_point_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    write_calibration(replace(CALIBRATION, calls=(replace(TABLE, points=TABLE.points[:1]),)), path)
+    assert refusal(path) == "FILE: 1 measurement, allowed: 2 or more"
+
+
+def test_a_log_of_one_size_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "all_gather_perf.log"
+    path.write_text(NCCL_TESTS.rsplit("\n", 2)[0] + "\n")
+    assert refusal(path) == "FILE: 1 measurement, allowed: 2 or more"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", f"FILE: the file is empty, allowed: {ALLOWED}"),
+        (b" \n\n", f"FILE: the file is empty, allowed: {ALLOWED}"),
+        (b"hello\n", f"FILE: no measurements known here, allowed: {ALLOWED}"),
+        (b"\x80\n", "FILE: not UTF-8: byte 0 is 0x80"),
+    ],
+)
+def test_a_file_that_is_nothing_known_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "mine"
+    path.write_bytes(content)
+    assert refusal(path) == said
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    said = "FILE: cannot read this table of measurements: No such file or directory"
+    assert refusal(tmp_path / "no.csv") == said
