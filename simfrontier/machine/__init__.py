@@ -1,5 +1,6 @@
 """What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
 
+from simfrontier.machine.copies import Copies, Messages
 from simfrontier.machine.emulated import Emulation, emulated
 from simfrontier.machine.hardware import (
     Device,
@@ -18,6 +19,7 @@ from simfrontier.machine.load import Measured, catalog, load_machine
 from simfrontier.machine.sizes import mesh_sizes
 
 __all__ = [
+    "Copies",
     "Device",
     "Dragonfly",
     "Emulation",
@@ -28,6 +30,7 @@ __all__ = [
     "Machine",
     "Matmul",
     "Measured",
+    "Messages",
     "Node",
     "Packets",
     "Provenance",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.machine.copies import Copies, Messages
 from simfrontier.machine.hardware import (
     BUS,
     Device,
@@ -20,7 +21,7 @@ from simfrontier.machine.hardware import (
     Provenance,
 )
 from simfrontier.machine.routing import routes
-from simfrontier.machine.schema import DragonflyFile, MachineFile, MatmulFile
+from simfrontier.machine.schema import CopiesFile, DragonflyFile, MachineFile, MatmulFile, Number
 
 PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part, as `bus`; all others join two devices
 
@@ -30,7 +31,9 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
     _check_sizes(file)
     _check_link_classes(file)
     classes = {
-        name: LinkClass(name=name, bytes_per_s=c.bytes_per_s.value, share=c.share.value)
+        name: LinkClass(
+            name=name, bytes_per_s=c.bytes_per_s.value, share=c.share.value, half_bytes=_known(c.half_bytes)
+        )
         for name, c in file.link_classes.items()
     }
     return Machine(
@@ -51,13 +54,21 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             matmul_flops_per_s=file.device.matmul_flops_per_s.value,
             matmul_half_edge=file.device.matmul_half_edge.value,
             kernel_gap_s=file.device.kernel_gap_s.value,
+            speed_sd=_known(file.device.speed_sd),
+            matmul_sd=_known(file.device.matmul_sd),
             fp32=_matmul(file.device.fp32),
             fp64=_matmul(file.device.fp64),
         ),
         host=Host(hook_s=file.host.hook_s.value),
         link_classes=classes,
         sources=sources,
+        copies=_copies(file.copies) if file.copies else None,
     )
+
+
+def _known(number: Number[float] | None) -> float:
+    """A number that a file may leave out, which then is 0."""
+    return number.value if number is not None else 0.0
 
 
 def _matmul(file: MatmulFile | None) -> Matmul | None:
@@ -67,6 +78,29 @@ def _matmul(file: MatmulFile | None) -> Matmul | None:
         peak_flops_per_s=file.peak_flops_per_s.value,
         flops_per_s=file.matmul_flops_per_s.value,
         half_edge=file.matmul_half_edge.value,
+    )
+
+
+def _copies(file: CopiesFile) -> Copies:
+    return Copies(
+        routed_share=file.routed_share.value,
+        engine_bytes_per_s=file.engine_bytes_per_s.value,
+        in_node_sd=file.in_node_sd.value,
+        between_nodes_sd=file.between_nodes_sd.value,
+        short_bytes=file.short_bytes.value,
+        short_s=file.short_s.value,
+        eager_s=file.eager_s.value,
+        eager_bytes_per_s=file.eager_bytes_per_s.value,
+        rendezvous_s=file.rendezvous_s.value,
+        libraries={
+            name: Messages(
+                gap_s=one.gap_s.value,
+                bytes_per_s=one.bytes_per_s.value,
+                half_bytes=one.half_bytes.value,
+                rendezvous_bytes=one.rendezvous_bytes.value,
+            )
+            for name, one in file.libraries.items()
+        },
     )
 
 

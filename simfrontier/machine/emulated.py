@@ -59,12 +59,14 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
         device=_scaled_device(machine.device, scale),
         link_classes=classes,
         packets=packets,
+        copies=None,
         sources=(*machine.sources, *_counted(packets), *_sources(how)),
     )
 
 
 def _scaled_class(link_class: LinkClass, how: Emulation, share: float) -> LinkClass:
-    return replace(link_class, bytes_per_s=how.scale * link_class.bytes_per_s, share=share, burst_bytes=how.burst_bytes)
+    scaled = how.scale * link_class.bytes_per_s
+    return replace(link_class, bytes_per_s=scaled, share=share, half_bytes=0.0, burst_bytes=how.burst_bytes)
 
 
 def _scaled_device(device: Device, scale: float) -> Device:

@@ -30,10 +30,10 @@ def _what(fault: ErrorDetails, model: type[BaseModel]) -> str:
         case "extra_forbidden":
             return f"unknown key, {nearest(str(location[-1]), _keys_at(location[:-1], model))}"
         case "missing":
-            inner = _annotation_at(location, model)
-            return f"missing, give {{ {', '.join(_keys(inner))} }}" if _keys(inner) else "missing"
+            needed = _needed_at(location, model)
+            return f"missing, give {{ {', '.join(needed)} }}" if needed else "missing"
         case "model_type":
-            return f"got {got}, allowed: a table {{ {', '.join(_keys_at(location, model))} }}"
+            return f"got {got}, allowed: a table {{ {', '.join(_needed_at(location, model))} }}"
         case _:
             return f"got {got}, allowed: {fault['msg'].removeprefix('Input should be ')}"
 
@@ -47,8 +47,21 @@ def _keys_at(location: Location, model: type[BaseModel]) -> list[str]:
     return _keys(_annotation_at(location, model))
 
 
+def _needed_at(location: Location, model: type[BaseModel]) -> list[str]:
+    """The keys that a table must have there; all of them where it needs none."""
+    annotation = _annotation_at(location, model)
+    keys = _keys(annotation)
+    return [key for key in keys if annotation.model_fields[key].is_required()] or keys
+
+
 def _keys(annotation: Any) -> list[str]:
     return list(annotation.model_fields) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []
+
+
+def _needed(annotation: Any) -> list[str]:
+    """The keys that a table must have; all of them where it needs none."""
+    needed = [key for key in _keys(annotation) if annotation.model_fields[key].is_required()]
+    return needed or _keys(annotation)
 
 
 def _annotation_at(location: Location, model: type[BaseModel]) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simfrontier.errors import InputError
+from simfrontier.machine.copies import Copies
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 BUS = "bus"  # both ends of the one link of a node whose devices share it
@@ -16,18 +17,22 @@ BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where one number of a machine comes from; tables (links, rings) count their entries."""
+    """Where one number of a machine comes from; tables (links, rings) count their entries. `interval`: 90 % confidence
+    interval of a number that was fitted, where it is known."""
 
     key: str
     value: float
     unit: str
     kind: str
     source: str
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClass:
-    """Links of one sort: nominal bytes/s per direction, and the share (0..1] a point-to-point copy gets of them.
+    """Links of one sort: nominal bytes/s per direction, and the share (0..1] a large point-to-point copy gets of them.
+
+    A copy of S bytes takes (S + half_bytes) / (share * bytes_per_s): one of `half_bytes` gets half of the rate.
 
     What only single messages feel (fidelity `chunk`): `latency_s` from a link's end to what comes next; whether a link
     hands a message on as it comes (`cut_through`) or when it has come as a whole; and `burst_bytes`, which a link that
@@ -37,6 +42,7 @@ class LinkClass:
     name: str
     bytes_per_s: float
     share: float
+    half_bytes: float = 0.0
     latency_s: float = 0.0
     cut_through: bool = True
     burst_bytes: float = 0.0
@@ -149,7 +155,11 @@ class Matmul:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
-    them."""
+    them.
+
+    `speed_sd` is the relative standard deviation of speed between devices of the machine, `matmul_sd` that of the
+    natural logarithm of measured rates of matrix products around the law of `Matmul`; 0 where the file does not say.
+    """
 
     hbm_bytes: float
     hbm_bytes_per_s: float  # nominal
@@ -159,6 +169,8 @@ class Device:
     matmul_flops_per_s: float  # of 16-bit numbers
     matmul_half_edge: float
     kernel_gap_s: float  # between two kernels of one stream
+    speed_sd: float = 0.0
+    matmul_sd: float = 0.0
     fp32: Matmul | None = None
     fp64: Matmul | None = None
 
@@ -201,6 +213,7 @@ class Machine:
     link_classes: Mapping[str, LinkClass] = field(hash=False)
     sources: tuple[Provenance, ...]
     packets: Packets | None = None  # where the machine is emulated
+    copies: Copies | None = None  # where single copies were measured
 
     @property
     def packages_per_node(self) -> int:

@@ -22,6 +22,8 @@ class Number(Strict, Generic[T]):
     value: T
     kind: Kind
     source: Text
+    low: T | None = None  # 90 % confidence interval of what was fitted
+    high: T | None = None
 
 
 class Table(Strict):
@@ -39,6 +41,7 @@ Part = Number[Annotated[float, Field(ge=0, le=1)]]
 class LinkClassFile(Strict):
     bytes_per_s: Positive
     share: Share
+    half_bytes: AtLeastZero | None = None
 
 
 class LinksFile(Table):
@@ -88,12 +91,34 @@ class DeviceFile(Strict):
     matmul_flops_per_s: Positive
     matmul_half_edge: AtLeastZero
     kernel_gap_s: AtLeastZero
+    speed_sd: Part | None = None
+    matmul_sd: Part | None = None
     fp32: MatmulFile | None = None
     fp64: MatmulFile | None = None
 
 
 class HostFile(Strict):
     hook_s: AtLeastZero
+
+
+class MessagesFile(Strict):
+    gap_s: Positive
+    bytes_per_s: Positive
+    half_bytes: AtLeastZero
+    rendezvous_bytes: Positive
+
+
+class CopiesFile(Strict):
+    routed_share: Share
+    engine_bytes_per_s: Positive
+    in_node_sd: Positive
+    between_nodes_sd: Positive
+    short_bytes: Positive
+    short_s: Positive
+    eager_s: Positive
+    eager_bytes_per_s: Positive
+    rendezvous_s: Positive
+    libraries: dict[str, MessagesFile]
 
 
 class MachineFile(Strict):
@@ -108,3 +133,4 @@ class MachineFile(Strict):
     dragonfly: DragonflyFile | None = None
     device: DeviceFile
     host: HostFile
+    copies: CopiesFile | None = None

@@ -15,7 +15,7 @@ KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
 
 def test_the_catalog_is_what_lies_in_its_folder() -> None:
-    assert catalog() == ("box", "frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad")
+    assert catalog() == ("box", "frontier", "lumi-g", "perlmutter", "toy-cluster", "toy-pair", "toy-quad")
 
 
 @pytest.mark.parametrize("name", catalog())
@@ -120,9 +120,11 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
         (
             {"node.rings": 1},
             'frontier.toml, with overrides: "node.rings" is not a number of this machine, '
-            "allowed: device.hbm_bytes, device.hbm_bytes_per_s, device.hbm_share, device.kernel_gap_s, "
-            "device.matmul_flops_per_s, device.matmul_half_edge, device.num_compute_units, device.peak_flops_per_s, "
-            "devices_per_node, devices_per_package, dragonfly.nodes_per_group, dragonfly.nonminimal_share, and 15 more",
+            "allowed: copies.between_nodes_sd, copies.eager_bytes_per_s, copies.eager_s, copies.engine_bytes_per_s, "
+            "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
+            "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
+            "copies.libraries.openmpi-ucx.bytes_per_s, copies.libraries.openmpi-ucx.gap_s, "
+            "copies.libraries.openmpi-ucx.half_bytes, and 37 more",
         ),
         (
             {"device.hbm_share": 2.0},

@@ -1,0 +1,58 @@
+"""How long single copies between two devices take: what measured point-to-point tables say of a machine.
+
+Inside a node a copy's rate is its link class's (`LinkClass.share`, `LinkClass.half_bytes`); here is what no link class
+says: pairs without a link of their own, copy engines, and messages between nodes, by library.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """Messages between two nodes by one library.
+
+    Many in flight, one of S bytes takes max(gap_s, (S + half_bytes) / bytes_per_s): small ones wait for each other,
+    large ones for the wire, and one of half_bytes gets half of it. From `rendezvous_bytes` on, both ends agree first.
+    """
+
+    gap_s: float
+    bytes_per_s: float
+    half_bytes: float
+    rendezvous_bytes: float
+
+    def streamed_s(self, num_bytes: float) -> float:
+        """Seconds per message of many in flight (osu_bw)."""
+        return max(self.gap_s, (num_bytes + self.half_bytes) / self.bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """Single copies on a machine, beside what its link classes say.
+
+    `routed_share`: what the narrowest link of a way of several links gives of its point-to-point rate;
+    `engine_bytes_per_s`: what a copy engine (SDMA) does at most; `in_node_sd`, `between_nodes_sd`: standard deviations
+    of the natural logarithm of times around these laws, where they were not fitted. A message alone between two nodes
+    takes `short_s` up to `short_bytes`; then, while eager, eager_s + S / eager_bytes_per_s; then rendezvous_s + S / the
+    library's bytes_per_s.
+    """
+
+    routed_share: float
+    engine_bytes_per_s: float
+    in_node_sd: float
+    between_nodes_sd: float
+    short_bytes: float
+    short_s: float
+    eager_s: float
+    eager_bytes_per_s: float
+    rendezvous_s: float
+    libraries: Mapping[str, Messages] = field(hash=False)
+
+    def alone_s(self, library: str, num_bytes: float) -> float:
+        """Seconds of one message between two nodes, one way, by a library of `libraries` (osu_latency)."""
+        messages = self.libraries[library]
+        if num_bytes >= messages.rendezvous_bytes:
+            return self.rendezvous_s + num_bytes / messages.bytes_per_s
+        if num_bytes > self.short_bytes:
+            return self.eager_s + num_bytes / self.eager_bytes_per_s
+        return self.short_s
