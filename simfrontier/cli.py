@@ -121,20 +121,72 @@ def check(
 
 @app.command()
 def calibrate(
-    files: Annotated[list[Path], typer.Argument(help="output of nccl-tests or rccl-tests, or calibrations (.toml)")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(help="CSV tables, output of nccl-tests, rccl-tests or OSU, calibrations (.toml), real traces"),
+    ],
     out: Annotated[Path, typer.Option(help="calibration file to write (.toml)")],
+    fit: Annotated[
+        bool | None,
+        typer.Option(
+            "--fit/--tables",
+            help="fit the library's free parameters, or keep the times as tables (default: fit where there is a CSV)",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="machine, where the data are of several or do not say it; a,b fits both at once")
+    ] = None,
+    library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
+    devices: Annotated[int | None, typer.Option(min=2, help="devices of a group, in output of OSU")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
     packages: Annotated[
         int | None, typer.Option(min=1, help="packages that the ranks of a group are on, in logs (default: one each)")
     ] = None,
-    where: Annotated[str | None, typer.Option(help="where it was measured (default: the hosts in the logs)")] = None,
-    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the logs)")] = None,
+    min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
+    page: Annotated[Path | None, typer.Option(help="page with the plots of a fit (default: OUT.html)")] = None,
+    where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
+    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
     json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
 ) -> None:
-    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives."""
-    from simfrontier.commands.calibrate import calibrate as make
+    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
+    of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
+    from simfrontier.commands.calibrate import Labels
+    from simfrontier.commands.calibrate import calibrate as make_tables
+    from simfrontier.commands.calibrate_rows import is_table
+    from simfrontier.measured import Setup
 
-    make(files, out, packages, where, when, title, json)
+    given = {
+        "--machine": machine,
+        "--library": library,
+        "--devices": devices,
+        "--nodes": nodes,
+        "--packages": packages,
+        "--min-bytes": min_bytes,
+    }
+    options = "" if fit is None else (" --fit" if fit else " --tables")
+    options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
+    labels = Labels(where=where, when=when, title=title, said=options)
+    machines = tuple(part.strip() for part in (machine or "").split(",") if part.strip())
+    setup = Setup(
+        machine=machines[0] if len(machines) == 1 else None,
+        library=library,
+        devices=devices,
+        nodes=nodes,
+        packages=packages,
+    )
+    if any(map(is_table, data)) if fit is None else fit:
+        from simfrontier.commands.calibrate_fit import calibrate_fit
+
+        least = 0 if min_bytes is None else _num_bytes("--min-bytes", min_bytes)
+        calibrate_fit(data, out, page, setup, labels, machines, least, json)
+        return
+    for option, value in (("--min-bytes", min_bytes), ("--page", page)):
+        if value is not None:
+            raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
+    if len(machines) > 1:
+        raise InputError(f"--machine: got {machine!r} for tables of times; allowed: one machine")
+    make_tables(data, out, setup, labels, json)
 
 
 @app.command()
@@ -225,6 +277,35 @@ def emulate(
     )
     good = run_emulated(loaded, how, out or Path("reports") / loaded.name, json)
     raise typer.Exit(0 if good else 1)
+
+
+@app.command()
+def validate(
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="your own measured times instead: CSV, nccl-tests, OSU, calibration, real trace"),
+    ] = None,
+    cross: Annotated[
+        bool, typer.Option("--cross", help="predict fitted rows by fits without their number of devices")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
+    machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
+    library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
+    devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
+) -> None:
+    """Hold measured tables against the shipped models. Exit code 1 where a table leaves its stated bound."""
+    from simfrontier.commands.validate import validate_tables
+    from simfrontier.measured import Setup
+
+    told = {"--machine": machine, "--library": library, "--devices": devices}
+    for option, value in told.items():
+        if value is not None and not data:
+            raise InputError(f"{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if cross and data:
+        raise InputError("--cross: got --data too; allowed: without it, for the tables that the models were fitted to")
+    setup = Setup(machine=machine, library=library, devices=devices)
+    raise typer.Exit(0 if validate_tables(data or (), setup, cross, out, json) else 1)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.links import NodeLinks, node_links
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
+from simfrontier.analysis.uncertainty import Floats, interval, sampled_step_s
 from simfrontier.analysis.volumes import step_needs
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan.build import build
@@ -62,6 +63,8 @@ MORE_COLUMNS = (
     "fidelity",
     "schedule_digest",
     "note",
+    "step_time_p05_s",
+    "step_time_p95_s",
 )
 TIMES = (
     "step_time_s",
@@ -72,12 +75,18 @@ TIMES = (
     "tokens_per_s",
     "bound_s",
     *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    "step_time_p05_s",
+    "step_time_p95_s",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One plan at one size. `trace`, `links` and the full memory timeline are kept only where the page draws them."""
+    """One plan at one size. `trace`, `links` and the full memory timeline are kept only where the page draws them.
+
+    `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
+    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted.
+    """
 
     plan: str
     devices: int
@@ -87,6 +96,7 @@ class Outcome:
     at_peak: Mapping[str, int]
     trace: Trace | None
     links: NodeLinks | None
+    samples_s: Floats | None = field(compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,16 +201,20 @@ def run_case(
     step = simulated(scenario, built, fidelity, exact)
     memory = memory_timeline(step)
     digested = digest(built.schedule)
+    row, wanted = _row(scenario, plan, step, memory, fidelity, digested), scenario.file.uncertainty
+    samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
+    row["step_time_p05_s"], row["step_time_p95_s"] = ("", "") if samples_s is None else interval(samples_s)
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return Outcome(
         plan=plan,
         devices=devices,
-        row=_row(scenario, plan, step, memory, fidelity, digested),
+        row=row,
         exposure=exposure(step),
         memory=memory if drawn else None,
         at_peak=memory.at_peak,
         trace=trace,
         links=node_links(step) if drawn else None,
+        samples_s=samples_s,
     )
 
 

@@ -129,7 +129,10 @@ def test_each_fault_of_what_a_calibration_says_is_one_line(
     ("name", "said"),
     [
         ("no.toml", "library.calibration: no.toml: cannot read this calibration file: No such file or directory"),
-        ("other.toml", "library.calibration: {folder}/other.toml: name: unknown key, allowed: calls, how, library, "),
+        (
+            "other.toml",
+            "library.calibration: {folder}/other.toml: name: unknown key, allowed: calls, fit, harness, how, ",
+        ),
         ("3", "library.calibration: got 3, allowed: a valid string"),
     ],
 )

@@ -194,8 +194,8 @@ def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: 
 
 def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
     assert said_of(["a.b.c=1"], tmp_path) == (
-        "a: unknown key, allowed: emulation, engine, library, machine, mesh, model, name, perturbation, plans, "
-        "published, run, sensitivity, and 2 more"
+        "a: unknown key, allowed: earlier, emulation, engine, library, machine, mesh, model, name, perturbation, "
+        "plans, published, run, and 4 more"
     )
 
 

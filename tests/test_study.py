@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
@@ -13,8 +16,9 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule.check import check
 from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier.schedule.store import digest, to_json
-from simfrontier.study import COLUMNS, MORE_COLUMNS, TIMES, Shop, run_case, run_study, schedule_of
-from tests.invoke import TOY
+from simfrontier.simulate import Fidelity
+from simfrontier.study import COLUMNS, MORE_COLUMNS, TIMES, Shop, Study, run_case, run_study, schedule_of
+from tests.invoke import TOY, refusal
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
 PLANS = tuple(DOCUMENT["plans"])
@@ -191,6 +195,73 @@ def test_a_refusal_comes_back_from_a_process() -> None:
     with pytest.raises(InputError) as caught:
         run_study(scenario, jobs=2)
     assert str(caught.value).startswith("toy.toml: plans.hsdp: at 8 devices: step_reduction: ")
+
+
+# ── error bars ──
+
+
+def bands(study: Study) -> Iterator[tuple[object, object]]:
+    for o in study.outcomes:
+        yield o.row["step_time_p05_s"], o.row["step_time_p95_s"]
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "exact"), [("analytic", False), ("flow", False), ("flow", True), ("chunk", False)]
+)
+def test_bands_are_quantiles_of_the_samples(fidelity: Fidelity, exact: bool) -> None:
+    for o in run_study(toy(None, "zero3", "zero-topo", devices=(4, 8)), fidelity, exact).outcomes:
+        assert o.samples_s is not None and len(o.samples_s) == 200
+        assert o.row["step_time_p05_s"] == np.quantile(o.samples_s, 0.05)
+        assert o.row["step_time_p95_s"] == np.quantile(o.samples_s, 0.95)
+        assert 0.0 < o.samples_s.min() < o.samples_s.max()
+
+
+def test_bands_are_the_same_every_time_in_any_process_and_beside_any_plan() -> None:
+    alone = run_study(toy(None, "zero3"))
+    again = run_study(toy(None, "zero3"))
+    beside = run_study(toy(None, "ddp", "zero3"), jobs=2)
+    assert list(bands(alone)) == list(bands(again)) == list(bands(beside))[2:]
+
+
+def test_another_seed_gives_other_bands_and_the_same_step() -> None:
+    one, other = run_study(toy(None, "zero3")), run_study(toy({"uncertainty.seed": 2}, "zero3"))
+    for a, b in zip(one.outcomes, other.outcomes, strict=True):
+        assert a.row["step_time_p05_s"] != b.row["step_time_p05_s"]
+        assert a.row["step_time_s"] == b.row["step_time_s"]
+
+
+def test_without_samples_bands_are_empty_and_nothing_else_changes() -> None:
+    study, sampled = run_study(toy({"uncertainty.samples": 0}, "zero3")), run_study(toy(None, "zero3"))
+    assert set(bands(study)) == {("", "")}
+    assert [o.samples_s for o in study.outcomes] == [None, None]
+    empty = {"step_time_p05_s": "", "step_time_p95_s": ""}
+    assert [o.row for o in study.outcomes] == [o.row | empty for o in sampled.outcomes]
+
+
+def test_where_nothing_is_known_to_be_uncertain_bands_are_empty() -> None:
+    scenario = toy(None, "zero3")
+    certain = run_study(replace(scenario, library=replace(scenario.library, residual=None)))
+    assert set(bands(certain)) == {("", "")}
+    assert certain.frame()["step_time_p05_s"].isna().all()
+
+
+def test_what_does_not_fit_has_no_samples() -> None:
+    study = run_study(toy({"machine.overrides.device.hbm_bytes": 1e3}, "ddp"))
+    assert [o.samples_s for o in study.outcomes] == [None, None] and set(bands(study)) == {("", "")}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("samples=5", "uncertainty.samples: got 5, allowed: 0 (no error bars) or 20 and more"),
+        ("samples=-1", "uncertainty.samples: got -1, allowed: greater than or equal to 0"),
+        ("samples=1e3", "uncertainty.samples: got 1000.0, allowed: a valid integer"),
+        ("seed=-1", "uncertainty.seed: got -1, allowed: greater than or equal to 0"),
+        ("sample=200", 'uncertainty.sample: unknown key, did you mean "samples"?'),
+    ],
+)
+def test_samples_and_seeds_that_cannot_be_are_one_line(setting: str, said: str) -> None:
+    assert refusal("run", TOY, "--set", f"uncertainty.{setting}") == f"{TOY}: {said}"
 
 
 # ── placement ──

@@ -7,9 +7,10 @@ from simfrontier.collectives.calibration import (
     load_calibration,
     write_calibration,
 )
-from simfrontier.collectives.library import Algorithm, GroupShape, HopTimes, Library, RingOrder, StepLaw
+from simfrontier.collectives.library import Algorithm, Library, Residual, RingOrder, StepLaw
 from simfrontier.collectives.load import libraries, load_library
 from simfrontier.collectives.overlay import machine_numbers
+from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.volume import Message, call_of, messages_of, sent_share, whole_side, wire_of
 
 __all__ = [
@@ -19,8 +20,11 @@ __all__ = [
     "GroupShape",
     "HopTimes",
     "Library",
+    "LowLatency",
     "Message",
+    "Pipeline",
     "Point",
+    "Residual",
     "RingOrder",
     "StepLaw",
     "call_of",

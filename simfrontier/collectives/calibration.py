@@ -1,28 +1,36 @@
-"""Measured times of collective calls, and measured numbers of machine and library, in one TOML file of a user's own.
+"""Measured times of collective calls, and measured or fitted numbers of machine and library, in one TOML file of a
+user's own.
 
-A scenario names it as library.calibration. The numbers say where and when they were measured; the times win over the
-library's own law for the groups that they are of.
+A scenario names it as library.calibration. The numbers say where and when they were measured, those of a fit in which
+interval they lie; the times win over the library's own law for the groups that they are of.
 """
 
 from __future__ import annotations
 
-import json
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from simfrontier.errors import InputError
+from simfrontier.collectives.fit_record import FitRecord, record_lines, record_of
+from simfrontier.collectives.toml_text import number, text
+from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml
+from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.schema import CalibrationFile
 
 KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 Group = tuple[CollectiveKind, int, int, int]  # kind, ranks, nodes, packages
+HARNESS = "harness."  # begins the keys of what measuring programs add, among the intervals
+RESIDUAL = "residual.model_sd"  # a fit says it too, without an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +100,11 @@ class CallTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was measured: dotted keys of numbers of the machine's and of the library's file, and tables of calls."""
+    """What was measured: dotted keys of numbers of the machine's and of the library's file, and tables of calls.
+
+    Of a fit: `intervals` that hold its numbers with 90 % confidence, and how well it holds; `harness`: what measuring
+    programs added to the times (NAME.NUMBER), which belongs to no simulation.
+    """
 
     title: str
     where: str
@@ -101,6 +113,9 @@ class Calibration:
     machine: Mapping[str, float] = field(default_factory=dict)
     library: Mapping[str, float] = field(default_factory=dict)
     calls: tuple[CallTable, ...] = ()
+    harness: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    fit: FitRecord | None = None
 
     @property
     def source(self) -> str:
@@ -111,6 +126,25 @@ class Calibration:
     def tables(self) -> dict[Group, CallTable]:
         """The tables by what they are of."""
         return {table.group: table for table in self.calls}
+
+    def kind_of(self, key: str) -> Literal["fitted", "measured"]:
+        """How a number of the library came about."""
+        return "fitted" if key in self.intervals or (self.fit is not None and key == RESIDUAL) else "measured"
+
+    def source_of(self, key: str) -> str:
+        """What stands as the source of a number of the library: a fitted one says its interval."""
+        if key not in self.intervals:
+            return self.source
+        low, high = (written(end, unit_of(key)) for end in self.intervals[key])
+        return f"{self.source}; 90 % interval {low} to {high}"
+
+    def refuse_other_library(self, name: str) -> None:
+        """Raise InputError where the numbers were fitted to another library: they would mean something else."""
+        if self.fit is not None and self.fit.library != name:
+            raise InputError(
+                f"library {name}: the calibration was fitted to {self.fit.library}, allowed: a fit to {name}, "
+                f"or library {self.fit.library}"
+            )
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every time of a call with its source; numbers of machine and library stand with those."""
@@ -156,10 +190,11 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
         )
         for call in file.calls
     )
-    for number, call in enumerate(calls):
-        fault = _fault(call, calls[:number])
+    for place, call in enumerate(calls):
+        fault = _fault(call, calls[:place])
         if fault:
-            raise InputError(f"{where}: calls[{number}]{fault}")
+            raise InputError(f"{where}: calls[{place}]{fault}")
+    _refuse_intervals(file, where)
     return Calibration(
         title=file.title,
         where=file.where,
@@ -168,15 +203,28 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
         machine=file.machine,
         library=file.library,
         calls=calls,
+        harness=file.harness,
+        intervals={key: (ends[0], ends[1]) for key, ends in file.intervals.items()},
+        fit=record_of(file.fit) if file.fit is not None else None,
     )
+
+
+def _refuse_intervals(file: CalibrationFile, where: str) -> None:
+    """Intervals are of numbers that stand in the file, and hold them."""
+    numbers = {**file.library, **{HARNESS + key: value for key, value in file.harness.items()}}
+    for key, (low, high) in file.intervals.items():
+        if key not in numbers:
+            raise InputError(f'{where}: intervals."{key}": no such number in the file, {nearest(key, numbers)}')
+        if not low <= numbers[key] <= high:
+            raise InputError(f'{where}: intervals."{key}": got {low:g} to {high:g}, allowed: around {numbers[key]:g}')
 
 
 def _fault(call: CallTable, before: Iterable[CallTable]) -> str:
     """What is wrong with a table besides its form."""
     sizes = [point.num_bytes for point in call.points]
-    for number, (low, high) in enumerate(pairwise(sizes), 1):
+    for place, (low, high) in enumerate(pairwise(sizes), 1):
         if low >= high:
-            return f".points[{number}].bytes: got {high} after {low}, allowed: ascending sizes, every size once"
+            return f".points[{place}].bytes: got {high} after {low}, allowed: ascending sizes, every size once"
     for key, parts in (("nodes", call.nodes), ("packages", call.packages)):
         if call.ranks % parts:
             return f".{key}: got {parts}, allowed: a divisor of ranks = {call.ranks}"
@@ -193,9 +241,9 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
     Raises InputError where it cannot be written, or could not be read again (a time of 0, sizes that do not ascend).
     """
     path = Path(path)
-    text = to_toml(calibration)
-    calibration_of(tomllib.loads(text), str(path))
-    write_whole(path, text)
+    made = to_toml(calibration)
+    calibration_of(tomllib.loads(made), str(path))
+    write_whole(path, made)
 
 
 def to_toml(calibration: Calibration) -> str:
@@ -204,12 +252,14 @@ def to_toml(calibration: Calibration) -> str:
         "# A calibration: a scenario names it as library.calibration. Its numbers win over those of the machine's",
         "# and the library's file; its times of calls win over the library's own law, for the groups that they are of.",
         "",
-        *(f"{key} = {_text(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
+        *(f"{key} = {text(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
     ]
     for name, said in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
         numbers: Mapping[str, float] = getattr(calibration, name)
-        lines += ["", f"[{name}]  # {said} that were measured here: dotted key = value"]
-        lines += [f"{_text(key)} = {_number(value)}" for key, value in numbers.items()]
+        came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
+        lines += ["", f"[{name}]  # {said} that were {came} here: dotted key = value"]
+        lines += [f"{text(key)} = {number(value)}" for key, value in numbers.items()]
+    lines += _fit_lines(calibration)
     if calibration.calls:
         lines += [
             "",
@@ -217,23 +267,28 @@ def to_toml(calibration: Calibration) -> str:
             "# all-gather's output, others' input); spread: inter-quartile range over median.",
         ]
     for call in calibration.calls:
-        lines += ["", "[[calls]]", f"kind = {_text(call.kind)}"]
+        lines += ["", "[[calls]]", f"kind = {text(call.kind)}"]
         lines += [f"{key} = {getattr(call, key)}" for key in ("ranks", "nodes", "packages")]
         lines += ["points = [", *(f"    {_point(point)}," for point in call.points), "]"]
         if call.residual is not None:
-            lines.append(f"residual = {_number(call.residual)}  # median relative difference from a second measurement")
+            lines.append(f"residual = {number(call.residual)}  # median relative difference from a second measurement")
     return "\n".join(lines) + "\n"
 
 
+def _fit_lines(calibration: Calibration) -> list[str]:
+    """What only a calibration by a fit has."""
+    lines: list[str] = []
+    if calibration.harness:
+        lines += ["", "[harness]  # what measuring programs added to the times; no simulation reads it"]
+        lines += [f"{text(key)} = {number(value)}" for key, value in calibration.harness.items()]
+    if calibration.intervals:
+        lines += ["", "[intervals]  # 90 % confidence"]
+        lines += [
+            f"{text(key)} = [{number(low)}, {number(high)}]" for key, (low, high) in calibration.intervals.items()
+        ]
+    return [*lines, "", *record_lines(calibration.fit)] if calibration.fit is not None else lines
+
+
 def _point(point: Point) -> str:
-    spread = "" if point.spread is None else f", spread = {_number(point.spread)}"
-    return f"{{ bytes = {point.num_bytes}, seconds = {_number(point.seconds)}{spread} }}"
-
-
-def _number(value: float) -> str:
-    return repr(float(value))  # the shortest text that reads back as the same number: 1e-05, 0.012
-
-
-def _text(value: str) -> str:
-    # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    spread = "" if point.spread is None else f", spread = {number(point.spread)}"
+    return f"{{ bytes = {point.num_bytes}, seconds = {number(point.seconds)}{spread} }}"

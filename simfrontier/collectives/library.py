@@ -4,57 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from simfrontier.collectives.calibration import CallTable, Group
+from simfrontier.collectives.ring_law import (
+    GroupShape,
+    HopTimes,
+    LowLatency,
+    Pipeline,
+    RingStep,
+    low_latency_step,
+    simple_step,
+)
+from simfrontier.collectives.tuning import Tuning
+from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind, Via
 
-Algorithm = Literal["ring", "ring_twice", "tree", "direct"]
+Algorithm = Literal["ring", "ring_twice", "tree", "direct", "halving", "two_level"]
 RingOrder = Literal["links", "ranks"]
 RING_SLICES, TREE_SLICES = 1, 32  # assumed, where a library's file does not say it
 MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShape:
-    """What a library model needs of a group: its ranks, the nodes they are on (equally many on each), and packages."""
-
-    size: int
-    num_nodes: int
-    num_packages: int
-
-    @property
-    def ring_hops(self) -> tuple[int, int]:
-        """Hops of one block around the ring, (inside nodes, between nodes): n - 1 in all, k - 1 of them between
-        nodes."""
-        between = self.num_nodes - 1
-        return self.size - 1 - between, between
-
-    def ring_crossed_s(self, inside_s: float, between_s: float, rounds: int) -> float:
-        """What one edge between nodes has to cost, so that a closed ring's slowest block takes the sum of `ring_hops`.
-
-        A block goes rounds * (n - 1) edges on, of which as many as X lie between nodes: all k of every full circle, and
-        of the r edges left over one in every n/k, rounded up.
-        """
-        near, far = self.ring_hops
-        circles, left = divmod(rounds * (self.size - 1), self.size)
-        crossed = circles * self.num_nodes + min(self.num_nodes, -(-left * self.num_nodes // self.size))
-        if self.num_nodes == 1 or not crossed:
-            return between_s
-        walked = rounds * (self.size - 1) - crossed
-        return (rounds * (near * inside_s + far * between_s) - walked * inside_s) / crossed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HopTimes:
-    """Start-up time of an algorithm and of its hops, in seconds."""
-
-    base_s: float
-    in_node_s: float
-    between_nodes_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +47,33 @@ class StepLaw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Residual:
+    """How far a library's law is from measurements, as standard deviations of log time.
+
+    `model_sd`: of whole kinds of calls, against measurements that were left out of the fit, and `common_share` of its
+    variance is the same for all sizes of message of one kind in one group; `run_sd`: of single calls, from one run to
+    the next.
+    """
+
+    model_sd: float
+    run_sd: float
+    common_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
     """A collective library: its algorithms' latencies, its channels, the share of each link class that its rings
     reach, and the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
 
-    A ring passes blocks of c = S/n bytes through n - 1 hops. With the Simple protocol a step costs
-    max(c/B, a + f c/B): latency and bandwidth hide each other. With LL it costs a_LL + c/B_LL. The cheaper one is
-    taken; `ring_ll` is None in a library without LL, `tree` in one without trees.
+    A ring passes blocks of c = S/n bytes through n - 1 hops; `ring_law` says how long a step takes with the Simple
+    protocol and with LL. `tuning` says which of the two a call takes, and whether an all-reduce goes by tree, as the
+    library decides it; a library without one takes what is faster. `ring_ll` and `tree_ll` are None in a library
+    without LL, `tree` in one without trees. `residual`: how wrong all this was found to be (None: not known).
 
     `choices`: what may carry each kind of call. `ring_twice` is a reduce-scatter that is done as a ring all-reduce of
     the whole message, of which a rank keeps its part. `tables`: measured times of calls, which win over the law above.
+
+    `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
 
     `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
@@ -93,6 +82,9 @@ class Library:
     to the one before it (only single messages know it: fluid loads are of the mirrored ring). `least_elements`: a ring
     cuts a block only into parts of at least so many elements. `ring_slices`, `tree_slices`: into how many parts a
     channel cuts a block, and 1 MiB of what it carries on a tree.
+
+    `halving`: exchanges in pairs, of half of the message with the neighbour, of a quarter two ranks further and so on,
+    each as a direct message. `two_level`: the two libraries behind a call of that algorithm.
     """
 
     name: str
@@ -100,16 +92,18 @@ class Library:
     num_channels: int
     units_per_channel: float
     ring: HopTimes
-    forwarded_share: float
-    ring_ll: HopTimes | None
-    ll_bytes_per_s: float
+    pipeline: Pipeline
+    ring_ll: LowLatency | None
     link_shares: Mapping[str, float]
     ring_caps: Mapping[tuple[int, int], float]
     tree: HopTimes | None
+    tree_ll: HopTimes | None
     tree_ratio: float
     direct: HopTimes
     sources: tuple[Provenance, ...]
     choices: Mapping[CollectiveKind, tuple[Algorithm, ...]]
+    tuning: Tuning | None = None
+    residual: Residual | None = None
     tables: Mapping[Group, CallTable] = field(default_factory=dict)
     ring_order: RingOrder = "links"
     paced: bool = True
@@ -118,6 +112,9 @@ class Library:
     least_elements: int = 1
     ring_slices: int = RING_SLICES
     tree_slices: int = TREE_SLICES
+    tree_least_bytes: float = 1.0
+    least_bytes: float = 0.0
+    two_level: TwoLevel | None = None
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the library with its source."""
@@ -129,7 +126,11 @@ class Library:
         return {name: ratio * self.link_shares.get(name, share) for name, share in point_to_point.items()}
 
     def cap_bytes_per_s(self, algorithm: Algorithm, group: GroupShape) -> float:
-        """What a rank can send at most by this algorithm, whatever the links: known for rings inside a node."""
+        """What a rank can send at most by this algorithm, whatever the links: known for rings inside a node, and for
+        two levels, which follow one another."""
+        if algorithm == "two_level":
+            assert self.two_level is not None, "`algorithms` names no levels in a library of one"
+            return self.two_level.cap_bytes_per_s(group)
         if algorithm == "direct" or group.num_nodes > 1:
             return math.inf
         cap = self.ring_caps.get((group.size, group.num_packages), math.inf)
@@ -148,15 +149,18 @@ class Library:
             )
         return (via,)
 
-    def slices(self, algorithm: Algorithm, channel_bytes: float) -> int:
+    def slices(self, algorithm: Algorithm, channel_bytes: float, num_nodes: int) -> int:
         """Into how many parts, that follow one another, a channel cuts its blocks, or what it carries on a tree.
 
         A pipeline with an overhead for every part is fastest with a number of parts that grows as the square root of
-        the bytes: here from `tree_slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128.
+        the bytes: here from `tree_slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
+        nodes of `tree_least_bytes` at least, so that those in flight fill the links while hops are started up.
         """
         match algorithm:
             case "tree":
                 parts = min(MOST_SLICES, self.tree_slices * math.sqrt(channel_bytes / MIB))
+                if num_nodes > 1:
+                    parts = min(parts, channel_bytes / self.tree_least_bytes)
                 return max(1, round(parts / (self.in_flight or 1))) * (self.in_flight or 1)
             case "direct":
                 return 1
@@ -176,12 +180,37 @@ class Library:
         alone."""
         match algorithm:
             case "ring" | "ring_twice":
-                simple, low = self._ring_latencies(message_bytes, group, bytes_per_s, _rounds(kind, algorithm))
-                return min(simple, low)
+                rounds = _rounds(kind, algorithm)
+                step = self.ring_step(kind, message_bytes, group, bytes_per_s, rounds)
+                return step.base_s + rounds * (group.size - 1) * step.extra_s
             case "tree":
-                return self._tree_latency(group)
+                return self._tree_latency(message_bytes, group, bytes_per_s)
             case "direct":
                 return self._direct_latency(group)
+            case "two_level":
+                assert self.two_level is not None, "`algorithms` names no levels in a library of one"
+                return self.two_level.latency_s(kind, message_bytes, group)
+            case "halving":
+                raise AssertionError("each round of it is a direct exchange in pairs, at a rate of its own")
+
+    def ring_step(
+        self, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int
+    ) -> RingStep:
+        """One step of a ring with a message of S bytes, by the protocol that the library takes."""
+        block = message_bytes / group.size
+        simple = simple_step(self.ring, self.pipeline, block, group, bytes_per_s)
+        if self.ring_ll is None:
+            return simple
+        low = low_latency_step(self.ring_ll, block, group, bytes_per_s)
+        if self.tuning is not None:
+            called: CollectiveKind = "all_reduce" if rounds == 2 else kind
+            return low if self.tuning.protocol(False, called, message_bytes, group) == "ll" else simple
+        hops = rounds * (group.size - 1)
+        return min(low, simple, key=lambda step: step.base_s + hops * step.extra_s)
+
+    def prefers_tree(self, message_bytes: float, group: GroupShape) -> bool | None:
+        """Whether the library takes a tree for an all-reduce; None where it has no rule and what is faster is taken."""
+        return None if self.tuning is None else self.tuning.takes_tree(message_bytes, group)
 
     def step_law(
         self,
@@ -199,50 +228,42 @@ class Library:
         match algorithm:
             case "ring" | "ring_twice":
                 rounds = _rounds(kind, algorithm)
-                simple, low = self._ring_latencies(message_bytes, group, bytes_per_s, rounds)
-                if self.ring_ll is not None and low < simple:
-                    hops, share, rate, hidden = self.ring_ll, 1.0, self.ll_bytes_per_s, 0.0
-                else:
-                    share, rate = self.forwarded_share, bytes_per_s
-                    hops, hidden = self.ring, (1.0 - share) * message_bytes / group.size / rate
-                inside, between = max(0.0, hops.in_node_s - hidden), max(0.0, hops.between_nodes_s - hidden)
-                crossed = group.ring_crossed_s(inside, between, rounds)
+                step = self.ring_step(kind, message_bytes, group, bytes_per_s, rounds)
+                block = message_bytes / group.size
+                rest_s = block / bytes_per_s - step.share * block / step.bytes_per_s
+                crossed_s = group.ring_crossed_s(step.inside_s, step.extra_s, rounds)
                 return StepLaw(
-                    base_s=hops.base_s,
-                    in_node_s=hops.in_node_s,
-                    between_nodes_s=crossed + hidden if crossed > 0.0 else hops.between_nodes_s,
-                    forwarded_share=share,
-                    bytes_per_s=rate / num_orders if self.paced else math.inf,
+                    base_s=step.base_s,
+                    in_node_s=step.inside_s + rest_s,
+                    between_nodes_s=crossed_s + rest_s,
+                    forwarded_share=step.share,
+                    bytes_per_s=step.bytes_per_s / num_orders if self.paced else math.inf,
                     is_added=not self.paced,
                 )
             case "tree":
-                assert self.tree is not None, "`algorithms` names no tree in a library without one"
-                return _added(self.tree)
+                hops, rate_share = self._tree_hops(message_bytes, group)
+                slower_s = message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)  # before its messages, as `latency_s`
+                return _added(replace(hops, base_s=hops.base_s + slower_s))
             case "direct":
                 return _added(self.direct)
+            case "halving" | "two_level":
+                raise AssertionError("single messages of these are refused where calls are lowered")
 
-    def _ring_latencies(
-        self, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int
-    ) -> tuple[float, float]:
-        """By the Simple protocol and by LL, infinite where there is none."""
-        block_s = message_bytes / group.size / bytes_per_s
-        inside, between = group.ring_hops
-        hidden = (1.0 - self.forwarded_share) * block_s
-        simple = inside * max(0.0, self.ring.in_node_s - hidden) + between * max(
-            0.0, self.ring.between_nodes_s - hidden
-        )
-        by_simple = self.ring.base_s + rounds * simple
-        if self.ring_ll is None:
-            return by_simple, math.inf
-        low = inside * self.ring_ll.in_node_s + between * self.ring_ll.between_nodes_s
-        low += (inside + between) * (message_bytes / group.size / self.ll_bytes_per_s - block_s)
-        return by_simple, self.ring_ll.base_s + rounds * max(low, 0.0)
-
-    def _tree_latency(self, group: GroupShape) -> float:
-        assert self.tree is not None, "`algorithms` names no tree in a library without one"
+    def _tree_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> float:
+        hops, rate_share = self._tree_hops(message_bytes, group)
         per_node = group.size // group.num_nodes
         depth = math.floor(math.log2(group.num_nodes))
-        return self.tree.base_s + 2 * ((per_node - 1) * self.tree.in_node_s + depth * self.tree.between_nodes_s)
+        latency_s = hops.base_s + 2 * ((per_node - 1) * hops.in_node_s + depth * hops.between_nodes_s)
+        return latency_s + message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)
+
+    def _tree_hops(self, message_bytes: float, group: GroupShape) -> tuple[HopTimes, float]:
+        """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves."""
+        assert self.tree is not None, "`algorithms` names no tree in a library without one"
+        if self.tuning is None or self.tree_ll is None or self.ring_ll is None:
+            return self.tree, 1.0
+        if self.tuning.protocol(True, "all_reduce", message_bytes, group) == "simple":
+            return self.tree, 1.0
+        return self.tree_ll, self.ring_ll.rate_share
 
     def _direct_latency(self, group: GroupShape) -> float:
         near = group.size // group.num_nodes - 1

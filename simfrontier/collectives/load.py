@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives.calibration import Calibration
-from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, HopTimes, Library
+from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, Library, Residual
+from simfrontier.collectives.load_two_level import two_level_library
+from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
+from simfrontier.collectives.tuning import Tuned, Tuning, Way
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml
 
 if TYPE_CHECKING:
-    from simfrontier.collectives.schema import LibraryFile
+    from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, ResidualFile, RingFile, TuningFile
 
 CATALOG = Path(__file__).parent / "catalog"
 # What carries each kind of call where a library's file does not say it.
@@ -46,8 +49,9 @@ def load_library(
     document = read_toml(path, "library file")
     library = _library(document, where)
     if calibration is not None:
+        calibration.refuse_other_library(library.name)
         for key, value in calibration.library.items():
-            _override(document, key, value, where, "measured", calibration.source)
+            _override(document, key, value, where, calibration.kind_of(key), calibration.source_of(key))
         where += ", with a calibration"
         library = _library(document, where)
     if overrides:
@@ -57,6 +61,15 @@ def load_library(
     if calibration is not None:
         library = replace(library, tables=calibration.tables, sources=(*library.sources, *calibration.provenance()))
     return library
+
+
+def _one_level(name_or_path: str) -> Library:
+    """A library that is a level of another one: its file may have none itself, or loading might never end."""
+    path = _path(name_or_path)
+    document = read_toml(path, "library file")
+    if "levels" in document:
+        raise InputError(f"got {name_or_path!r}, which has levels itself; allowed: a library of one level")
+    return _library(document, path.name if path.parent == CATALOG else str(path))
 
 
 def _path(name_or_path: str) -> Path:
@@ -78,6 +91,8 @@ def _override(document: dict[str, Any], key: str, value: float, where: str, kind
     for part in key.split("."):
         table = table[part]
     whole = isinstance(table["value"], int) and float(value).is_integer()
+    for bound in ("low", "high"):  # of the number that is replaced
+        table.pop(bound, None)
     table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
 
 
@@ -87,6 +102,8 @@ def _library(document: dict[str, Any], where: str) -> Library:
     from simfrontier.collectives.schema import LibraryFile
     from simfrontier.machine.faults import one_line
 
+    if "levels" in document:
+        return two_level_library(document, where, tuple(_sources(document, "")), _one_level)
     try:
         file = LibraryFile.model_validate(document)
     except ValidationError as error:
@@ -98,16 +115,18 @@ def _library(document: dict[str, Any], where: str) -> Library:
         num_channels=file.num_channels.value,
         units_per_channel=file.units_per_channel.value,
         ring=_hops(file.ring),
-        forwarded_share=file.ring.forwarded_share.value,
-        ring_ll=_hops(file.ring_ll) if file.ring_ll is not None else None,
-        ll_bytes_per_s=file.ring_ll.bytes_per_s.value if file.ring_ll is not None else math.inf,
+        pipeline=_pipeline(file.ring),
+        ring_ll=_low_latency(file.ring_ll) if file.ring_ll is not None else None,
         link_shares={name: share.value for name, share in file.shares.items()},
-        ring_caps={_ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
+        ring_caps={ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
         tree=_hops(file.tree) if file.tree is not None else None,
+        tree_ll=_hops(file.tree_ll) if file.tree_ll is not None else None,
         tree_ratio=file.tree.bandwidth_ratio.value if file.tree is not None else 1.0,
         direct=_hops(file.direct),
         sources=tuple(_sources(document, "")),
         choices=choices,
+        tuning=_tuning(file.tuning) if file.tuning is not None else None,
+        residual=_residual(file.residual) if file.residual is not None else None,
         ring_order=file.ring_order,
         paced=file.paced,
         in_flight=file.in_flight.value if file.in_flight is not None else None,
@@ -115,6 +134,10 @@ def _library(document: dict[str, Any], where: str) -> Library:
         least_elements=file.ring.least_elements.value if file.ring.least_elements is not None else 1,
         ring_slices=file.ring.slices.value if file.ring.slices is not None else RING_SLICES,
         tree_slices=file.tree.slices.value if file.tree is not None and file.tree.slices is not None else TREE_SLICES,
+        least_bytes=file.least_bytes.value if file.least_bytes is not None else 0.0,
+        tree_least_bytes=file.tree.least_slice_bytes.value
+        if file.tree is not None and file.tree.least_slice_bytes is not None
+        else 1.0,
     )
 
 
@@ -136,7 +159,54 @@ def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[Algori
     return choices
 
 
-def _ranks_and_packages(name: str) -> tuple[int, int]:
+def _pipeline(part: RingFile) -> Pipeline:
+    return Pipeline(
+        forwarded_share=part.forwarded_share.value,
+        sharpness=part.sharpness.value if part.sharpness is not None else math.inf,
+    )
+
+
+def _low_latency(part: LowLatencyFile) -> LowLatency:
+    return LowLatency(
+        hops=_hops(part),
+        channel_s=part.channel_s.value if part.channel_s is not None else 0.0,
+        bytes_per_channel=part.bytes_per_channel.value if part.bytes_per_channel is not None else math.inf,
+        num_channels=part.num_channels.value if part.num_channels is not None else 1,
+        rate_share=part.rate_share.value,
+    )
+
+
+def _tuning(part: TuningFile) -> Tuning:
+    return Tuning(
+        ways={way: _believed(way, part) for way in part.ways},
+        bus_bytes_per_s=part.bus_bytes_per_s.value,
+        host_hop_s=part.host_hop_s.value,
+        simple_host_factor=part.simple_host_factor.value,
+        all_reduce_turns=part.all_reduce_turns.value,
+        all_reduce_factor=part.all_reduce_factor.value,
+        simple_weight=part.simple_weight.value,
+        one_node_block_bytes=part.one_node_block_bytes.value if part.one_node_block_bytes is not None else None,
+    )
+
+
+def _believed(way: Way, part: TuningFile) -> Tuned:
+    said = part.ways[way]
+    share, cap = said.rate_share.value, said.cap_bytes_per_s.value if said.cap_bytes_per_s is not None else math.inf
+    more, cap_more = said.rate_share_more_nodes, said.cap_more_nodes_bytes_per_s
+    return Tuned(
+        hops=_hops(said),
+        rate_share=(share, share if more is None else more.value),
+        cap_bytes_per_s=(cap, cap if cap_more is None else cap_more.value),
+        corrections=tuple(part.corrections[way].factors) if way in part.corrections else (),
+    )
+
+
+def _residual(part: ResidualFile) -> Residual:
+    common = part.common_share.value if part.common_share is not None else 1.0
+    return Residual(model_sd=part.model_sd.value, run_sd=part.run_sd.value, common_share=common)
+
+
+def ranks_and_packages(name: str) -> tuple[int, int]:
     """`ranks_4_packages_2_bytes_per_s` is (4, 2)."""
     parts = name.split("_")
     return int(parts[1]), int(parts[3])
@@ -156,7 +226,9 @@ def _sources(document: dict[str, Any], prefix: str) -> list[Provenance]:
         if isinstance(part, dict) and "source" in part:
             key = prefix + name
             value, unit = (part["value"], unit_of(key)) if "value" in part else (len(part) - 2, "entries")
-            out.append(Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"]))
+            interval = (part["low"], part["high"]) if "low" in part and "high" in part else None
+            kind, source = part["kind"], part["source"]
+            out.append(Provenance(key=key, value=value, unit=unit, kind=kind, source=source, interval=interval))
         elif isinstance(part, dict):
             out += _sources(part, f"{prefix}{name}.")
     return out

@@ -5,9 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simfrontier.machine.schema import AtLeastZero, Count, Part, Positive, Share, Strict, Table, Text
+from simfrontier.collectives.tuning import Way
+from simfrontier.machine.schema import AtLeastZero, Count, Number, Part, Positive, Share, Strict, Table, Text
 from simfrontier.schedule.ir import CollectiveKind
 
+NotNegative = Annotated[float, Field(ge=0)]
+Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
 CapName = Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_packages_[1-9][0-9]*_bytes_per_s$")]
 
 
@@ -19,6 +22,7 @@ class HopsFile(Strict):
 
 class RingFile(HopsFile):
     forwarded_share: Part
+    sharpness: Number[Annotated[float, Field(ge=1)]] | None = None  # of the corner of a step's law; without: a corner
     slices: Count | None = None  # parts that a channel cuts a block into; without: 1
     least_elements: Count | None = None  # of a part of a block; without: 1
 
@@ -26,21 +30,60 @@ class RingFile(HopsFile):
 class TreeFile(HopsFile):
     bandwidth_ratio: Share
     slices: Count | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
+    least_slice_bytes: Positive | None = None  # of such a part over several nodes; without: 1
 
 
-class LowLatencyFile(Strict):
+class LowLatencyFile(HopsFile):
+    rate_share: Share  # of a ring's rate: half where every 4 bytes carry a flag of 4
+    channel_s: AtLeastZero | None = None  # more for a hop between nodes, per channel; without: 0
+    bytes_per_channel: Positive | None = None  # of a block; without: one channel
+    num_channels: Count | None = None  # at most; without: 1
+
+
+class BelievedFile(Strict):
+    """What a library believes of one way (an algorithm and a protocol) when it chooses."""
+
     base_s: AtLeastZero
     hop_in_node_s: AtLeastZero
     hop_between_nodes_s: AtLeastZero
-    bytes_per_s: Positive
+    rate_share: Positive  # of the bus's rate, on at most two nodes
+    rate_share_more_nodes: Positive | None = None  # without: the same
+    cap_bytes_per_s: Positive | None = None  # on at most two nodes
+    cap_more_nodes_bytes_per_s: Positive | None = None
+
+
+class CorrectionsFile(Table):
+    """Factors of a way's rate over several nodes, by floor(log2(bytes / 64)); beyond the last the last holds."""
+
+    factors: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+
+
+class TuningFile(Strict):
+    bus_bytes_per_s: Positive
+    host_hop_s: AtLeastZero
+    simple_host_factor: Positive
+    all_reduce_turns: Number[Annotated[int, Field(ge=0, le=1)]]
+    all_reduce_factor: Positive
+    simple_weight: Positive
+    one_node_block_bytes: Positive | None = None
+    ways: dict[Way, BelievedFile]
+    corrections: dict[Way, CorrectionsFile] = Field(default_factory=dict)
+
+
+class ResidualFile(Strict):
+    """Standard deviations of log time."""
+
+    model_sd: AtLeastZero
+    run_sd: AtLeastZero
+    common_share: Part | None = None  # of the model's variance, common to all sizes of a kind of call; without: all
 
 
 class AlgorithmsFile(Table):
     """What a library may carry each kind of call by; of several the one that is fastest alone is taken."""
 
-    all_gather: Annotated[list[Literal["ring"]], Field(min_length=1)]
-    reduce_scatter: Annotated[list[Literal["ring", "ring_twice"]], Field(min_length=1)]
-    all_reduce: Annotated[list[Literal["ring", "tree"]], Field(min_length=1)]
+    all_gather: Annotated[list[Literal["ring", "halving"]], Field(min_length=1)]
+    reduce_scatter: Annotated[list[Literal["ring", "ring_twice", "halving"]], Field(min_length=1)]
+    all_reduce: Annotated[list[Literal["ring", "tree", "halving"]], Field(min_length=1)]
     all_to_all: Annotated[list[Literal["direct"]], Field(min_length=1)]
 
 
@@ -53,12 +96,16 @@ class LibraryFile(Strict):
     in_flight: Count | None = None  # messages under way on one connection; without: any number
     num_channels: Count
     units_per_channel: AtLeastZero
+    least_bytes: AtLeastZero | None = None  # of messages from this size on the law was fitted; without: of all
     algorithms: AlgorithmsFile | None = None  # without: rings, trees for all-reduces too, direct for all-to-alls
     ring: RingFile
     ring_ll: LowLatencyFile | None = None
+    tuning: TuningFile | None = None
+    residual: ResidualFile | None = None
     shares: dict[str, Share] = Field(default_factory=dict)
     ring_caps: dict[CapName, Positive] = Field(default_factory=dict)
     tree: TreeFile | None = None
+    tree_ll: HopsFile | None = None
     direct: HopsFile
 
 
@@ -77,6 +124,33 @@ class CallFile(Strict):
     residual: Annotated[float, Field(ge=0)] | None = None
 
 
+class FarFile(Strict):
+    points: Annotated[int, Field(ge=1)]
+    mean_abs_error: NotNegative
+    p90_abs_error: NotNegative
+    worst_abs_error: NotNegative
+    residual_sd: NotNegative
+
+
+class PlaceFile(Strict):
+    machine: Text
+    devices: Annotated[int, Field(ge=2)]
+    far: FarFile
+    kept: list[Text] = Field(default_factory=list)
+
+
+class FitFile(Strict):
+    """How well the numbers of a fit hold; see `fit_record`."""
+
+    library: Text
+    machines: Annotated[list[Text], Field(min_length=1)]
+    parameters: Annotated[int, Field(ge=1)]
+    unseen: list[Text] = Field(default_factory=list)
+    fitted: FarFile
+    left_out: FarFile | None = None
+    places: list[PlaceFile] = Field(default_factory=list)
+
+
 class CalibrationFile(Strict):
     """The form of a calibration file: numbers without tables of their own, since one source holds for all of them."""
 
@@ -86,4 +160,7 @@ class CalibrationFile(Strict):
     how: Text
     machine: dict[str, float] = Field(default_factory=dict)
     library: dict[str, float] = Field(default_factory=dict)
+    harness: dict[str, float] = Field(default_factory=dict)
+    intervals: dict[str, Interval] = Field(default_factory=dict)
+    fit: FitFile | None = None
     calls: list[CallFile] = Field(default_factory=list)

@@ -1,59 +1,86 @@
-"""`simfrontier calibrate`: logs of nccl-tests and rccl-tests, and calibrations, into one calibration file."""
+"""`simfrontier calibrate --tables`: logs, calibrations, traces and other measured times into tables of calls."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 import typer
 
 from simfrontier.collectives import Calibration, CallTable, load_calibration, write_calibration
+from simfrontier.collectives.fit_record import FitRecord
 from simfrontier.collectives.merge import merged
 from simfrontier.collectives.nccl_tests import read_log
+from simfrontier.commands.calibrate_rows import faults_of, form_of, named_rows, tables_of
 from simfrontier.errors import InputError
+from simfrontier.measured import CallRow, Setup, read_any
 from simfrontier.units import written
 
 MAX_HOSTS = 4
 
 
-def calibrate(
-    files: list[Path],
-    out: Path,
-    packages: int | None,
-    where: str | None,
-    when: str | None,
-    title: str | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What a user says of a calibration in words; None where nothing. `said`: the options given, for its `how`."""
+
+    where: str | None = None
+    when: str | None = None
+    title: str | None = None
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises InputError for a text that says nothing."""
+        for option, value in (("--where", self.where), ("--when", self.when), ("--title", self.title)):
+            if value is not None and not value.strip():
+                raise InputError(f"{option}: got nothing, allowed: some text")
+
+    def how(self, files: Sequence[Path], out: Path) -> str:
+        """The command that makes the calibration."""
+        return f"simfrontier calibrate {' '.join(file.name for file in files)}{self.said} --out {out.name}"
+
+
+@dataclass(slots=True)
+class _Read:
+    """What the files say, as it is read."""
+
+    known: list[tuple[Path, Calibration]] = field(default_factory=list)
+    tables: list[CallTable] = field(default_factory=list)
+    rows: list[CallRow] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+
+    @property
+    def measured_on(self) -> list[str]:
+        """Hosts of logs, and machines of rows."""
+        return [*([_named(self.hosts)] if self.hosts else []), *(row.machine for row in self.rows)]
+
+
+def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_json: bool) -> None:
     """Read everything, write the calibration, print what is in it. Raises InputError."""
-    for option, value in (("--where", where), ("--when", when), ("--title", title)):
-        if value is not None and not value.strip():
-            raise InputError(f"{option}: got nothing, allowed: some text")
-    known: list[tuple[Path, Calibration]] = []
-    tables: list[CallTable] = []
-    hosts: list[str] = []
-    dates: list[str] = []
+    read = _Read()
     for file in files:
-        if file.suffix == ".toml":
-            known.append((file, load_calibration(file)))
-            tables += known[-1][1].calls
-        else:
-            log = read_log(file, packages)
-            tables += log.tables
-            hosts += log.hosts
-            dates.append(f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})")
-    places = [*(calibration.where for _, calibration in known), *([_named(hosts)] if hosts else [])]
-    place = where or _joined(places)
+        _read_into(read, file, setup)
+    with faults_of(files):
+        read.rows = named_rows(read.rows, setup)
+        read.tables += tables_of(read.rows)
+    known = read.known
+    place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
+    programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
+    titles = [*(one.title for _, one in known), *(f"{program} on {place}" for program in programs)]
     calibration = Calibration(
-        title=title or _joined([*(one.title for _, one in known), *([f"nccl-tests on {place}"] if hosts else [])]),
+        title=labels.title or _joined(titles),
         where=place,
-        when=when or _joined([*(one.when for _, one in known), *dates]),
-        how=_command(files, out, packages),
+        when=labels.when or _joined([*(one.when for _, one in known), *read.dates]),
+        how=labels.how(files, out),
         machine=_numbers(known, "machine"),
         library=_numbers(known, "library"),
-        calls=merged(tables),
+        calls=merged(read.tables),
+        harness=_numbers(known, "harness"),
+        intervals={key: ends for _, one in known for key, ends in one.intervals.items()},
+        fit=_fit_of(known),
     )
     write_calibration(calibration, out)
     if as_json:
@@ -62,9 +89,24 @@ def calibrate(
         _print(calibration, out)
 
 
-def _command(files: list[Path], out: Path, packages: int | None) -> str:
-    said = "" if packages is None else f" --packages {packages}"
-    return f"simfrontier calibrate {' '.join(file.name for file in files)}{said} --out {out.name}"
+def date_of(file: Path) -> str:
+    """The date that stands in for one that no one says."""
+    return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
+
+
+def _read_into(read: _Read, file: Path, setup: Setup) -> None:
+    match form_of(file):
+        case "calibration":
+            read.known.append((file, load_calibration(file)))
+            read.tables += read.known[-1][1].calls
+        case "log":
+            log = read_log(file, setup.packages)
+            read.tables += log.tables
+            read.hosts += log.hosts
+            read.dates.append(date_of(file))
+        case "rows":
+            read.rows += read_any(file, setup)
+            read.dates.append(date_of(file))
 
 
 def _named(hosts: Iterable[str]) -> str:
@@ -86,6 +128,17 @@ def _numbers(known: list[tuple[Path, Calibration]], part: str) -> dict[str, floa
             if before != value:
                 raise InputError(f'{path}: {part}."{key}": got {value:g}, allowed: {before:g}, as {first} says')
     return {key: value for key, (value, _) in out.items()}
+
+
+def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
+    """The fit that one of the calibrations comes from; two different ones are refused."""
+    fits = [(path, one.fit) for path, one in known if one.fit is not None]
+    for path, record in fits:
+        if record != fits[0][1]:
+            raise InputError(
+                f"{path}: fit: another one than in {fits[0][0]}, allowed: one fit; fit to all data at once"
+            )
+    return fits[0][1] if fits else None
 
 
 def _rows(calibration: Calibration, out: Path) -> dict[str, object]:

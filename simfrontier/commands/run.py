@@ -80,6 +80,8 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page
 def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
+    if bands := _bands(study):
+        console.print(bands, soft_wrap=True)
     for plan in study.scenario.plans:
         big = [outcome for outcome in study.of(plan) if outcome.row["note"]]
         if big:
@@ -110,6 +112,19 @@ def _rates(study: Study) -> Table:
             cells.append(f"{rate:#.3g}" if isinstance(rate, float) else "–")
         table.add_row(plan, *cells)
     return table
+
+
+def _bands(study: Study) -> str:
+    """Between which rates nine samples of ten lie, at the largest size; empty where there are no samples."""
+    size = max(study.scenario.file.run.devices)
+    said = []
+    for outcome in study.outcomes:
+        if outcome.devices == size and outcome.samples_s is not None:
+            row = outcome.row
+            work = float(row["tflops_per_device"]) * float(row["step_time_s"])
+            slow, fast = work / float(row["step_time_p95_s"]), work / float(row["step_time_p05_s"])
+            said.append(f"{outcome.plan} {slow:#.3g} to {fast:#.3g}")
+    return f"Nine samples of ten on {size} lie within: {', '.join(said)}." if said else ""
 
 
 def _ratios(study: Study, sensitivity: Sensitivity) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
+from simfrontier.report.probability import SURE, band, in_samples, share_faster
 from simfrontier.report.view import View, rate, step_s
 from simfrontier.report.words import in_words, listed, number, percent, quantity
 from simfrontier.study import Outcome
@@ -32,13 +33,14 @@ def headline(view: View) -> str:
 
 
 def lead_sentence(view: View) -> str:
-    """Which plan is fastest at the largest size, and by how much."""
+    """Which plan is fastest at the largest size, and by how much, or that the samples do not agree on which it is."""
     best, *rest = view.ranked
-    said = (
-        f"At {view.largest:,} {view.devices}, {best.plan} is predicted to be the fastest: "
-        f"{number(rate(best))} TFLOPS per {view.device}"
-    )
     ahead = [outcome for outcome in rest if rate(best) / rate(outcome) - 1 >= _SAME]
+    close = [outcome.plan for outcome in ahead if (share := share_faster(best, outcome)) is not None and share < SURE]
+    leads = f"{best.plan} is predicted to be the fastest"
+    if close:
+        leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
+    said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
     equal = [outcome.plan for outcome in rest if outcome not in ahead]
     if equal:
         said += f", the same as {listed(equal)}"
@@ -46,7 +48,8 @@ def lead_sentence(view: View) -> str:
         said += f", {percent(rate(best) / rate(ahead[0]) - 1)} more than {ahead[0].plan} ({number(rate(ahead[0]))})"
     if len(ahead) > 1:
         said += f" and {percent(rate(best) / rate(ahead[-1]) - 1)} more than the slowest, {ahead[-1].plan}"
-    return said + "."
+    share = share_faster(best, ahead[0]) if ahead else None
+    return said + ("." if share is None else f"; {best.plan} is faster than {ahead[0].plan} in {in_samples(share)}.")
 
 
 def _cards(view: View, best: Outcome) -> str:
@@ -56,7 +59,7 @@ def _cards(view: View, best: Outcome) -> str:
     return cards(
         [
             (number(rate(best)), f"TFLOPS per {view.device}", f"{best.plan} on {view.largest:,}"),
-            (quantity(step, "s"), "per step", f"{in_words(float(row['tokens_per_s']))} tokens/s in all"),
+            (quantity(step, "s"), "per step", _per_step(best)),
             (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}"),
             (percent(exposed / step), "of the step is not compute", quantity(exposed, "s")),
             (percent(float(row["mfu"])), "MFU", "of the nominal matrix peak"),
@@ -67,6 +70,11 @@ def _cards(view: View, best: Outcome) -> str:
             ),
         ]
     )
+
+
+def _per_step(best: Outcome) -> str:
+    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} tokens/s in all", band(best)
+    return f"{said}; nine samples of ten: {sampled}" if sampled else said
 
 
 def _others(view: View, best: Outcome | None) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions
 from simfrontier.report.breakdown import breakdown
+from simfrontier.report.earlier import earlier
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
+from simfrontier.report.probability import probability
 from simfrontier.report.published import published
 from simfrontier.report.reading import reading
 from simfrontier.report.scaling import scaling
@@ -25,7 +27,9 @@ from simfrontier.workload import MlpShape, Shape
 CONTENTS = {
     "headline": "In short",
     "published": "Published",
+    "earlier": "What changed",
     "scaling": "Scaling",
+    "probability": "How sure",
     "time": "Time",
     "sensitivity": "Sensitivity",
     "timeline": "Timeline",
@@ -42,7 +46,9 @@ def page(study: Study, sensitivity: Sensitivity | None) -> str:
     sections = {
         "headline": headline(view),
         "published": published(view, sensitivity),
+        "earlier": earlier(view),
         "scaling": scaling(view),
+        "probability": probability(view),
         "time": breakdown(view),
         "sensitivity": sensitivity_section(view, sensitivity),
         "timeline": timeline(view),

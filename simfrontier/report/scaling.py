@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 
 from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.theme import axis, figure
-from simfrontier.report.view import View
+from simfrontier.report.view import View, rate, step_s
 from simfrontier.report.words import TOO_BIG, number, percent, sizes_in_words
+from simfrontier.study import Outcome
 
 _HEIGHT = 400
 _NOT_ZERO = " Vertical axes do not start at zero."
+_BANDS = (
+    "Lines are steps in which every device is typical; nine of ten samples lie in the band of the same colour. In the "
+    "samples the slowest device sets the pace, so a band may lie beside its line: see How sure the ranking is."
+)
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
@@ -25,7 +31,12 @@ def scaling(view: View) -> str:
             f"The same work per {view.device} at every size. Click a name in the legend to hide a plan, twice to see "
             "it alone."
         ),
-        plot("fig-rate", {"rate": rates(view)}, f"TFLOPS per {view.device} against {view.devices}"),
+        plot(
+            "fig-rate",
+            {f"TFLOPS per {view.device}": rates(view), "step time": step_times(view)},
+            f"TFLOPS per {view.device}, and step time, against {view.devices}",
+        ),
+        paragraph(_BANDS, "note") if any(outcome.samples_s is not None for outcome in view.study.outcomes) else "",
         plot("fig-efficiency", {"efficiency": efficiencies(view)}, f"Scaling efficiency against {view.devices}"),
         paragraph(
             f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it "
@@ -38,8 +49,19 @@ def scaling(view: View) -> str:
 
 
 def rates(view: View) -> Figure:
-    """TFLOPS per device against devices, one line per plan."""
-    return _lines(view, "tflops_per_device", f"TFLOPS per {view.device}", 1.0, "%{y:.4~g} TFLOPS")
+    """TFLOPS per device against devices, one line per plan, with its band."""
+
+    def of(outcome: Outcome, seconds: float) -> float:
+        return rate(outcome) * step_s(outcome) / seconds
+
+    lines = _lines(view, "tflops_per_device", f"TFLOPS per {view.device}", 1.0, "%{y:.4~g} TFLOPS")
+    return _banded(view, lines, of)
+
+
+def step_times(view: View) -> Figure:
+    """Seconds of a step against devices, one line per plan, with its band."""
+    lines = _lines(view, "step_time_s", "step time (s)", 1.0, "%{y:.4~g} s")
+    return _banded(view, lines, lambda _, seconds: seconds)
 
 
 def efficiencies(view: View) -> Figure:
@@ -60,6 +82,7 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": plan,
+                "legendgroup": plan,
                 "x": [x for x, _ in points],
                 "y": [y for _, y in points],
                 "line": {"color": mark.colour, "width": 2.5},
@@ -70,6 +93,33 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
     ticks = {"type": "log", "tickvals": list(view.sizes), "ticktext": [f"{size:,}" for size in view.sizes]}
     x = axis(f"{view.devices} (log scale)", **ticks)
     return figure(traces, x, axis(title, rangemode="normal" if _zoomed(view) else "tozero"), _HEIGHT)
+
+
+def _banded(view: View, lines: Figure, of: Callable[[Outcome, float], float]) -> Figure:
+    """The lines over their bands, which go away with them; `of` is the value of an outcome whose step takes so long."""
+    bands = []
+    for plan in view.plans:
+        known = sorted((o for o in view.study.of(plan) if o.samples_s is not None), key=lambda o: o.devices)
+        if not known:
+            continue
+        low, high = ([of(o, float(o.row[f"step_time_{end}_s"])) for o in known] for end in ("p05", "p95"))
+        sizes, colour = [outcome.devices for outcome in known], view.marks[plan].colour
+        bands.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": plan,
+                "legendgroup": plan,
+                "showlegend": False,
+                "hoverinfo": "skip",
+                "x": sizes + sizes[::-1],
+                "y": high + low[::-1],
+                "fill": "toself",
+                "fillcolor": f"{colour}26",
+                "line": {"color": f"{colour}66", "width": 1},
+            }
+        )
+    return {**lines, "data": [*bands, *lines["data"]]}
 
 
 def _zoomed(view: View) -> bool:

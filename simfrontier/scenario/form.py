@@ -119,6 +119,13 @@ class PerturbationTable(Strict):
     links: list[DegradedLink] = Field(default_factory=list)
 
 
+class UncertaintyTable(Strict):
+    """How often a step is sampled for its error bars (0: not at all), and the seed of the samples."""
+
+    samples: Annotated[int, Field(ge=0, le=100_000)] = 200
+    seed: NotNegative = 1
+
+
 class Variation(Strict):
     """One unknown setting: its dotted key in this file, and the values to try one at a time, for all plans alike."""
 
@@ -134,6 +141,15 @@ class PublishedTable(Strict):
     ratios: dict[str, Annotated[float, Field(gt=0)]]
     efficiency: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     efficiency_base_devices: Positive | None = None
+
+
+class EarlierTable(Strict):
+    """An earlier prediction of the same scenario, and what was changed since: the page sets it beside today's."""
+
+    title: Text
+    devices: Positive
+    changes: Annotated[list[Text], Field(min_length=1)]
+    tflops_per_device: Annotated[dict[str, Annotated[float, Field(gt=0)]], Field(min_length=1)]
 
 
 class RequiredTable(Strict):
@@ -168,5 +184,7 @@ class ScenarioFile(Strict):
     engine: EngineTable = EngineTable()
     plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     perturbation: PerturbationTable = PerturbationTable()
+    uncertainty: UncertaintyTable = UncertaintyTable()
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
+    earlier: EarlierTable | None = None

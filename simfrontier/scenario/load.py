@@ -28,6 +28,7 @@ from simfrontier.workload import Precision, Shape, Workload, find_precision, wor
 
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
+FEWEST_SAMPLES = 20  # that have one in twenty beyond a quantile of 5 %
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -156,6 +157,7 @@ def scenario_of(
 def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str]) -> Scenario:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
+    _refuse_few_samples(file)
     machine, library = _machine_and_library(where, file)
     if file.emulation is not None:
         machine = emulated(machine, Emulation(**file.emulation.model_dump()))
@@ -225,6 +227,12 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
         for name in names:
             if name not in named and name not in file.plans:
                 raise InputError(f"{key}: {name!r} is not a plan of this scenario; {nearest(name, named)}")
+
+
+def _refuse_few_samples(file: ScenarioFile) -> None:
+    samples = file.uncertainty.samples
+    if 0 < samples < FEWEST_SAMPLES:
+        raise InputError(f"uncertainty.samples: got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more")
 
 
 def _plan_names(file: ScenarioFile) -> list[tuple[str, Collection[str]]]:

@@ -14,6 +14,7 @@ from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Folding, Pattern, direct, fold, meeting, ring, solve, tree
 from simfrontier.schedule.ir import Collective, Schedule
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulate.two_level import level_rates, two_level_pattern, with_rates
 
 MEETING = "meeting"
 
@@ -78,6 +79,13 @@ class Choices:
             group_shape(self.fabric, self.mesh, axes)  # refuses groups that no pattern is written for
             if algorithm == MEETING:
                 made = meeting(self.fabric, groups)
+            elif algorithm == "two_level":
+                made = self._two_level(axes)
+            elif algorithm == "halving":
+                raise InputError(
+                    f"library {self.library.name}: recursive halving is modelled for calls alone, not for plans; "
+                    "allowed: a library that goes by rings, trees or direct messages"
+                )
             else:
                 shares = shares_of(self.library, self.fabric.machine, algorithm)
                 if algorithm in ("ring", "ring_twice"):
@@ -87,11 +95,25 @@ class Choices:
             self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
 
+    def _two_level(self, axes: tuple[str, ...]) -> Pattern:
+        """The pattern of both levels; from then on the library knows how fast each of them is."""
+        groups, shape = self.mesh.groups(axes), group_shape(self.fabric, self.mesh, axes)
+        rates = level_rates(self.fabric, groups, self.library, self._ring_shares)
+        self.library = with_rates(self.library, shape, rates)
+        return two_level_pattern(self.fabric, groups, self.library, self._ring_shares)
+
+    def _ring_shares(self, library: Library) -> Mapping[str, float]:
+        return shares_of(library, self.fabric.machine, "ring")
+
     def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
-        """The algorithm the library takes: the one that is fastest alone, of those it has."""
+        """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
         options = self.library.algorithms(op.kind, op.codec.is_quantised, op.via)
         if len(options) == 1:
             return options[0]
+        largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
+        by_tree = self.library.prefers_tree(largest, group_shape(self.fabric, self.mesh, op.axes))
+        if by_tree is not None:
+            return "tree" if by_tree else next(option for option in options if option != "tree")
         patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}
         return min(options, key=lambda a: seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a]))
 

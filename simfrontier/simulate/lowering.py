@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Algorithm, Library, RingOrder, messages_of
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import Recipe
+from simfrontier.errors import InputError
 from simfrontier.network import Fabric
 from simfrontier.network.template import orders
 from simfrontier.schedule.ir import Collective, CollectiveKind
@@ -45,8 +46,14 @@ def recipe(
     members, node after node, members by their number in the group.
 
     Direct messages have one order, which deals the nodes' members out in turn: a member sends to those that follow it,
-    so that neighbours do not all begin with the same NIC (assumed).
+    so that neighbours do not all begin with the same NIC (assumed). Raises InputError for two levels, which are only
+    modelled as a whole.
     """
+    if algorithm == "two_level":
+        raise InputError(
+            f"library {library.name}: calls in two levels are not lowered to single messages; "
+            "allowed: fidelity analytic or flow"
+        )
     per_node = fabric.machine.devices_per_node
     devices = fabric.device_of[ranks]
     member = {int(device): number for number, device in enumerate(devices)}
@@ -69,6 +76,6 @@ def recipe(
         algorithm=algorithm,
         orders=tuple(tuple(one for part in parts for one in part) for parts in channels),
         per_node=len(ranks) // len(nodes),
-        slices=library.slices(algorithm, num_bytes / len(channels) / trees),
+        slices=library.slices(algorithm, num_bytes / len(channels) / trees, len(nodes)),
         least_elements=library.least_elements if algorithm in ("ring", "ring_twice") else 1,
     )

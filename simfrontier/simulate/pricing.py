@@ -32,6 +32,8 @@ _HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
     ("reduce_scatter", "ring_twice"): 2.5,
     ("all_reduce", "ring"): 2.5,
     ("all_reduce", "tree"): 5.0,
+    ("reduce_scatter", "two_level"): 3.0,
+    ("all_reduce", "two_level"): 2.5,
 }
 _HBM_PER_BYTE_COPIED = 2.0
 
@@ -297,7 +299,7 @@ def price(
     return Cluster(
         schedule=schedule,
         machine=machine,
-        library=library,
+        library=maker.library,
         fabric=fabric,
         algorithms=algorithms,
         patterns=patterns,

@@ -27,7 +27,7 @@ hop_between_nodes_s = { value = 40e-6, kind = "assumed", source = "test" }
 base_s = { value = 5e-6, kind = "assumed", source = "test" }
 hop_in_node_s = { value = 1e-6, kind = "assumed", source = "test" }
 hop_between_nodes_s = { value = 4e-6, kind = "assumed", source = "test" }
-bytes_per_s = { value = 1e9, kind = "assumed", source = "test" }
+rate_share = { value = 0.01, kind = "assumed", source = "test" }
 [shares]
 nic = { value = 0.6, kind = "assumed", source = "test" }
 [ring_caps]
@@ -59,29 +59,31 @@ def group(size: int, num_nodes: int = 1, num_packages: int = 1) -> GroupShape:
     return GroupShape(size=size, num_nodes=num_nodes, num_packages=num_packages)
 
 
-TWO_NODES = group(8, 2, 4)  # 7 hops around the ring: 6 inside the nodes, 1 between them
+TWO_NODES = group(8, 2, 4)  # 8 edges of the closed ring: 6 inside the nodes, 2 between them
 
 
-def test_hops_around_a_ring() -> None:
-    assert TWO_NODES.ring_hops == (6, 1)
-    assert group(8).ring_hops == (7, 0)
-    assert group(4, 4).ring_hops == (0, 3)
+def test_edges_of_a_closed_ring() -> None:
+    assert TWO_NODES.ring_edges == (6, 2)
+    assert group(8).ring_edges == (8, 0)
+    assert group(4, 4).ring_edges == (0, 4)
+    assert TWO_NODES.ring_mean(6.0, 40.0) == (6 * 6 + 2 * 40) / 8
 
 
-# A ring passes blocks of c = S / n. A Simple step costs max(c/B, a + f c/B), so beyond c/B: max(0, a - (1 - f) c/B).
+# A ring passes blocks of c = S / n. A Simple step costs max(c/B, a + f c/B) with a the mean over the closed ring, so
+# beyond c/B: max(0, a - (1 - f) c/B). Here a = (6 * 6 + 2 * 40) / 8 = 14.5 us.
 
 
 def test_a_simple_ring_hides_part_of_each_hop(library: Library) -> None:
     # S = 8 MB: c = 1 MB, c/B = 10 us at 100 GB/s, of which (1 - f) = 5 us hide what a hop costs:
-    # 10 + 6 (6 - 5) + 1 (40 - 5) = 51 us. LL would cost 5 + 6 * 1 + 1 * 4 + 7 (1000 - 10) us.
+    # 10 + 7 (14.5 - 5) = 76.5 us. LL would cost 5 + 7 (1.75 + 990) us.
     found = library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 100e9)
-    assert found == pytest.approx(51 * US, rel=1e-12)
+    assert found == pytest.approx(76.5 * US, rel=1e-12)
     assert library.latency_s("ring", "reduce_scatter", 8e6, TWO_NODES, 100e9) == found
 
 
 def test_an_all_reduce_goes_around_twice_and_starts_once(library: Library) -> None:
-    # 10 + 2 (6 + 35) = 92 us
-    assert library.latency_s("ring", "all_reduce", 8e6, TWO_NODES, 100e9) == pytest.approx(92 * US, rel=1e-12)
+    # 10 + 2 * 66.5 = 143 us
+    assert library.latency_s("ring", "all_reduce", 8e6, TWO_NODES, 100e9) == pytest.approx(143 * US, rel=1e-12)
 
 
 def test_large_blocks_hide_all_hops(library: Library) -> None:
@@ -90,23 +92,23 @@ def test_large_blocks_hide_all_hops(library: Library) -> None:
 
 
 def test_small_blocks_take_the_low_latency_protocol(library: Library) -> None:
-    # S = 8 kB: c = 1 kB, c/B = 0.01 us, c/B_LL = 1 us: 5 + 6 * 1 + 1 * 4 + 7 (1 - 0.01) = 21.93 us,
-    # where Simple would take 10 + 6 (6 - 0.005) + (40 - 0.005) = 85.965 us
-    assert library.latency_s("ring", "all_gather", 8e3, TWO_NODES, 100e9) == pytest.approx(21.93 * US, rel=1e-12)
-    # twice around: 5 + 2 * 16.93
-    assert library.latency_s("ring", "all_reduce", 8e3, TWO_NODES, 100e9) == pytest.approx(38.86 * US, rel=1e-12)
+    # S = 8 kB: c = 1 kB, c/B = 0.01 us, LL at a hundredth of the rate 1 us, a_LL = (6 * 1 + 2 * 4) / 8 = 1.75 us:
+    # 5 + 7 (1.75 + 1 - 0.01) = 24.18 us, where Simple would take 10 + 7 (14.5 - 0.005) = 111.465 us
+    assert library.latency_s("ring", "all_gather", 8e3, TWO_NODES, 100e9) == pytest.approx(24.18 * US, rel=1e-12)
+    # twice around: 5 + 2 * 19.18
+    assert library.latency_s("ring", "all_reduce", 8e3, TWO_NODES, 100e9) == pytest.approx(43.36 * US, rel=1e-12)
 
 
 def test_the_protocol_changes_where_both_cost_the_same(library: Library) -> None:
     latencies = [library.latency_s("ring", "all_gather", 8.0 * c, TWO_NODES, 100e9) for c in range(0, 40_000, 100)]
-    # LL costs 15 us + 6.93 us/kB, Simple 86 us - 0.035 us/kB: they meet at 71 / 6.965 = 10.19 kB
+    # LL costs 17.25 us + 6.93 us/kB, Simple 111.5 us - 0.035 us/kB: they meet at 94.25 / 6.965 = 13.53 kB
     turn = max(range(len(latencies)), key=latencies.__getitem__)
-    assert turn * 100 == pytest.approx(10_190, abs=100)
+    assert turn * 100 == pytest.approx(13_530, abs=100)
 
 
 def test_latency_is_never_negative(library: Library) -> None:
-    # over links slower than LL both protocols hide everything but their bases: LL starts in 5 us
-    assert library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 1e8) == pytest.approx(5 * US, rel=1e-12)
+    # over slow links Simple hides everything but its base of 10 us, and LL is 100 times slower still
+    assert library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 1e8) == pytest.approx(10 * US, rel=1e-12)
 
 
 @pytest.mark.parametrize(

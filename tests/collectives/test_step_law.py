@@ -18,30 +18,41 @@ TWO = GroupShape(size=16, num_nodes=2, num_packages=8)
 RATE = 80e9
 
 
+def rounded(one: float, other: float) -> float:
+    """The longer of two times with RCCL's corner: (x^4 + y^4)^(1/4)."""
+    return (one**4 + other**4) ** 0.25
+
+
 def test_large_blocks_go_by_simple_at_a_channels_part_of_the_rate() -> None:
-    """4 channels of 20 GB/s each: blocks of 8 MiB in all are paced; 0.56 of one has to come before it is passed on."""
+    """4 channels of 20 GB/s each: blocks of 8 MiB in all are paced; half of one has to come before it is passed on."""
     law = RCCL.step_law("ring", "all_gather", 64 * 2**20, NODE, RATE, 4)
-    assert (law.base_s, law.in_node_s, law.forwarded_share) == (100e-6, 7e-6, 0.56)
+    assert (law.base_s, law.forwarded_share) == (36e-6, 0.5)
     assert law.bytes_per_s == RATE / 4 and not law.is_added
+    block_s = 8 * 2**20 / RATE  # an edge takes (block^4 + (3.6 us + block / 2)^4)^(1/4), half of it to be forwarded
+    assert law.in_node_s == pytest.approx(rounded(block_s, 3.6e-6 + block_s / 2) - block_s / 2)
 
 
 def test_small_blocks_go_by_ll() -> None:
     law = RCCL.step_law("ring", "all_gather", 4096, NODE, RATE, 4)
-    assert (law.base_s, law.in_node_s, law.forwarded_share) == (36e-6, 2.3e-6, 1.0)
-    assert law.bytes_per_s == 2.56e9 / 4
+    assert (law.base_s, law.forwarded_share) == (36e-6, 1.0)
+    assert law.in_node_s == pytest.approx(0.8e-6)
+    assert law.bytes_per_s == RATE / 2 / 4  # of every 16 bytes 8 are flags
 
 
 def test_an_edge_between_nodes_costs_what_the_slowest_block_lacks() -> None:
-    """LL over two nodes: the law counts 14 hops of 2.3 us and one of 9.5 us; a block has 13 and 2: (9.5 + 2.3) / 2."""
+    """LL over two nodes, one channel: 14 edges of 0.8 us, 2 of 16.17 + 6.56 = 22.73 us, 3.541 us on average; of 15
+    hops a block meets two between nodes: (15 * 3.541 - 13 * 0.8) / 2 = 21.36 us each."""
     law = RCCL.step_law("ring", "all_gather", 4096, TWO, RATE, 4)
-    assert law.between_nodes_s == pytest.approx((9.5e-6 + 2.3e-6) / 2)
+    assert law.between_nodes_s == pytest.approx(21.36e-6, abs=0.005e-6)
 
 
 def test_what_a_block_hides_is_not_counted_twice() -> None:
-    """Simple, c/B = 100 us, 44 us of it hidden: 7 us inside are hidden wholly, 152 - 44 = 108 us between nodes are not.
-    The law exposes 108 us once, a block meets two edges between nodes: 54 us each beside the 44 that are hidden."""
+    """Simple, c/B = 100 us, 50 us of it hidden: 3.6 us inside are hidden wholly. A mean edge of (14 * 3.6 + 2 * 171.4)
+    / 16 = 24.575 us and half of a block make 74.575 us, which exposes 15 ((100^4 + 74.575^4)^(1/4) - 100) us; a block
+    meets two edges between nodes, and each has half of that beside the 50 us that are hidden."""
     law = RCCL.step_law("ring", "all_gather", int(16 * 100e-6 * RATE), TWO, RATE, 4)
-    assert law.between_nodes_s == pytest.approx(54e-6 + 44e-6)
+    exposed = 15 * (rounded(100.0, 74.575) - 100.0)
+    assert law.between_nodes_s == pytest.approx((exposed / 2 + 50) * 1e-6)
 
 
 def test_a_library_that_is_not_paced_adds_its_hops_to_the_links() -> None:
@@ -51,8 +62,8 @@ def test_a_library_that_is_not_paced_adds_its_hops_to_the_links() -> None:
 
 def test_trees_and_direct_messages_add_theirs() -> None:
     tree, direct = (RCCL.step_law(how, "all_reduce", 2**20, TWO, RATE, 4) for how in ("tree", "direct"))  # type: ignore[arg-type]
-    assert (tree.base_s, tree.in_node_s, tree.between_nodes_s) == (17e-6, 2.5e-6, 22.4e-6)
-    assert (direct.base_s, direct.in_node_s, direct.between_nodes_s) == (33e-6, 3.6e-6, 19.8e-6)
+    assert (tree.base_s, tree.in_node_s, tree.between_nodes_s) == (36e-6, 2.5e-6, 171.4e-6)
+    assert (direct.base_s, direct.in_node_s, direct.between_nodes_s) == (33e-6, 3.6e-6, 171.4e-6)
     assert tree.is_added and direct.is_added and math.isinf(tree.bytes_per_s)
 
 
@@ -69,7 +80,7 @@ TITLE = 'title = "RCCL through aws-ofi-rccl"\n'
 
 def test_a_file_may_say_how_messages_go(tmp_path: Path) -> None:
     slices = '[tree]\nslices = { value = 5, kind = "assumed", source = "mine" }\n'
-    path = written(tmp_path, "[tree]\n", slices)
+    path = written(tmp_path, "[tree]\nslices = { value = 24,", "[tree]\nslices = { value = 5,")
     text = Path(path).read_text().replace(TITLE, TITLE + 'ring_order = "ranks"\npaced = false\n')
     Path(path).write_text(text.replace("[ring]\n", "[ring]\n" + slices.splitlines()[1].replace("5", "3") + "\n"))
     found = load_library(path)
@@ -84,7 +95,7 @@ def test_what_a_file_does_not_say() -> None:
         True,
         8,
         1,
-        32,
+        24,
     )
     assert (GLOO.ring_order, GLOO.paced, GLOO.in_flight) == ("ranks", False, None)
 
@@ -105,7 +116,9 @@ def test_a_wrong_key_is_one_line(tmp_path: Path, line: str, said: str) -> None:
 
 
 def test_parts_of_a_message() -> None:
-    """In whole rounds of 8: a tree's channel of 1 MiB has 32 parts, of 128 KiB 32 / sqrt 8 = 11.3, so 8."""
-    assert [RCCL.slices("tree", size) for size in (2**20, 2**17, 1.0, 2**40)] == [32, 8, 8, 128]
-    assert replace(RCCL, in_flight=None).slices("tree", 2**17) == 11
-    assert (RCCL.slices("direct", 2**30), RCCL.slices("ring", 2**30)) == (1, 1)
+    """In whole rounds of 8: a tree's channel of 1 MiB has 24 parts, of 128 KiB 24 / sqrt 8 = 8.5, so 8; over several
+    nodes of 256 KiB at least, and 8 of them at least: 8 MiB has 24 sqrt 8 = 68, but 32 of 256 KiB."""
+    assert [RCCL.slices("tree", size, 1) for size in (2**20, 2**17, 1.0, 2**40)] == [24, 8, 8, 128]
+    assert [RCCL.slices("tree", size, 2) for size in (2**20, 2**23, 2**40)] == [8, 32, 128]
+    assert replace(RCCL, in_flight=None).slices("tree", 2**17, 1) == 8
+    assert (RCCL.slices("direct", 2**30, 1), RCCL.slices("ring", 2**30, 2)) == (1, 1)

@@ -78,7 +78,7 @@ def test_the_headline_names_the_fastest_plan_and_its_lead() -> None:
     )
     lead = rates[ordered[0]] / rates[ordered[1]] - 1
     assert f"{percent(lead)} more than {ordered[1]}".replace("\xa0", " ") in said.replace("\xa0", " ")
-    assert said.endswith(f"more than the slowest, {ordered[-1]}.")
+    assert f"more than the slowest, {ordered[-1]}" in said
 
 
 def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_a_burst_passes_at_once() -> None:
 
 
 def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
-    """Two all-gathers of a pair at once, of 16 and 2 MiB: blocks of 8 and 1 MiB on the same link, a base of 100 us.
+    """Two all-gathers of a pair at once, of 16 and 2 MiB: blocks of 8 and 1 MiB on the same link, a base of 36 us.
 
     chunk: the link serves the large block first, so the small one is there after 9 MiB. flow: both have half the link
     until the small one is there, after 2 MiB; the large one is there after 9 MiB. The link carries as much either way.
@@ -74,9 +75,10 @@ def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
     both = calls(
         PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), ("all_gather", ("gcd",), 2 * MIB, "b", "library")
     )
-    chunk, flow = (simulate_step(both, TOY, RCCL, fidelity).timeline.end[0] for fidelity in ("chunk", "flow"))
-    assert chunk == pytest.approx([100e-6 + 8 * BLOCK_S, 100e-6 + 9 * BLOCK_S])
-    assert flow == pytest.approx([100e-6 + 9 * BLOCK_S, 100e-6 + 2 * BLOCK_S])
+    sharp = replace(RCCL, pipeline=replace(RCCL.pipeline, sharpness=math.inf))  # large blocks take c/B, no more
+    chunk, flow = (simulate_step(both, TOY, sharp, fidelity).timeline.end[0] for fidelity in ("chunk", "flow"))
+    assert chunk == pytest.approx([36e-6 + 8 * BLOCK_S, 36e-6 + 9 * BLOCK_S])
+    assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
 
 
 def test_many_small_messages_beside_a_large_one_wait_for_it_once() -> None:
@@ -193,7 +195,8 @@ def test_coded_calls_send_data_and_scales() -> None:
 
     done = step(schedule("zeropp", Mesh((("node", 1), ("package", 2), ("gcd", 2)))), "toy-cluster", "chunk")
     assert done.link_bytes is not None
-    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=1e-9)
+    # but for a few elements: the parts of a tree's message are not all of one size
+    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=0, atol=16)
 
 
 def test_at_most_128_ranks() -> None:

@@ -67,11 +67,14 @@ def test_direct_messages_deal_the_nodes_members_out() -> None:
 
 
 def test_parts_of_a_tree_grow_as_the_square_root_of_its_bytes() -> None:
-    """Four chains, two trees: 8 MiB are 1 MiB each: 32 parts; 32 MiB twice as many; 1 GiB would be 362: 128 at most."""
-    sizes = {2**20: 8, 8 * 2**20: 32, 32 * 2**20: 64, 2**30: 128}
+    """Four chains inside a node: 4 MiB are 1 MiB each: 24 parts; 16 MiB twice as many; 1 GiB would be 384: 128 at most.
+    Over nodes two trees, and parts of 256 KiB at least, but 8 of them: 32 MiB are 4 MiB each, 16 parts and not 48."""
+    inside = {2**20: 16, 4 * 2**20: 24, 16 * 2**20: 48, 2**30: 128}
+    assert {size: made(list(range(8)), "tree", num_nodes=1, num_bytes=size).slices for size in inside} == inside
+    sizes = {2**20: 8, 8 * 2**20: 8, 32 * 2**20: 16, 2**30: 128}
     assert {size: made(list(range(16)), "tree", num_bytes=size).slices for size in sizes} == sizes
-    assert made(list(range(8)), "tree", num_nodes=1, num_bytes=4 * 2**20).slices == 32  # one tree inside a node
-    assert made(list(range(16)), "tree", replace(RCCL, in_flight=None), num_bytes=2**20).slices == 11
+    alone = replace(RCCL, in_flight=None)  # 2 MiB are 512 KiB each: 24 / sqrt 2 parts
+    assert made(list(range(8)), "tree", alone, num_nodes=1, num_bytes=2 * 2**20).slices == 17
     assert made(list(range(16)), "ring", replace(RCCL, ring_slices=3)).slices == 3
 
 

@@ -11,6 +11,7 @@ from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import SimulatedStep
 from simfrontier.workload import find_model
+from tests.simulate.singles import single
 from tests.simulate.steps import NAMED, frontier_mesh, schedule, step
 
 TINY = find_model("tiny")
@@ -43,15 +44,14 @@ def test_ring_all_gather_by_hand() -> None:
     """World all-gather of ZeRO-3's qkv weight on 48 nodes of Frontier, every number written out.
 
     S = 18432 * 6144 * 2 B = 226,492,416 B; n = 384; c = S / n = 589,824 B. The ring sends (n-1) c per rank at
-    B = 4 NICs * 25 GB/s * 0.732 = 73.2 GB/s, so c / B = 8.058 us. Simple protocol: a step costs max(c/B, a + 0.56
-    c/B), so 336 hops in nodes expose 7 us - 0.44 * 8.058 us each, 47 hops between nodes 152 us - 0.44 * 8.058 us each.
-    LL would expose 336 * 2.3 us + 47 * 9.5 us + 383 * (c / 2.56 GB/s - c/B) = 86 ms: more, so Simple is taken. Base
-    100 us.
+    B = 4 NICs * 25 GB/s * 0.864 = 86.4 GB/s, so c / B = 6.827 us. RCCL takes Simple: it believes LL to need 23.5 ms and
+    Simple 3.5 ms. An edge is 3.6 us in nodes (7 of 8) and 171.4 us between them, 24.575 us on average, and half of a
+    block has to come before the next edge starts: 27.99 us, the longer of the two, its corner rounded off. Base 36 us.
     """
     size, ranks = 18432 * 6144 * 2, 384
-    block_s = size / ranks / 73.2e9
-    exposed = 336 * (7e-6 - 0.44 * block_s) + 47 * (152e-6 - 0.44 * block_s)
-    by_hand = 100e-6 + exposed + (ranks - 1) * block_s
+    block_s = size / ranks / 86.4e9
+    edge_s = (7 * 3.6e-6 + 171.4e-6) / 8 + block_s / 2
+    by_hand = 36e-6 + (ranks - 1) * (edge_s**4 + block_s**4) ** 0.25
     done = step(schedule("zero3", frontier_mesh(48), overlap=False))
     alone = [t for op, t, _ in collectives(done) if [r.name for r in op.dst] == ["qkv.weight.full.forward"]]
     assert alone
@@ -59,15 +59,16 @@ def test_ring_all_gather_by_hand() -> None:
 
 
 def test_pair_all_gather_by_hand() -> None:
-    """Pair gather of ZeRO-topo in fp16 on one package: V = S/2, capped at 129 GB/s; hops 7 us less what c/B hides.
+    """Pair gather of ZeRO-topo in fp16 on one package: V = S/2, capped at 129 GB/s; one step of a ring.
 
-    c = S/2 = 113 MB, c/B = 878 us hides the hop's 7 us: only the base of 100 us is exposed.
+    c = S/2 = 113 MB, c/B = 878 us; an edge of 3.6 us and half a block, 443 us, rounds it up to 892 us; base 36 us.
     """
     done = step(schedule("zero-topo", frontier_mesh(2), overlap=False, options={"weight_codec": "fp16"}))
     times = [(t, v) for op, t, v in collectives(done) if [r.name for r in op.dst] == ["qkv.weight.full.forward"]]
     for spent, volume in times:
         assert volume == 18432 * 6144 * 2 / 2
-        assert spent == pytest.approx(100e-6 + volume / 129e9, rel=1e-6)
+        block_s = volume / 129e9
+        assert spent == pytest.approx(36e-6 + (block_s**4 + (3.6e-6 + block_s / 2) ** 4) ** 0.25, rel=1e-6)
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -135,19 +136,12 @@ def test_toy_pair_by_hand() -> None:
 
 
 def test_ring_all_reduce_by_hand() -> None:
-    """HSDP's all-reduce of gradient shards over 48 nodes: 8 rings of 48 ranks, two of them on each NIC.
+    """All-reduces of 64 MiB by ring over 48 nodes: 8 rings of 48 ranks, two of them on each NIC.
 
-    A bucket of 453,058,560 weights and vectors, 1/8 each per rank, FP16: S bytes; c = S / 48. A ring gets half of a
-    NIC's 25 GB/s * 0.732 = 9.15 GB/s; both rounds send (n-1) c. Every one of the 2 * 47 hops is between nodes and
-    exposes 152 us - 0.44 c / B, if that is more than nothing; base once.
+    c = S / 48. A ring gets half of a NIC's 25 GB/s * 0.864 = 10.8 GB/s; both rounds send (n-1) c. All 48 edges are
+    between nodes: 171.4 us, and half of a block, with the corner rounded off; base once.
     """
-    done = step(schedule("hsdp", frontier_mesh(48), overlap=False))
-    rate, ranks, seen = 25e9 * 0.732 / 2, 48, 0
-    for op, spent, volume in collectives(done):
-        if op.name == "step_reduction" and done.cluster.algorithms[id(op)] == "ring":
-            seen += 1
-            block_s = volume / (2 * (ranks - 1)) / rate
-            exposed = 2 * 47 * max(0.0, 152e-6 - 0.44 * block_s)
-            low = 2 * 47 * (9.5e-6 + block_s * rate / 2.56e9 - block_s)
-            assert spent == pytest.approx(100e-6 + min(exposed, low) + volume / rate, rel=1e-6)
-    assert seen
+    done = single("all_reduce", 64 * 2**20, 384, fidelity="flow", via="ring", axes=("node",))
+    block_s = 64 * 2**20 / 48 / (25e9 * 0.864 / 2)
+    edge_s = 171.4e-6 + block_s / 2
+    assert done.step_s == pytest.approx(36e-6 + 2 * 47 * (block_s**4 + edge_s**4) ** 0.25, rel=1e-6)

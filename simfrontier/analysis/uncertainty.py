@@ -1,0 +1,171 @@
+"""Error bars: what is uncertain about a machine and its library, sampled, and the step times that follow.
+
+Every draw belongs to a thing that plans share, not to its place in a program, so that samples of two plans of one size
+are paired: sample 17 of both has the same slow device, the same error of the law of matrix products, and the same error
+of the library's law for the same kind of call. Only the noise of single calls is each plan's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Library, call_of, messages_of
+from simfrontier.machine import Machine
+from simfrontier.schedule.ir import Collective
+from simfrontier.simulate import SimulatedStep
+from simfrontier.simulate.choice import group_shape
+from simfrontier.simulate.resample import Factors, resampled_s
+
+LOW, HIGH = 0.05, 0.95  # the quantiles that a band reaches from and to
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """What is known to be uncertain, as standard deviations of log time; 0 where it is not known.
+
+    `model_sd`, `run_sd`, `common_share`: of the library (`collectives.Residual`). `speed_sd`: between devices of the
+    machine. `matmul_sd`: of the law of matrix products.
+    """
+
+    model_sd: float
+    run_sd: float
+    speed_sd: float
+    matmul_sd: float
+    common_share: float = 1.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to sample."""
+        return max(self.model_sd, self.run_sd, self.speed_sd, self.matmul_sd) > 0.0
+
+
+def spread_of(machine: Machine, library: Library) -> Spread:
+    """What machine and library say about their own uncertainty."""
+    device, residual = machine.device, library.residual
+    return Spread(
+        model_sd=0.0 if residual is None else residual.model_sd,
+        run_sd=0.0 if residual is None else residual.run_sd,
+        speed_sd=device.speed_sd,
+        matmul_sd=device.matmul_sd,
+        common_share=1.0 if residual is None else residual.common_share,
+    )
+
+
+def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:
+    """Step times in seconds [num_samples], the same for the same seed; None where nothing is known to be uncertain.
+
+    `plan` names the stream of what is the plan's own.
+    """
+    spread = spread_of(step.cluster.machine, step.cluster.library)
+    if not spread.is_known or num_samples == 0:
+        return None
+    return resampled_s(step, factors(step, spread, plan, num_samples, seed))
+
+
+def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> Factors:
+    """Log-normal factors of median 1 on the durations of a step's ops.
+
+    A collective takes exp(model_sd z + run_sd y) times as long, z by kind of call (none where its time was measured),
+    y by op; all groups of an op share both. With c = `common_share`, z is sqrt(c) of a number that all sizes of message
+    of a kind have in common, and sqrt(1 - c) of one of the size's own. A matrix product takes exp(matmul_sd x), x by
+    sample alone. What a device does by itself takes, besides, what the slowest of its rank class takes (`slowest`).
+    """
+    draws = Draws(seed=seed, num_samples=num_samples)
+    devices = step.schedule.mesh.num_ranks
+    calls = np.array([isinstance(op, Collective) for op in step.program.ops], bool)
+    logs = np.zeros((step.program.num_ops, num_samples))
+    logs[calls] = spread.run_sd * draws.stream("run", devices, plan).standard_normal((num_samples, int(calls.sum()))).T
+    errors = _errors(step, spread, draws)
+    for index, op in enumerate(step.program.ops):
+        if id(op) in errors:
+            logs[index] += errors[id(op)]
+    alone = [not isinstance(op, Collective) and op.kind != "hook" for op in step.program.ops]
+    folding = step.cluster.folding
+    quantile = slowest(folding.rank_class, folding.representative, draws)
+    return Factors(
+        of_op=np.exp(logs, out=logs), of_class=np.exp(spread.speed_sd * quantile), on_device=np.array(alone, bool)
+    )
+
+
+def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer], draws: Draws) -> Floats:
+    """How slow the slowest device of each rank class is, in standard deviations [num_rank_classes, num_samples].
+
+    Of n devices, of which each is slower than z with probability p(z), the slowest is at -ln(1 - p) = E / n, with E
+    exponential of mean 1, as (1 - p)^n is uniform. Which rank that is, is uniform too. E and that rank are drawn once
+    for the machine, the same for every plan. Each other class, of m devices, is no slower: among what is not slower its
+    slowest is at -ln(1 - p) = E / n + E' / m, with an E' of its own.
+    """
+    n, members = len(rank_class), np.bincount(rank_class)
+    common = draws.stream("slowest", n).standard_exponential(draws.num_samples) / n
+    holder = rank_class[draws.stream("holder", n).integers(n, size=draws.num_samples)]
+    depth = np.tile(common, (len(members), 1))
+    for number, (first, count) in enumerate(zip(representative.tolist(), members.tolist(), strict=True)):
+        own = draws.stream("class", n, first, count).standard_exponential(draws.num_samples) / count
+        depth[number] += np.where(holder == number, 0.0, own)
+    share = np.clip(-np.expm1(-depth), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)  # that is slower: p
+    return -_normal_quantiles(share)
+
+
+def interval(samples: Floats) -> tuple[float, float]:
+    """The band that holds nine samples of ten: the 5 % and the 95 % quantile."""
+    low, high = np.quantile(samples, (LOW, HIGH)).tolist()
+    return low, high
+
+
+def probability_faster(samples: Floats, others: Floats) -> float:
+    """The share of paired samples in which the first step takes less time; equal times count half."""
+    return float(np.mean(samples < others) + 0.5 * np.mean(samples == others))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Random numbers by name: who asks for a stream, and when, changes nothing, and more samples begin with the
+    fewer."""
+
+    seed: int
+    num_samples: int
+
+    def stream(self, *key: str | int) -> np.random.Generator:
+        """The stream of a thing; names are hashed, so that streams do not overlap."""
+        return np.random.default_rng(int.from_bytes(sha256(repr((self.seed, *key)).encode()).digest(), "big"))
+
+    def of(self, *key: str | int) -> Floats:
+        """Standard normal numbers, one for each sample."""
+        return self.stream(*key).standard_normal(self.num_samples)
+
+
+def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floats]:
+    """Logs of systematic errors [num_samples] by id of the op; ops without such an error are not in it."""
+    cluster, schedule = step.cluster, step.schedule
+    matmul = spread.matmul_sd * draws.of("matmul")
+    shapes = {}
+    out: dict[int, Floats] = {}
+    for op in {id(op): op for op in step.program.ops}.values():
+        if not isinstance(op, Collective):
+            if op.matmul is not None:
+                out[id(op)] = matmul
+            continue
+        if op.axes not in shapes:
+            shapes[op.axes] = group_shape(cluster.fabric, schedule.mesh, op.axes)
+        shape = shapes[op.axes]
+        if cluster.library.table(call_of(op), shape) is None:
+            size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+            kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
+            common = draws.of("call", schedule.mesh.num_ranks, *kind)
+            own = draws.of("call", schedule.mesh.num_ranks, *kind, size)
+            share = spread.common_share
+            out[id(op)] = spread.model_sd * (np.sqrt(share) * common + np.sqrt(1.0 - share) * own)
+    return out
+
+
+def _normal_quantiles(shares: Floats) -> Floats:
+    """The standard normal's quantiles of an array (Wichura's AS 241, exact in the lower tail)."""
+    flat: list[float] = shares.ravel().tolist()
+    return np.array(list(map(NormalDist().inv_cdf, flat))).reshape(shares.shape)

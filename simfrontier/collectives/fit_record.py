@@ -1,0 +1,111 @@
+"""What a calibration file says of the fit that its numbers come from: how many points, and how far off they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.toml_text import number, text, texts
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.schema import FarFile, FitFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Far:
+    """How far predicted times lie from `points` measured ones: | predicted / measured − 1 |, on average, its 90th
+    percentile, and the largest; `residual_sd` is the standard deviation of log(predicted / measured)."""
+
+    points: int
+    mean_abs_error: float
+    p90_abs_error: float
+    worst_abs_error: float
+    residual_sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The points on one number of a machine's devices, predicted by a fit that had seen none of them.
+
+    `kept`: parameters that the other points do not show, so that they kept their values in the library's file.
+    """
+
+    machine: str
+    devices: int
+    far: Far
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRecord:
+    """Of which library on which machines, with how many free parameters, and how well it holds.
+
+    `left_out`: every point by a fit that had not seen its number of devices, None where there is only one such number;
+    `places` are the same by number of devices. `unseen`: free parameters that no point shows; they are not in the
+    calibration.
+    """
+
+    library: str
+    machines: tuple[str, ...]
+    parameters: int
+    fitted: Far
+    left_out: Far | None = None
+    places: tuple[Place, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def model_sd(self) -> float:
+        """Standard deviation of log(predicted / measured) to reckon with: the larger of points fitted and left out."""
+        return max(far.residual_sd for far in (self.fitted, self.left_out) if far is not None)
+
+
+def record_of(file: FitFile) -> FitRecord:
+    """The record out of a file of the right form."""
+    return FitRecord(
+        library=file.library,
+        machines=tuple(file.machines),
+        parameters=file.parameters,
+        fitted=_far(file.fitted),
+        left_out=_far(file.left_out) if file.left_out is not None else None,
+        places=tuple(
+            Place(machine=each.machine, devices=each.devices, far=_far(each.far), kept=tuple(each.kept))
+            for each in file.places
+        ),
+        unseen=tuple(file.unseen),
+    )
+
+
+def record_lines(record: FitRecord) -> Iterator[str]:
+    """The lines of TOML of a record."""
+    yield "[fit]  # errors are | predicted / measured - 1 |; residual_sd is of log(predicted / measured)"
+    yield f"library = {text(record.library)}"
+    yield f"machines = {texts(record.machines)}"
+    yield f"parameters = {record.parameters}"
+    yield f"unseen = {texts(record.unseen)}  # free parameters that no point shows: not among the numbers above"
+    yield f"fitted = {_inline(record.fitted)}"
+    if record.left_out is not None:
+        yield f"left_out = {_inline(record.left_out)}  # by fits that had not seen the point's number of devices"
+    for place in record.places:
+        yield from ("", "[[fit.places]]", f"machine = {text(place.machine)}", f"devices = {place.devices}")
+        yield f"far = {_inline(place.far)}"
+        if place.kept:
+            yield f"kept = {texts(place.kept)}  # not shown by the other points: as in the library's file"
+
+
+def _far(file: FarFile) -> Far:
+    return Far(
+        points=file.points,
+        mean_abs_error=file.mean_abs_error,
+        p90_abs_error=file.p90_abs_error,
+        worst_abs_error=file.worst_abs_error,
+        residual_sd=file.residual_sd,
+    )
+
+
+def _inline(far: Far) -> str:
+    return (
+        f"{{ points = {far.points}, mean_abs_error = {number(far.mean_abs_error)}, "
+        f"p90_abs_error = {number(far.p90_abs_error)}, worst_abs_error = {number(far.worst_abs_error)}, "
+        f"residual_sd = {number(far.residual_sd)} }}"
+    )

@@ -1,0 +1,89 @@
+"""Reading a two-level library: which library is between the nodes, which inside, and what it does beside its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.collectives.library import Algorithm, Library, Residual
+from simfrontier.collectives.two_level import Levels, TwoLevel
+from simfrontier.errors import InputError
+from simfrontier.machine import Provenance
+from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.two_level_schema import CallFile, LevelsFile
+
+LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
+
+
+def two_level_library(
+    document: dict[str, Any], where: str, own: tuple[Provenance, ...], load: Callable[[str], Library]
+) -> Library:
+    """The library of a document with `levels`: the library inside, its calls replaced by those of two levels.
+
+    `own`: the document's numbers with their sources; `load`: finds a library of one level by name. Raises InputError.
+    """
+    from pydantic import ValidationError
+
+    from simfrontier.collectives.two_level_schema import TwoLevelFile
+    from simfrontier.machine.faults import one_line
+
+    try:
+        file = TwoLevelFile.model_validate(document)
+    except ValidationError as error:
+        raise InputError(f"{where}: {one_line(error, TwoLevelFile)}") from None
+    inside = _level(f"{where}: levels.inside.library", file.levels.inside.library, load)
+    between = _level(f"{where}: levels.between.library", file.levels.between.library, load)
+    said = {kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None}
+    for level, library in (("inside", inside), ("between", between)):
+        _refuse_no_rings(f"{where}: levels.{level}.library", library, said)
+    calls = {kind: _levels(between, file.levels, part) for kind, part in said.items()}
+    two_level: tuple[Algorithm, ...] = ("two_level",)
+    taken: tuple[CollectiveKind, ...] = (*calls, "all_reduce") if len(calls) == len(LEVELLED) else tuple(calls)
+    residual = file.residual
+    return replace(
+        inside,
+        name=file.name,
+        title=file.title,
+        sources=(*own, *_named(inside), *_named(between)),
+        choices={**inside.choices, **dict.fromkeys(taken, two_level)},
+        residual=Residual(model_sd=residual.model_sd.value, run_sd=residual.run_sd.value) if residual else None,
+        two_level=TwoLevel(inside=inside, calls=calls),
+    )
+
+
+def _levels(between: Library, levels: LevelsFile, call: CallFile) -> Levels:
+    """The library between nodes as it is while all devices of a node call at once."""
+    if levels.rate_share is not None:
+        slower = {name: share * levels.rate_share.value for name, share in between.link_shares.items()}
+        between = replace(between, link_shares=slower)
+    if levels.forwarded_share is not None:
+        between = replace(between, pipeline=replace(between.pipeline, forwarded_share=levels.forwarded_share.value))
+    if not levels.between.low_latency:
+        between = replace(between, ring_ll=None)
+    if call.hop_between_nodes_s is not None:
+        between = replace(between, ring=replace(between.ring, between_nodes_s=call.hop_between_nodes_s.value))
+    return Levels(between=between, base_s=call.base_s.value, reorder_bytes_per_s=call.reorder_bytes_per_s.value)
+
+
+def _level(what: str, name: str, load: Callable[[str], Library]) -> Library:
+    try:
+        return load(name)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+
+
+def _refuse_no_rings(what: str, library: Library, said: dict[CollectiveKind, CallFile]) -> None:
+    for kind in said:
+        if library.choices[kind] != ("ring",):
+            raise InputError(
+                f"{what}: {library.name} carries {kind} by {' or '.join(library.choices[kind])}; allowed: a library "
+                "that carries it by rings"
+            )
+
+
+def _named(library: Library) -> tuple[Provenance, ...]:
+    """A library's numbers, under its name."""
+    return tuple(replace(number, key=f"{library.name}.{number.key}") for number in library.sources)

@@ -1,0 +1,136 @@
+"""How long a ring takes: blocks that go from hop to hop, by the Simple protocol or by LL."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShape:
+    """What a library model needs of a group: its ranks, the nodes they are on (equally many on each), and packages."""
+
+    size: int
+    num_nodes: int
+    num_packages: int
+
+    @property
+    def ring_edges(self) -> tuple[int, int]:
+        """Edges of the closed ring, (inside nodes, between nodes): n in all, one between nodes for each of k nodes."""
+        between = self.num_nodes if self.num_nodes > 1 else 0
+        return self.size - between, between
+
+    def ring_mean(self, inside: float, between: float) -> float:
+        """Mean over the edges of the closed ring."""
+        near, far = self.ring_edges
+        return (near * inside + far * between) / self.size
+
+    def ring_crossed_s(self, inside_s: float, mean_s: float, rounds: int) -> float:
+        """What one edge between nodes has to cost, so that a closed ring's slowest block pays `mean_s` for each of its
+        rounds * (n - 1) hops, where one inside a node costs `inside_s`.
+
+        Of those edges as many as X lie between nodes: all k of every full circle, and of the r edges left over one in
+        every n/k, rounded up.
+        """
+        hops = rounds * (self.size - 1)
+        circles, left = divmod(hops, self.size)
+        crossed = circles * self.num_nodes + min(self.num_nodes, -(-left * self.num_nodes // self.size))
+        if self.num_nodes == 1 or not crossed:
+            return mean_s
+        return (hops * mean_s - (hops - crossed) * inside_s) / crossed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopTimes:
+    """Start-up time of an algorithm and of its hops, in seconds."""
+
+    base_s: float
+    in_node_s: float
+    between_nodes_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """How blocks follow one another: `forwarded_share` of one has to come before the next edge starts.
+
+    `sharpness`: channels, links and nodes are not alike, so the longer of two times passes gradually from one to the
+    other: (x^p + y^p)^(1/p). Infinite: the maximum.
+    """
+
+    forwarded_share: float
+    sharpness: float = math.inf
+
+    def longer(self, one_s: float, other_s: float) -> float:
+        """The longer of two times, rounded off where they are alike."""
+        most = max(one_s, other_s)
+        if math.isinf(self.sharpness) or most <= 0.0:
+            return most
+        least = min(one_s, other_s)
+        return most * math.exp(math.log1p((least / most) ** self.sharpness) / self.sharpness)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowLatency:
+    """The LL protocol: every 8 bytes carry a flag, so blocks flow at `rate_share` of a ring's rate.
+
+    It takes a channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
+    costs a hop between nodes `channel_s` more, since one thread of the host hands all of them to the network.
+    """
+
+    hops: HopTimes
+    channel_s: float
+    bytes_per_channel: float
+    num_channels: int
+    rate_share: float
+
+    def between_nodes_s(self, block_bytes: float) -> float:
+        """Start-up time of a hop between nodes with a block of that size."""
+        channels = min(max(block_bytes / self.bytes_per_channel, 1.0), self.num_channels)
+        return self.hops.between_nodes_s + channels * self.channel_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingStep:
+    """One step of a ring, in which each rank hands on a block: what it takes beyond block / rate.
+
+    `extra_s` is of the closed ring, on which the n blocks go around together, `inside_s` of an edge inside a node.
+    `share` of a block has to come, at `bytes_per_s`, before the next edge starts.
+    """
+
+    base_s: float
+    extra_s: float
+    inside_s: float
+    share: float
+    bytes_per_s: float
+
+
+def simple_step(hops: HopTimes, pipeline: Pipeline, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
+    """A step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
+
+    A ring of n ranks carries n blocks around: a step takes as long as its slowest link needs for a block, c/B, or as
+    long as a block needs for an edge on average, start-up and the part f of it that has to come before the next edge
+    starts, whichever is longer: latency and bandwidth hide each other.
+    """
+    block_s, hidden = block_bytes / rate, (1.0 - pipeline.forwarded_share) * block_bytes / rate
+    mean_s = group.ring_mean(hops.in_node_s, hops.between_nodes_s)
+    extra_s = pipeline.longer(block_s, mean_s + block_s - hidden) - block_s
+    return RingStep(
+        base_s=hops.base_s,
+        extra_s=extra_s,
+        inside_s=extra_s if group.num_nodes == 1 else max(0.0, hops.in_node_s - hidden),
+        share=pipeline.forwarded_share,
+        bytes_per_s=rate,
+    )
+
+
+def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
+    """A step with LL: a + h channels + c / (share * B), never less than c/B."""
+    between_s = low.between_nodes_s(block_bytes)
+    slower_s = block_bytes / rate * (1.0 / low.rate_share - 1.0)
+    return RingStep(
+        base_s=low.hops.base_s,
+        extra_s=group.ring_mean(low.hops.in_node_s, between_s) + slower_s,
+        inside_s=low.hops.in_node_s + slower_s,
+        share=1.0,
+        bytes_per_s=rate * low.rate_share,
+    )

@@ -1,0 +1,93 @@
+"""What a file of measured times is, and rows of measured times as tables of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from simfrontier.collectives import CallTable, Point
+from simfrontier.errors import InputError, nearest
+from simfrontier.fitting.data import named
+from simfrontier.machine import Machine, catalog, load_machine
+from simfrontier.measured import CallRow, Setup
+from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.validation.calls import KINDS
+
+LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
+
+
+def form_of(file: Path) -> Literal["calibration", "log", "rows"]:
+    """What a file is read as: a calibration, a log of nccl-tests, or rows (CSV, OSU output, a trace).
+
+    A file that cannot be read is left to its reader to complain about.
+    """
+    if file.suffix == ".toml":
+        return "calibration"
+    if is_table(file):
+        return "rows"
+    text = _text(file)
+    return "rows" if text.lstrip().startswith("{") or "# OSU " in text else "log"
+
+
+def is_table(file: Path) -> bool:
+    """Whether a file is a CSV table of calls, by its name or its first line."""
+    cells = [cell.strip() for cell in _text(file).lstrip().partition("\n")[0].split(",")]
+    return file.suffix == ".csv" or len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
+
+
+@contextmanager
+def faults_of(files: Sequence[Path]) -> Iterator[None]:
+    """What is wrong with the rows of all files together names these files."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{', '.join(map(str, files))}: {error}") from None
+
+
+def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
+    """The rows of the library and the machine that are named. Raises InputError where none is and there are several."""
+    if not rows:
+        return []
+    (library,) = named("library", [row.library for row in rows], [setup.library] if setup.library else [])
+    of_library = [row for row in rows if row.library == library]
+    (machine,) = named("machine", [row.machine for row in of_library], [setup.machine] if setup.machine else [])
+    return [row for row in of_library if row.machine == machine]
+
+
+def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
+    """A table of one point for every row; those of a group are to be merged.
+
+    Ranks of which a row does not say what they are on fill one node after another. Raises InputError for machines that
+    are not known, and for calls of which a schedule has none.
+    """
+    return [_table(row, _machine(row.machine)) for row in rows]
+
+
+@lru_cache(maxsize=8)
+def _machine(name: str) -> Machine:
+    if name not in catalog():
+        raise InputError(f"no model of machine {name!r}; {nearest(name, catalog())}")
+    return load_machine(name)
+
+
+def _table(row: CallRow, machine: Machine) -> CallTable:
+    if row.collective not in KINDS:
+        raise InputError(f"{row.collective}: no schedule has one; {nearest(row.collective, KINDS)}")
+    nodes = row.nodes or -(-row.devices // machine.devices_per_node)
+    return CallTable(
+        kind=KINDS[row.collective],
+        ranks=row.devices,
+        nodes=nodes,
+        packages=row.packages or -(-row.devices // machine.devices_per_package),
+        points=(Point(num_bytes=row.num_bytes, seconds=row.seconds),),
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig", errors="replace")
+    except OSError:
+        return ""

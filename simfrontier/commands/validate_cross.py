@@ -1,0 +1,35 @@
+"""Predictions of fitted rows by fits that have not seen any row of their number of devices (`validate --cross`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simfrontier.collectives import load_library
+from simfrontier.fitting.cross import cross_validated
+from simfrontier.fitting.fit import Problem
+from simfrontier.fitting.parameters import with_numbers
+from simfrontier.measured import CallRow
+from simfrontier.measured.index import Row
+from simfrontier.validation.calls import Caller
+from simfrontier.validation.fits import FITS, fitted_rows
+from simfrontier.validation.harness import shipped_harnesses
+from simfrontier.validation.outcome import Prediction
+
+
+def left_out() -> dict[Row, Prediction]:
+    """Every row that a shipped library was fitted to, as fits without its number of devices predict it; rows are
+    lacking where such a fit cannot be made."""
+    return {row: made for library in FITS for row, made in _of_library(library)}
+
+
+def _of_library(name: str) -> Iterator[tuple[CallRow, Prediction]]:
+    rows = fitted_rows(name)
+    harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
+    problem = Problem(library=load_library(name), harnesses=harnesses, rows=rows)
+    for place, fitted in cross_validated(problem).fits.items():
+        library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
+        caller = Caller(libraries={name: library}, harnesses=added)
+        for row in rows:
+            made = caller.predict(row) if (row.machine, row.devices) == place else None
+            if isinstance(made, Prediction):
+                yield row, made

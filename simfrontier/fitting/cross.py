@@ -1,0 +1,50 @@
+"""Cross-validation: each device count predicted by a fit that has seen none of its points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.errors import InputError
+from simfrontier.fitting.fit import Fitted, Floats, Problem, fit
+
+Where = tuple[str, int]  # machine, devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossed:
+    """Log errors of every point by a fit without its machine's and device count's points; NaN where no fit could be
+    made. `fits` by (machine, devices) that were left out; `faults` say why there is none."""
+
+    errors: Floats
+    fits: Mapping[Where, Fitted]
+    faults: Mapping[Where, str]
+
+
+def places_of(problem: Problem) -> tuple[Where, ...]:
+    """The device counts of every machine, in the order of the points."""
+    return tuple(dict.fromkeys((row.machine, row.devices) for row in problem.rows))
+
+
+def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda place: None) -> Crossed:
+    """Leave out whole device counts, one after the other; `progress` is told each before its fit.
+
+    Every fit begins from the values of the library's file, so that nothing of what is left out can come in. With one
+    device count there is nothing to fit to: no errors, no fits.
+    """
+    errors = np.full(len(problem.rows), np.nan)
+    fits: dict[Where, Fitted] = {}
+    faults: dict[Where, str] = {}
+    places = places_of(problem)
+    for place in places if len(places) > 1 else ():
+        progress(place)
+        left = np.array([(row.machine, row.devices) == place for row in problem.rows])
+        try:
+            fits[place] = fit(problem.only(~left))
+        except InputError as error:
+            faults[place] = str(error)
+            continue
+        errors[left] = problem.only(left).log_errors(fits[place].values)
+    return Crossed(errors=errors, fits=fits, faults=faults)

@@ -1,0 +1,69 @@
+"""Which measured rows a fit is made to: of one library, on the machines asked for, without what no law explains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from simfrontier.errors import InputError, nearest
+from simfrontier.measured import CallRow, load_tables
+from simfrontier.measured.index import Pathology
+from simfrontier.validation.calls import lacking, other_place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Rows to fit to, and how many others are left out, by reason."""
+
+    library: str
+    machines: tuple[str, ...]
+    rows: tuple[CallRow, ...]
+    set_aside: Mapping[str, int]
+
+
+def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> Chosen:
+    """The rows of a library on these machines (none named: those of the rows, if they are of one).
+
+    Raises InputError where the rows are of several and none is named, a name has no rows, or no row can be fitted to.
+    """
+    libraries = (library,) if library is not None else ()
+    (one,) = named("library", (row.library for row in rows), libraries)
+    of_library = [row for row in rows if row.library == one]
+    where = named("machine", (row.machine for row in of_library), machines)
+    faults = [pathology for table in load_tables() for pathology in table.pathologies]
+    kept: list[CallRow] = []
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        reason = _reason(row, one, where, min_bytes, faults)
+        if reason:
+            reasons[reason] += 1
+        else:
+            kept.append(row)
+    if not kept:
+        reason, number = reasons.most_common(1)[0]
+        raise InputError(f"none of {len(rows):,} rows can be fitted to: {reason} ({number:,})")
+    return Chosen(library=one, machines=where, rows=tuple(kept), set_aside=dict(reasons))
+
+
+def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequence[str]) -> tuple[str, ...]:
+    """The names asked for, all of which are there; without any the only one that is there. Raises InputError."""
+    counts = Counter(there)
+    for name in asked:
+        if name not in counts:
+            raise InputError(f"--{what}: no rows of {what} {name!r}, {nearest(name, counts)}")
+    if not asked and len(counts) > 1:
+        found = ", ".join(f"{name} ({number:,} rows)" for name, number in counts.items())
+        many = {"library": "libraries", "machine": "machines"}[what]
+        raise InputError(f"the rows are of several {many}: {found}; allowed: one of them, --{what} NAME")
+    return tuple(dict.fromkeys(asked or counts))
+
+
+def _reason(row: CallRow, library: str, machines: Sequence[str], min_bytes: int, faults: Sequence[Pathology]) -> str:
+    """Why a row is not fitted to; "" where it is."""
+    if row.library != library or row.machine not in machines:
+        return "of other libraries or machines"
+    if row.num_bytes < min_bytes:
+        return f"below {min_bytes:,} bytes (--min-bytes)"
+    return lacking(row) or next((fault.reason for fault in faults if fault.is_of(row)), "") or other_place(row)

@@ -1,0 +1,99 @@
+"""Where a measured row stands: which chart and line of its table it is on, at what size, and its name in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simfrontier.measured.index import Row
+from simfrontier.measured.rows import CallRow, CopyRow, RateRow
+from simfrontier.report.crosscheck_words import binary
+from simfrontier.validation.harness import harnesses_of, shipped_harnesses
+from simfrontier.validation.outcome import Held
+
+BYTES, EDGE = "message (bytes)", "edge of a cube of equal work (elements)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A row among the others of its table.
+
+    `chart`: what is measured, on what; `line`: the series of sizes that it belongs to, lines standing in the `order`
+    of these numbers; `size`: its place along the line, on an axis of the title `size_title`; `size_words` for people.
+    """
+
+    chart: str
+    line: str
+    order: float
+    size: float
+    size_title: str
+    size_words: str
+
+
+def standing(row: Row) -> Standing:
+    """The place of a row of any form."""
+    match row:
+        case CallRow():
+            return _of_call(row)
+        case CopyRow():
+            return _of_copy(row)
+        case RateRow():
+            return _of_rate(row)
+
+
+def row_name(row: Row) -> str:
+    """A row in words: all-gather, rccl, frontier, 32 devices, 4 MiB."""
+    if isinstance(row, RateRow) and row.what == "training":
+        devices = "" if row.devices is None else f" on {row.devices:,}"
+        return f"{row.model}, {row.plan}{devices}, {row.machine}"
+    stands = standing(row)
+    return f"{stands.chart}, {stands.line}, {stands.size_words}"
+
+
+def charts_of(rows: Sequence[Held]) -> dict[str, list[Held]]:
+    """The charts of a table: its rows that tell a time at a size, by chart, in the table's order."""
+    out: dict[str, list[Held]] = {}
+    for held in rows:
+        if held.measured_s is not None and standing(held.row).size > 0:
+            out.setdefault(standing(held.row).chart, []).append(held)
+    return out
+
+
+def _of_call(row: CallRow) -> Standing:
+    """A chart per collective, library, machine, and program that adds to the time; a line per number of devices."""
+    is_known = bool(harnesses_of(row, shipped_harnesses()))
+    program = f" ({row.source.partition('@')[0].rpartition('/')[2]})" if is_known else ""
+    return Standing(
+        chart=f"{row.collective.replace('_', '-')}, {row.library}, {row.machine}{program}",
+        line=f"{row.devices:,} devices",
+        order=row.devices,
+        size=row.num_bytes,
+        size_title=BYTES,
+        size_words=binary(row.num_bytes),
+    )
+
+
+def _of_copy(row: CopyRow) -> Standing:
+    """A chart per benchmark, library and machine; a line per class of path and pair."""
+    path = f"{row.path_class} {row.pair}".strip()
+    return Standing(
+        chart=f"{row.benchmark}, {row.library}, {row.machine}, {row.scope}",
+        line=path,
+        order=0.0,
+        size=row.num_bytes,
+        size_title=BYTES,
+        size_words=binary(row.num_bytes),
+    )
+
+
+def _of_rate(row: RateRow) -> Standing:
+    """A chart per machine and type of numbers; a line per statistic. Size 0 where the shape was not told."""
+    edge = 0.0 if row.flops is None else (row.flops / 2) ** (1 / 3)
+    return Standing(
+        chart=f"matrix products, {row.machine}, {row.dtype}",
+        line=row.statistic,
+        order=0.0,
+        size=edge,
+        size_title=EDGE,
+        size_words=f"{row.m:,} × {row.n:,} × {row.k:,}" if row.m and row.n and row.k else "shape not told",
+    )

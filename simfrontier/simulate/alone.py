@@ -1,0 +1,132 @@
+"""One collective alone on a machine, in closed form: what a library's law says of groups that make the same call at
+once, for tables of measured times and for fits to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Algorithm, GroupShape, Library
+from simfrontier.collectives.volume import sent_part
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Pattern, direct, ring, tree
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.simulate.choice import shares_of
+from simfrontier.simulate.two_level import level_rates, with_rates
+
+
+@dataclass(eq=False)
+class Groups:
+    """All devices of the first nodes of a machine, in equal groups that make the same call at the same time.
+
+    `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
+    a node. A group smaller than a node has the node to itself. Raises InputError where the machine has not so many
+    devices, or groups would lie unevenly.
+    """
+
+    machine: Machine
+    num_devices: int
+    stride: int = 1
+    _limits: dict[tuple[Algorithm, str], Mapping[str, float]] = field(default_factory=dict)
+    _pairs: list[Groups] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        per_node, total = self.machine.devices_per_node, self.machine.num_devices
+        if not 1 < self.num_devices <= total:
+            raise InputError(f"{self.machine.name}: got {self.num_devices} devices, allowed: 2 to {total}")
+        if self.num_devices > per_node and self.num_devices % per_node:
+            raise InputError(
+                f"{self.machine.name}: got {self.num_devices} devices, allowed above one node: multiples of {per_node}"
+            )
+        self.num_nodes = -(-self.num_devices // per_node)
+        self.fabric = Fabric.build(self.machine, self.num_nodes, num_devices=self.num_devices)
+        self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
+
+    def _take(self, groups: NDArray[np.integer]) -> None:
+        self.groups, first = groups, groups[0]
+        self.shape = GroupShape(
+            size=len(first),
+            num_nodes=len(np.unique(first // self.machine.devices_per_node)),
+            num_packages=len(np.unique(first // self.machine.devices_per_package)),
+        )
+
+    def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Time of the call by what the library takes for it."""
+        options = library.algorithms(kind, False, "library")
+        by_tree = library.prefers_tree(num_bytes, self.shape) if len(options) > 1 else None
+        if by_tree is not None:
+            options = ("tree",) if by_tree else tuple(option for option in options if option != "tree")
+        return min(self.seconds_by(algorithm, library, kind, num_bytes) for algorithm in options)
+
+    def seconds_by(self, algorithm: Algorithm, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Time of the call by an algorithm."""
+        if algorithm == "halving":
+            return self._halving_s(library, kind, num_bytes)
+        if algorithm == "two_level":
+            library = with_rates(library, self.shape, level_rates(self.fabric, self.groups, library, self._ring_shares))
+        rate = self.sent_per_s(algorithm, library)
+        volume = float(sent_part(kind, algorithm, self.shape.size)) * num_bytes
+        return library.latency_s(algorithm, kind, num_bytes, self.shape, rate) + volume / rate
+
+    def sent_per_s(self, algorithm: Algorithm, library: Library) -> float:
+        """What a rank of the slowest group sends at most: links first shared equally are where max-min rates begin."""
+        if algorithm == "two_level":
+            return library.cap_bytes_per_s(algorithm, self.shape)
+        shares = shares_of(library, self.machine, algorithm)
+        reached = [shares[name] * rate for name, rate in self.limits(algorithm, library).items()]
+        return min([*reached, library.cap_bytes_per_s(algorithm, self.shape)])
+
+    def limits(self, algorithm: Algorithm, library: Library) -> Mapping[str, float]:
+        """What a rank could send if only the links of one class held it up, at a share of 1, by class of link."""
+        key = (algorithm, library.ring_order)
+        if key not in self._limits:
+            self._limits[key] = self._limits_of(self._pattern(algorithm, library))
+        return self._limits[key]
+
+    def _halving_s(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Round after round: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and so on."""
+        times = (
+            pairs.seconds_by("direct", library, "all_to_all", num_bytes / 2**number)
+            for number, pairs in enumerate(self.pairs())
+        )
+        return sum(times) * (2 if kind == "all_reduce" else 1)
+
+    def pairs(self) -> list[Groups]:
+        """The pairs that exchange in each round of a halving. Raises InputError where ranks are left over."""
+        size = self.shape.size
+        if size.bit_count() != 1:
+            raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
+        if not self._pairs:
+            for number in range(size.bit_length() - 1):
+                lower = np.flatnonzero(np.arange(size) & 2**number == 0)
+                places = np.stack([lower, lower + 2**number], axis=1)
+                self._pairs.append(self._regrouped(self.groups[:, places].reshape(-1, 2)))
+        return self._pairs
+
+    def _ring_shares(self, library: Library) -> Mapping[str, float]:
+        return shares_of(library, self.machine, "ring")
+
+    def _regrouped(self, groups: NDArray[np.integer]) -> Groups:
+        """The same devices in other groups."""
+        other = copy(self)
+        other._limits, other._pairs = {}, []
+        other._take(groups)
+        return other
+
+    def _pattern(self, algorithm: Algorithm, library: Library) -> Pattern:
+        whole = dict.fromkeys(self.machine.link_classes, 1.0)
+        if algorithm in ("ring", "ring_twice"):
+            return ring(self.fabric, self.groups, whole, library.ring_order)
+        return {"tree": tree, "direct": direct}[algorithm](self.fabric, self.groups, whole)
+
+    def _limits_of(self, pattern: Pattern) -> Mapping[str, float]:
+        fabric, wires = self.fabric, slice(0, pattern.num_wire_loads)
+        load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
+        used = np.flatnonzero(load)
+        rate, classes = fabric.capacity[used] / load[used], fabric.link_class[used]
+        return {fabric.class_names[number]: float(rate[classes == number].min()) for number in np.unique(classes)}

@@ -1,0 +1,126 @@
+"""Two-level calls on a machine: who calls whom between nodes and inside, how fast, and what both calls load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import GroupShape, Library
+from simfrontier.collectives.two_level import LevelRates
+from simfrontier.network import Fabric, Pattern, ring
+
+Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
+Ranks = NDArray[np.integer]
+
+
+def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
+    """The groups between nodes, of the ranks with the same place on each node, and those inside nodes; for groups with
+    equally many ranks on each of their nodes."""
+    order = np.argsort(fabric.device_of[groups], axis=1)
+    ranks = np.take_along_axis(groups, order, axis=1)
+    num_nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
+    by_node = ranks.reshape(len(ranks), num_nodes, -1)
+    return by_node.swapaxes(1, 2).reshape(-1, num_nodes), by_node.reshape(-1, by_node.shape[2])
+
+
+def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Library:
+    """The library with the rates of a shape of groups; of two kinds of groups with that shape, the slower ones."""
+    assert library.two_level is not None, "a library of one level has no rates of two"
+    known = library.two_level.rates.get(group, rates)
+    slower = LevelRates(between=min(known.between, rates.between), inside=min(known.inside, rates.inside))
+    return replace(library, two_level=replace(library.two_level, rates={**library.two_level.rates, group: slower}))
+
+
+def levels_of(library: Library) -> tuple[Library, Library]:
+    """The library between nodes, alike for all kinds of calls in what it loads, and the one inside."""
+    assert library.two_level is not None, "a library of one level has no two"
+    return next(iter(library.two_level.calls.values())).between, library.two_level.inside
+
+
+def level_rates(fabric: Fabric, groups: Ranks, library: Library, shares: Shares) -> LevelRates:
+    """What a rank of the slowest group sends per second between nodes and inside: its links' equal parts, at most the
+    cap of the library inside."""
+    (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
+    packages = len(np.unique(fabric.device_of[within[0]] // fabric.machine.devices_per_package))
+    shape = GroupShape(size=within.shape[1], num_nodes=1, num_packages=packages)
+    return LevelRates(
+        between=_slowest(fabric, _rings(fabric, across, between, shares)),
+        inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), inside.cap_bytes_per_s("ring", shape)),
+    )
+
+
+def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: Shares) -> Pattern:
+    """What both calls load, per byte of their common volume, as if they ran side by side: they follow one another, and
+    the library's cap says how slow that makes a call alone.
+
+    Of the (n-1)/n S that a rank sends, (k-1)/(n-1) goes between the nodes and k (p-1)/(n-1) inside.
+    """
+    size, ranks = groups.shape[1], level_groups(fabric, groups)
+    num_nodes = ranks[0].shape[1]
+    counts = (num_nodes - 1, size - num_nodes)
+    group_of = np.empty(fabric.num_ranks, np.int32)
+    group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
+    patterns = [_rings(fabric, one, level, shares) for one, level in zip(ranks, levels_of(library), strict=True)]
+    payloads = [
+        _rings(fabric, one, level, lambda _: dict.fromkeys(fabric.machine.link_classes, 1.0))
+        for one, level in zip(ranks, levels_of(library), strict=True)
+    ]
+    act, link, weight = _summed(fabric, patterns, counts, group_of)
+    carried_by, _, payload = _summed(fabric, payloads, counts, group_of)
+    peak = np.zeros(len(groups))
+    np.maximum.at(peak, carried_by, payload)
+    own = group_of.astype(np.int64)
+    edges = np.zeros((len(groups), 3), np.int64)
+    for pattern, count, other in zip(patterns, counts, reversed(patterns), strict=True):
+        np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
+    pattern = Pattern(
+        num=len(groups),
+        group_of=group_of,
+        act=np.concatenate([act, own, own]),
+        link=np.concatenate([link, fabric.hbm_of, fabric.units_of]),
+        weight=np.concatenate([weight, np.ones(2 * fabric.num_ranks)]),
+        num_wire_loads=len(act),
+        peak=np.where(peak > 0.0, peak, 1.0),
+        edges=edges,
+        divisor=(size - 1) * patterns[0].divisor * patterns[1].divisor,
+    )
+    for array in (pattern.group_of, pattern.act, pattern.link, pattern.weight, pattern.peak, pattern.edges):
+        array.flags.writeable = False
+    return pattern
+
+
+def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pattern:
+    return ring(fabric, ranks, shares(library), library.ring_order)
+
+
+def _slowest(fabric: Fabric, pattern: Pattern) -> float:
+    wires = slice(0, pattern.num_wire_loads)
+    load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
+    used = np.flatnonzero(load)
+    return float((fabric.capacity[used] / load[used]).min(initial=np.inf))
+
+
+def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The group of the call that each activity of one of its levels belongs to."""
+    outer = np.empty(pattern.num, np.int64)
+    outer[pattern.group_of] = group_of
+    return outer
+
+
+def _summed(
+    fabric: Fabric, patterns: list[Pattern], counts: tuple[int, int], group_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Loads on wires of both levels, by group of the call and link, each pair once."""
+    num_links = len(fabric.capacity)
+    places, weights = [], []
+    for pattern, count in zip(patterns, counts, strict=True):
+        wires = slice(0, pattern.num_wire_loads if count else 0)
+        places.append(_outer(pattern, group_of)[pattern.act[wires]] * num_links + pattern.link[wires])
+        weights.append(pattern.weight[wires] * (count / sum(counts)))
+    place, which = np.unique(np.concatenate(places), return_inverse=True)
+    weight = np.bincount(which, np.concatenate(weights), minlength=len(place)).astype(np.float64)
+    act, link = np.divmod(place, num_links)
+    return act, link, weight

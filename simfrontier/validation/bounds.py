@@ -1,0 +1,64 @@
+"""The bounds that tables are held to: which rows of a table, how far off on average, and whether they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simfrontier.tomlfile import read_toml
+from simfrontier.validation.outcome import AVERAGED, Held, Use
+from simfrontier.validation.summary import Errors, errors_of
+
+BOUNDS = Path(__file__).parent / "bounds.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What the rows of a table's series may be off: mean absolute percentage error and 90th percentile, as shares.
+
+    `series` is for people. The series is the rows whose fields are one of those in `one_of` and at least those in
+    `at_least`; fields by their names in the row's class.
+    """
+
+    table: str
+    series: str
+    mean_abs: float
+    p90_abs: float | None = None
+    uses: Sequence[Use] = AVERAGED
+    one_of: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    at_least: Mapping[str, float] = field(default_factory=dict)
+
+    def covers(self, held: Held) -> bool:
+        """Whether a row is of the series."""
+        return (
+            held.table == self.table
+            and held.use in self.uses
+            and all(getattr(held.row, name) in allowed for name, allowed in self.one_of.items())
+            and all(getattr(held.row, name) >= least for name, least in self.at_least.items())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound."""
+
+    bound: Bound
+    errors: Errors | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the series is within its bound."""
+        if self.errors is None or self.errors.mean_abs > self.bound.mean_abs:
+            return False
+        return self.bound.p90_abs is None or self.errors.p90_abs <= self.bound.p90_abs
+
+
+def load_bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
+    """The bounds in a file: `[[bounds]]` with the fields of Bound. Raises InputError where it is no TOML."""
+    return tuple(Bound(**entry) for entry in read_toml(path, "file of bounds")["bounds"])
+
+
+def judge(bounds: Sequence[Bound], rows: Sequence[Held]) -> tuple[Judged, ...]:
+    """Every bound with the errors of its rows."""
+    return tuple(Judged(bound=bound, errors=errors_of(filter(bound.covers, rows))) for bound in bounds)

@@ -1,0 +1,111 @@
+"""What the shipped library models say of a measured call: the collective alone on the row's machine, its harness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives import Library, libraries, load_library
+from simfrontier.errors import InputError, nearest
+from simfrontier.machine import catalog, load_machine
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.simulate.alone import Groups
+from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
+from simfrontier.validation.outcome import Prediction, Unknown
+
+if TYPE_CHECKING:
+    from simfrontier.measured.rows import CallRow
+
+NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
+KINDS: dict[str, CollectiveKind] = {
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_reduce": "all_reduce",
+    "all_to_all": "all_to_all",
+}
+
+
+@dataclass
+class Caller:
+    """Predicts calls with given libraries and harnesses (the shipped ones, or those of a fit); groups are laid out
+    once."""
+
+    libraries: dict[str, Library] = field(default_factory=dict)
+    harnesses: tuple[Harness, ...] = field(default_factory=shipped_harnesses)
+
+    def predict(self, row: CallRow) -> Prediction | Unknown:
+        """The time of the row's call with its 90 % interval, or why there is no model of it."""
+        reason = lacking(row) or other_place(row)
+        if reason:
+            return Unknown(reason=reason)
+        library = self.library(row.library)
+        if row.num_bytes < library.least_bytes:
+            least = f"{library.least_bytes:,.0f} bytes"
+            return Unknown(reason=f"the model of {library.name} is of messages of {least} and more")
+        try:
+            alone_s, added_s = self.parts(row, groups_of(row.machine, row.devices))
+        except InputError as error:
+            return Unknown(reason=str(error))
+        sd = library.residual.model_sd if library.residual is not None else math.nan
+        spread = math.exp(NORMAL_90 * sd)
+        return Prediction(
+            predicted_s=alone_s + added_s,
+            low_s=(alone_s + added_s) / spread,
+            high_s=(alone_s + added_s) * spread,
+            harness_s=added_s,
+            parts={"collective": alone_s, "harness": added_s},
+        )
+
+    def parts(self, row: CallRow, groups: Groups) -> tuple[float, float]:
+        """Time of the collective alone and what the harness adds."""
+        added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, self.harnesses))
+        return groups.seconds(self.library(row.library), KINDS[row.collective], row.num_bytes), added_s
+
+    def library(self, name: str) -> Library:
+        if name not in self.libraries:
+            self.libraries[name] = load_library(name)
+        return self.libraries[name]
+
+
+@lru_cache(maxsize=256)
+def groups_of(machine: str, devices: int) -> Groups:
+    """All devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
+    return Groups(load_machine(machine), devices)
+
+
+def lacking(row: CallRow) -> str:
+    """Why no shipped model covers a row; "" where one does."""
+    if row.machine not in catalog():
+        return f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}"
+    if row.library not in libraries():
+        return f"no model of library {row.library!r}; {nearest(row.library, libraries())}"
+    if row.collective not in KINDS:
+        return f"no model of {row.collective!r}; {nearest(row.collective, KINDS)}"
+    return ""
+
+
+def other_place(row: CallRow) -> str:
+    """What is wrong with the place of a row's ranks: models are of devices that fill one node after another."""
+    try:
+        shape = groups_of(row.machine, row.devices).shape
+    except InputError as error:
+        return str(error)
+    told = row.nodes or shape.num_nodes, row.packages or shape.num_packages
+    if told == (shape.num_nodes, shape.num_packages):
+        return ""
+    return (
+        f"{row.devices} ranks on {told[0]} nodes and {told[1]} packages, where {row.machine} has them on "
+        f"{shape.num_nodes} and {shape.num_packages} (--packages)"
+    )
+
+
+def predict_call(row: CallRow) -> Prediction | Unknown:
+    """The shipped models' time of a row's call, or why they have none."""
+    return _shipped().predict(row)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Caller:
+    return Caller()

@@ -1,0 +1,47 @@
+"""Which measured rows the shipped parameters were fitted to: by library, tables and the smallest message taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from simfrontier.measured.index import load_table
+
+if TYPE_CHECKING:
+    from simfrontier.measured.rows import CallRow
+
+# Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
+FITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "rccl": {"rccl_frontier": 0, "lumi_rccl_one_node": 65536},
+    "nccl": {"nccl_perlmutter": 0},
+    "cray-mpich": {"mpi_and_hierarchical": 0},
+    "recursive-halving-mpi4py": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-rccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
+}
+
+
+@lru_cache(maxsize=8)
+def fitted_rows(library: str) -> tuple[CallRow, ...]:
+    """The rows that a library's shipped parameters were fitted to: known faults are left out."""
+    rows: list[CallRow] = []
+    for name, least_bytes in FITS.get(library, {}).items():
+        table = load_table(name)
+        rows += [
+            row  # type: ignore[misc]
+            for row in table.rows
+            if row.library == library and row.num_bytes >= least_bytes and table.pathology_of(row) is None  # type: ignore[union-attr]
+        ]
+    return tuple(rows)
+
+
+def was_fitted(row: CallRow) -> bool:
+    """Whether the shipped parameters of the row's library were fitted to it."""
+    return row in _seen(row.library)
+
+
+@lru_cache(maxsize=8)
+def _seen(library: str) -> frozenset[CallRow]:
+    return frozenset(fitted_rows(library))

@@ -1,0 +1,86 @@
+"""Harness terms: what a measuring program adds to the time of a collective, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.machine import Provenance
+from simfrontier.tomlfile import read_toml
+from simfrontier.units import unit_of
+
+if TYPE_CHECKING:
+    from simfrontier.measured.rows import CallRow
+
+FILE = Path(__file__).parent / "harnesses.toml"
+NUMBERS = ("base_s", "per_rank_s", "copy_bytes_per_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """One thing that a program adds: a time per call, and a copy of every rank's block.
+
+    The copies of the n blocks follow one another: each takes as long as starting it, or as its bytes.
+    """
+
+    name: str
+    title: str
+    source: str
+    library: str
+    machine: str
+    collectives: tuple[str, ...]
+    base_s: float
+    per_rank_s: float = 0.0
+    copy_bytes_per_s: float = math.inf
+    provenance: tuple[Provenance, ...] = ()
+
+    def covers(self, row: CallRow) -> bool:
+        """Whether the row was measured by this program."""
+        return (
+            row.source.startswith(self.source)
+            and (row.library, row.machine) == (self.library, self.machine)
+            and row.collective in self.collectives
+        )
+
+    def seconds(self, devices: int, num_bytes: float) -> float:
+        """base + n max(per rank, c / copy), c = S/n."""
+        block_s = num_bytes / devices / self.copy_bytes_per_s
+        return self.base_s + devices * max(self.per_rank_s, block_s)
+
+
+@lru_cache(maxsize=1)
+def shipped_harnesses() -> tuple[Harness, ...]:
+    """The harnesses of the shipped tables."""
+    return tuple(_harness(name, part) for name, part in read_toml(FILE, "harness file").items())
+
+
+def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:
+    """What is known to add to the time of a row."""
+    return tuple(harness for harness in harnesses if harness.covers(row))
+
+
+def _harness(name: str, part: Mapping[str, Any]) -> Harness:
+    said = {key: part[key] for key in NUMBERS if key in part}
+    return Harness(
+        name=name,
+        title=part["title"],
+        source=part["source"],
+        library=part["library"],
+        machine=part["machine"],
+        collectives=tuple(part["collectives"]),
+        **{key: number["value"] for key, number in said.items()},
+        provenance=tuple(
+            Provenance(
+                key=f"harness.{name}.{key}",
+                value=number["value"],
+                unit=unit_of(key),
+                kind=number["kind"],
+                source=number["source"],
+            )
+            for key, number in said.items()
+        ),
+    )

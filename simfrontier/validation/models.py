@@ -1,0 +1,54 @@
+"""The shipped models as one: a prediction for a row of any form, and whether its parameters were fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simfrontier.measured.rows import CallRow, CopyRow, RateRow
+from simfrontier.validation.calls import predict_call
+from simfrontier.validation.copies import copy_fitted, predict_copy
+from simfrontier.validation.fits import was_fitted
+from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.rates import Bounded, predict_rate, rate_fitted, training_bound
+
+if TYPE_CHECKING:
+    from simfrontier.measured.index import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """What rows are held against.
+
+    `predict` gives a time; or the bound that a rate of training must stay below; or why there is neither. `fitted`
+    says whether parameters were fitted to the row.
+    """
+
+    predict: Callable[[Row], Prediction | Bounded | Unknown]
+    fitted: Callable[[Row], bool]
+
+
+def shipped_models() -> Models:
+    """The models with the parameters that simfrontier brings along."""
+    return Models(predict=_predict, fitted=_fitted)
+
+
+def _predict(row: Row) -> Prediction | Bounded | Unknown:
+    match row:
+        case CallRow():
+            return predict_call(row)
+        case CopyRow():
+            return predict_copy(row)
+        case RateRow():
+            return training_bound(row) if row.what == "training" else predict_rate(row)
+
+
+def _fitted(row: Row) -> bool:
+    match row:
+        case CallRow():
+            return was_fitted(row)
+        case CopyRow():
+            return copy_fitted(row)
+        case RateRow():
+            return rate_fitted(row)

@@ -1,0 +1,76 @@
+"""The values of a validation: what a model says of a measured row, and the row held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from simfrontier.measured.index import Row
+
+Use = Literal["fitted", "left out", "held", "pathology", "no model"]
+USES: tuple[Use, ...] = ("fitted", "left out", "held", "pathology", "no model")
+AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a shipped model says of one measured row, seconds.
+
+    `low_s` to `high_s` hold 90 % of measurements, if the model's residuals are what it says they are; both are NaN
+    where it says nothing of them. `harness_s` is the part of `predicted_s` that belongs to the measuring program and
+    not to the collective (a copy, a call of the host); `parts` are named shares of the time, for people.
+    """
+
+    predicted_s: float
+    low_s: float
+    high_s: float
+    harness_s: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """No shipped model covers a row; `reason` says what is missing, with the nearest that there is."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A measured row and what is predicted for it.
+
+    `measured_s` is None where the row tells no time (the rate of a training run), `prediction` where no model covers
+    the row. `use`: "fitted" where the shipped parameters were fitted to the row, "left out" where the prediction comes
+    from a fit that did not see any row of its number of devices, "held" where no fit saw it. `why` says what is wrong
+    with a pathology, or why there is no model.
+    """
+
+    table: str
+    row: Row
+    measured_s: float | None
+    prediction: Prediction | None
+    use: Use
+    why: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """predicted / measured − 1; None where either is lacking."""
+        if self.prediction is None or self.measured_s is None:
+            return None
+        return self.prediction.predicted_s / self.measured_s - 1.0
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Whether the measured time lies inside the predicted interval; None where there is no interval."""
+        made = self.prediction
+        if made is None or self.measured_s is None or isnan(made.low_s) or isnan(made.high_s):
+            return None
+        return made.low_s <= self.measured_s <= made.high_s
+
+    @property
+    def is_averaged(self) -> bool:
+        """Whether the row counts in averages."""
+        return self.error is not None and self.use in AVERAGED

@@ -1,0 +1,85 @@
+"""A validation: every row of every table held against the models, the errors, and the bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simfrontier.validation.bounds import Bound, Judged, judge
+from simfrontier.validation.models import Models
+from simfrontier.validation.outcome import Held, Prediction, Unknown, Use
+from simfrontier.validation.rates import Bounded
+from simfrontier.validation.summary import EVERYTHING, Summary, summaries_of, summary_of
+
+if TYPE_CHECKING:
+    from simfrontier.measured.index import Row, Table
+
+ONLY_BOUNDED = "a rate of training, which is held against a bound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """Tables, their rows held against the models in the order of the tables, and the bounds that they are held to.
+
+    `bounded`: published rates of training with the most that the models allow.
+    """
+
+    tables: tuple[Table, ...]
+    rows: tuple[Held, ...]
+    judged: tuple[Judged, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
+
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """Errors per table, and of everything where there are several."""
+        return summaries_of(self.rows)
+
+    @property
+    def overall(self) -> Summary:
+        """Errors of everything."""
+        return summary_of(EVERYTHING, self.rows)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every stated bound holds, and no published rate is above what the models allow."""
+        return all(each.holds for each in self.judged) and all(each.holds for each in self.bounded)
+
+    def of(self, table: str) -> tuple[Held, ...]:
+        """The rows of one table."""
+        return tuple(row for row in self.rows if row.table == table)
+
+
+def validate(
+    tables: Sequence[Table],
+    models: Models,
+    bounds: Sequence[Bound] = (),
+    left_out: Mapping[Row, Prediction] | None = None,
+) -> Validation:
+    """Hold every row of these tables.
+
+    `left_out`: predictions, for some rows, by fits that did not see any row of their number of devices; they take the
+    place of the shipped model's.
+    """
+    crossed = left_out or {}
+    rows: list[Held] = []
+    bounded: list[Bounded] = []
+    for table in tables:
+        for row in table.rows:
+            made = crossed[row] if row in crossed else models.predict(row)
+            if isinstance(made, Bounded):
+                bounded.append(made)
+                made = Unknown(reason=ONLY_BOUNDED)
+            use: Use = "left out" if row in crossed else "fitted" if models.fitted(row) else "held"
+            rows.append(_held(table, row, made, use))
+    return Validation(tables=tuple(tables), rows=tuple(rows), judged=judge(bounds, rows), bounded=tuple(bounded))
+
+
+def _held(table: Table, row: Row, made: Prediction | Unknown, use: Use) -> Held:
+    """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw."""
+    known, why = (None, made.reason) if isinstance(made, Unknown) else (made, "")
+    held = Held(table=table.name, row=row, measured_s=row.seconds, prediction=known, use=use)
+    pathology = table.pathology_of(row)
+    if pathology is not None:
+        return replace(held, use="pathology", why=pathology)
+    return held if known is not None else replace(held, use="no model", why=why)

@@ -1,0 +1,154 @@
+"""Cray-MPICH and recursive halving: their laws worked by hand, and how far they are from the measured tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simfrontier.measured
+from simfrontier.collectives import HopTimes, Library, load_library
+from simfrontier.collectives.ring_law import LowLatency
+from simfrontier.errors import InputError
+from simfrontier.machine import load_machine
+from simfrontier.measured.csv_calls import read_calls
+from simfrontier.measured.rows import CallRow
+from simfrontier.simulate.alone import Groups
+from simfrontier.validation.calls import predict_call
+from simfrontier.validation.outcome import Prediction, Unknown
+from tests.simulate.singles import single
+
+US, MIB = 1e-6, 2**20
+FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
+TABLE = Path(simfrontier.measured.__file__).parent / "tables" / "mpi_and_hierarchical.csv"
+HALVING = load_library("recursive-halving-mpi4py")
+
+
+def mpich(hop_us: float = 20.0, eager_us: float = 4.0, rate_share: float = 0.1) -> Library:
+    """Cray-MPICH with round numbers: 20 GB/s through a NIC, 25 GB/s over a link of 50."""
+    hops = HopTimes(base_s=0.0, in_node_s=hop_us * US, between_nodes_s=hop_us * US)
+    eager = HopTimes(base_s=0.0, in_node_s=eager_us * US, between_nodes_s=eager_us * US)
+    low = LowLatency(hops=eager, channel_s=0.0, bytes_per_channel=1e9, num_channels=1, rate_share=rate_share)
+    shares = {"nic": 0.8, "xgmi1": 0.5, "pcie": 0.5}
+    return replace(load_library("cray-mpich"), ring=hops, ring_ll=low, link_shares=shares)
+
+
+# ── Cray-MPICH ──
+
+
+def test_one_nic_carries_the_ring_of_a_node() -> None:
+    """32 GCDs of Frontier: one ring, so 25 GB/s for all 8 GCDs of a node, of which a share of 0.8 is 20 GB/s.
+    256 MiB: 31 blocks of 8 MiB: 31 (20 us + 8 MiB / 20 GB/s) = 31 * 439.4304 us."""
+    groups = Groups(FRONTIER, 32)
+    library = mpich()
+    assert groups.sent_per_s("ring", library) == pytest.approx(20e9)
+    assert groups.seconds(library, "all_gather", 256 * MIB) == pytest.approx(31 * 439.4304 * US)
+
+
+def test_the_narrowest_link_inside_a_node_holds_up_its_ring() -> None:
+    """8 GCDs in their own order pass links of 50 GB/s, at 0.5 of them: 7 (20 us + 1 MiB / 25 GB/s) for 8 MiB."""
+    assert Groups(FRONTIER, 8).seconds(mpich(), "all_gather", 8 * MIB) == pytest.approx(7 * 61.94304 * US)
+
+
+def test_perlmutters_rings_are_held_up_by_pcie() -> None:
+    """Half of 31.5 GB/s is less than 0.8 of a NIC's 25."""
+    assert Groups(PERLMUTTER, 16).sent_per_s("ring", mpich()) == pytest.approx(15.75e9)
+
+
+def test_small_blocks_go_eagerly() -> None:
+    """512 GCDs, 1 MiB: 511 steps of 2 KiB, each 4 us + 2 KiB / 2 GB/s = 5.024 us, less than 20 us + 2 KiB / 20 GB/s."""
+    assert Groups(FRONTIER, 512).seconds(mpich(), "all_gather", MIB) == pytest.approx(511 * 5.024 * US)
+
+
+@given(size=st.integers(1, 2**33), devices=st.sampled_from([8, 16, 32, 256]))
+def test_more_bytes_never_take_less_time(size: int, devices: int) -> None:
+    groups, library = Groups(FRONTIER, devices), load_library("cray-mpich")
+    assert groups.seconds(library, "all_gather", size) <= groups.seconds(library, "all_gather", 1.1 * size)
+
+
+@pytest.mark.parametrize("fidelity", ["analytic", "flow"])
+def test_it_carries_calls_of_plans(fidelity: str) -> None:
+    library = load_library("cray-mpich")
+    alone_s = Groups(FRONTIER, 32).seconds(library, "all_gather", 64 * MIB)
+    took = single("all_gather", 64 * MIB, 32, fidelity=fidelity, library=library).step_s  # type: ignore[arg-type]
+    assert took == pytest.approx(alone_s, rel=1e-9)
+
+
+# ── recursive halving ──
+
+
+def test_halves_go_to_the_nearest_first() -> None:
+    """16 GCDs, 256 MiB, hops of 100 us, shares of 1 for xGMI, 0.8 for NICs:
+    128 MiB to the neighbour in the package, 200 GB/s:                        671.08864 us
+    64 MiB two GCDs further, one link of 50 GB/s:                            1342.17728 us
+    32 MiB four further; two pairs share links of 50 GB/s, so 25 GB/s:       1342.17728 us
+    16 MiB to the other node; 8 pairs share 4 NICs of 20 GB/s, so 10 GB/s:   1677.7216 us
+    and 4 hops."""
+    hops = HopTimes(base_s=0.0, in_node_s=100 * US, between_nodes_s=100 * US)
+    shares = {"nic": 0.8, "xgmi1": 1.0, "xgmi2": 1.0, "xgmi4": 1.0}
+    library = replace(HALVING, direct=hops, link_shares=shares)
+    total = (671.08864 + 2 * 1342.17728 + 1677.7216 + 400) * US
+    assert Groups(FRONTIER, 16).seconds(library, "reduce_scatter", 256 * MIB) == pytest.approx(total)
+    assert Groups(FRONTIER, 16).seconds(library, "all_gather", 256 * MIB) == pytest.approx(total)
+    assert Groups(FRONTIER, 16).seconds(library, "all_reduce", 256 * MIB) == pytest.approx(2 * total)
+
+
+def test_a_group_that_does_not_halve_is_refused() -> None:
+    with pytest.raises(InputError, match="got groups of 24 devices, allowed: powers of two"):
+        Groups(FRONTIER, 24).seconds(HALVING, "reduce_scatter", MIB)
+
+
+def test_a_row_on_such_a_group_has_no_model() -> None:
+    row = replace(rows_of("recursive-halving-mpi4py")[0], devices=24)
+    said = predict_call(row)
+    assert isinstance(said, Unknown)
+    assert said.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
+
+
+@pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])
+def test_plans_with_it_are_refused(fidelity: str) -> None:
+    said = "^library recursive-halving-mpi4py: recursive halving is modelled for calls alone, not for plans; allowed:"
+    with pytest.raises(InputError, match=said):
+        single("reduce_scatter", MIB, 16, fidelity=fidelity, library=HALVING)  # type: ignore[arg-type]
+
+
+# ── the measured tables ──
+
+
+def rows_of(library: str, machine: str = "", collective: str = "") -> list[CallRow]:
+    """Rows from 4 MiB on, without those of 2 GiB of the C++ program, which are a pathology."""
+    return [
+        row
+        for row in read_calls(TABLE)
+        if row.library == library and 4 * MIB <= row.num_bytes < 2**31
+        if row.machine.startswith(machine) and row.collective.startswith(collective)
+    ]
+
+
+def errors(rows: list[CallRow]) -> list[float]:
+    """Absolute errors as shares of the measured times."""
+    known = [(row, predict_call(row)) for row in rows]
+    return [abs(made.predicted_s / row.seconds - 1.0) for row, made in known if isinstance(made, Prediction)]
+
+
+@pytest.mark.parametrize(
+    ("library", "machine", "collective", "num_rows", "mean_abs"),
+    [
+        ("cray-mpich", "frontier", "all_gather", 57, 0.12),
+        ("cray-mpich", "perlmutter", "all_gather", 84, 0.08),
+        ("recursive-halving-mpi4py", "frontier", "reduce_scatter", 36, 0.07),
+        ("hierarchical-mpi-rccl", "frontier", "all_gather", 36, 0.12),
+        ("hierarchical-mpi-rccl", "frontier", "reduce_scatter", 36, 0.10),
+        ("hierarchical-mpi-nccl", "perlmutter", "all_gather", 63, 0.10),
+        ("hierarchical-nccl-nccl", "perlmutter", "all_gather", 27, 0.16),
+    ],
+)
+def test_large_messages_are_near_the_measured_times(
+    library: str, machine: str, collective: str, num_rows: int, mean_abs: float
+) -> None:
+    found = errors(rows_of(library, machine, collective))
+    assert len(found) == num_rows
+    assert sum(found) / num_rows <= mean_abs

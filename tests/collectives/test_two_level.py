@@ -1,0 +1,291 @@
+"""Two-level libraries: the times of two calls added up by hand, what they load, and files that are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfrontier.collectives import GroupShape, Library, load_library
+from simfrontier.collectives.load import CATALOG
+from simfrontier.collectives.two_level import LevelRates
+from simfrontier.errors import InputError
+from simfrontier.machine import load_machine
+from simfrontier.network import Fabric
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.simulate import price
+from simfrontier.simulate.alone import Groups
+from simfrontier.simulate.choice import shares_of
+from simfrontier.simulate.two_level import level_groups, level_rates, two_level_pattern, with_rates
+from tests.simulate.singles import calls, mesh_of, single
+
+US, MIB = 1e-6, 2**20
+FRONTIER = load_machine("frontier")
+MPI_RCCL = load_library("hierarchical-mpi-rccl")
+KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+RING = """
+name = "plain"
+title = "Rings of round numbers"
+num_channels = { value = 1, kind = "assumed", source = "test" }
+units_per_channel = { value = 0, kind = "assumed", source = "test" }
+[algorithms]
+kind = "assumed"
+source = "test"
+all_gather = ["ring"]
+reduce_scatter = ["ring"]
+all_reduce = ["ring"]
+all_to_all = ["direct"]
+[ring]
+base_s = { value = 0, kind = "assumed", source = "test" }
+forwarded_share = { value = 1.0, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 2e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 10e-6, kind = "assumed", source = "test" }
+[ring_ll]
+base_s = { value = 0, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 1e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 1e-6, kind = "assumed", source = "test" }
+rate_share = { value = 0.1, kind = "assumed", source = "test" }
+[shares]
+nic = { value = 0.8, kind = "assumed", source = "test" }
+[direct]
+base_s = { value = 0, kind = "assumed", source = "test" }
+hop_in_node_s = { value = 1e-6, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 1e-6, kind = "assumed", source = "test" }
+"""
+TWO = """
+name = "two"
+title = "Two levels of round numbers"
+[levels.between]
+library = "PLAIN"
+low_latency = false
+kind = "assumed"
+source = "test"
+[levels.inside]
+library = "PLAIN"
+kind = "assumed"
+source = "test"
+[levels]
+rate_share = { value = 0.5, kind = "assumed", source = "test" }
+forwarded_share = { value = 0.5, kind = "assumed", source = "test" }
+[levels.all_gather]
+base_s = { value = 100e-6, kind = "assumed", source = "test" }
+reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }
+[levels.reduce_scatter]
+base_s = { value = 200e-6, kind = "assumed", source = "test" }
+reorder_bytes_per_s = { value = 0.5e12, kind = "assumed", source = "test" }
+hop_between_nodes_s = { value = 30e-6, kind = "assumed", source = "test" }
+"""
+GROUP = GroupShape(size=12, num_nodes=3, num_packages=6)
+RATES = LevelRates(between=1e9, inside=10e9)
+
+
+def written(folder: Path, text: str = TWO, ring: str = RING) -> Path:
+    (folder / "plain.toml").write_text(ring, encoding="utf-8")
+    path = folder / "two.toml"
+    path.write_text(text.replace("PLAIN", str(folder / "plain.toml")), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return load_library(str(written(tmp_path_factory.mktemp("two"))))
+
+
+# ── the law ──
+
+
+def test_the_cap_is_the_volume_over_the_time_of_both_calls(two: Library) -> None:
+    """3 nodes of 4 ranks send 2/12 of S at 1 GB/s and then 3/4 of S at 10 GB/s, together 11/12 of S:
+    (11/12) / (2/12 + 0.075) ns per byte."""
+    cap = with_rates(two, GROUP, RATES).cap_bytes_per_s("two_level", GROUP)
+    assert cap == pytest.approx((11 / 12) / (2 / 12 + 0.075) * 1e9)
+
+
+def test_an_all_gather_is_its_two_calls_and_what_is_around_them(two: Library) -> None:
+    """12 MB over 3 nodes of 4 ranks.
+    Between: 2 steps of 1 MB at 1 GB/s: the longer of 1000 us and 10 us + 500 us:                 2000 us
+    Inside: LL takes 3 (1 us + 3 MB / 1 GB/s); Simple 3 (2 us + 3 MB / 10 GB/s), which is less:    906 us
+    Beside: 100 us, and 12 MB / 1 TB/s:                                                            112 us"""
+    took = seconds(two, "all_gather", 12e6)
+    assert took == pytest.approx((2000 + 906 + 112) * US)
+
+
+def test_a_reduce_scatter_has_numbers_of_its_own(two: Library) -> None:
+    """120 kB: between 2 steps of 10 kB, 30 us + 5 us each; inside 3 steps of 30 kB, 2 us + 3 us; 200 us + 0.24 us."""
+    assert seconds(two, "reduce_scatter", 120e3) == pytest.approx((70 + 15 + 200.24) * US)
+
+
+@given(num_bytes=st.integers(1, 2**34))
+def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(num_bytes: int) -> None:
+    groups = Groups(FRONTIER, 32)
+    halves = [groups.seconds(MPI_RCCL, kind, num_bytes) for kind in ("reduce_scatter", "all_gather")]
+    assert groups.seconds(MPI_RCCL, "all_reduce", num_bytes) == pytest.approx(sum(halves))
+
+
+def seconds(library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+    known = with_rates(library, GROUP, RATES)
+    cap = known.cap_bytes_per_s("two_level", GROUP)
+    return known.latency_s("two_level", kind, num_bytes, GROUP, cap) + 11 / 12 * num_bytes / cap
+
+
+def test_two_groups_of_one_shape_go_at_the_slower_rates(two: Library) -> None:
+    library = with_rates(with_rates(two, GROUP, RATES), GROUP, LevelRates(between=2e9, inside=5e9))
+    assert library.two_level is not None
+    assert library.two_level.rates[GROUP] == LevelRates(between=1e9, inside=5e9)
+
+
+# ── on a machine ──
+
+
+def fabric(num_nodes: int) -> Fabric:
+    return Fabric.build(FRONTIER, num_nodes)
+
+
+def test_levels_are_columns_and_rows_of_the_nodes() -> None:
+    between, inside = level_groups(fabric(3), np.arange(24)[None, :])
+    assert between.tolist() == [[place, 8 + place, 16 + place] for place in range(8)]
+    assert inside.tolist() == [list(range(8 * node, 8 * node + 8)) for node in range(3)]
+
+
+def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
+    """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
+    shares inside."""
+    rates = level_rates(fabric(4), np.arange(32)[None, :], two, lambda one: shares_of(one, FRONTIER, "ring"))
+    assert rates.between == pytest.approx(5e9)
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 4])
+def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
+    """Payload between endpoints: the volume of each of n ranks; (k-1)/(n-1) of it between nodes."""
+    size = 8 * num_nodes
+    pattern = two_level_pattern(
+        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: shares_of(one, FRONTIER, "ring")
+    )
+    assert pattern.edges.sum() == size * pattern.divisor
+    assert pattern.edges[0, 2] * (size - 1) == size * (num_nodes - 1) * pattern.divisor
+
+
+def test_each_pair_of_group_and_link_stands_once() -> None:
+    groups = np.arange(64).reshape(2, 32)
+    pattern = two_level_pattern(fabric(8), groups, MPI_RCCL, lambda one: shares_of(one, FRONTIER, "ring"))
+    pairs = list(zip(pattern.act.tolist(), pattern.link.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("num_ranks", [8, 16, 64])
+@pytest.mark.parametrize("fidelity", ["analytic", "flow"])
+def test_a_plans_call_alone_takes_the_two_calls(kind: CollectiveKind, num_ranks: int, fidelity: str) -> None:
+    for size in (MIB, 256 * MIB):
+        alone_s = Groups(FRONTIER, num_ranks).seconds(MPI_RCCL, kind, size)
+        took = single(kind, size, num_ranks, fidelity=fidelity, library=MPI_RCCL).step_s  # type: ignore[arg-type]
+        assert took == pytest.approx(alone_s, rel=1e-9)
+
+
+def test_calls_that_the_file_says_nothing_of_are_left_to_the_library_inside() -> None:
+    library, nccl = load_library("hierarchical-nccl-nccl"), load_library("nccl")
+    groups = Groups(load_machine("perlmutter"), 16)
+    assert groups.seconds(library, "reduce_scatter", MIB) == groups.seconds(nccl, "reduce_scatter", MIB)
+    assert groups.seconds(library, "all_gather", MIB) != groups.seconds(nccl, "all_gather", MIB)
+
+
+def test_pricing_leaves_the_given_library_as_it_was() -> None:
+    schedule = calls(mesh_of(FRONTIER, 16), ("all_gather", ("node", "gcd"), MIB, "gather", "library"))
+    cluster = price(schedule, FRONTIER, MPI_RCCL)
+    assert MPI_RCCL.two_level is not None
+    assert cluster.library.two_level is not None
+    assert (len(MPI_RCCL.two_level.rates), len(cluster.library.two_level.rates)) == (0, 1)
+
+
+def test_single_messages_are_refused() -> None:
+    said = (
+        "^library hierarchical-mpi-rccl: calls in two levels are not lowered to single messages; "
+        "allowed: fidelity analytic or flow$"
+    )
+    with pytest.raises(InputError, match=said):
+        single("all_gather", MIB, 16, fidelity="chunk", library=MPI_RCCL)
+
+
+# ── files ──
+
+
+def test_every_number_of_all_three_files_is_told() -> None:
+    keys = {number.key for number in MPI_RCCL.provenance()}
+    assert {"levels.all_gather.base_s", "rccl.ring.base_s", "cray-mpich.shares.nic"} <= keys
+
+
+def test_a_number_of_the_file_can_be_set() -> None:
+    changed = load_library("hierarchical-mpi-rccl", {"levels.all_gather.base_s": 0.0})
+    assert changed.two_level is not None
+    assert changed.two_level.calls["all_gather"].base_s == 0.0
+    assert changed.two_level.calls["reduce_scatter"].base_s > 0.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('library = "PLAIN"\nlow', 'library = "rcl"\nlow', "two.toml: levels.between.library: library 'rcl'"),
+        (
+            "[levels.inside]",
+            "[levels.inner]",
+            "levels.inner: unknown key, allowed: all_gather, between, forwarded_share, inside",
+        ),
+        (
+            "value = 100e-6",
+            "value = -1.0",
+            "levels.all_gather.base_s.value: got -1.0, allowed: greater than or equal to 0",
+        ),
+        ("value = 0.5,", "value = 1.5,", "levels.rate_share.value: got 1.5, allowed: less than or equal to 1"),
+        (
+            'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }',
+            "",
+            "levels.all_gather.reorder_bytes_per_s: missing",
+        ),
+    ],
+)
+def test_each_fault_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = written(tmp_path, TWO.replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        load_library(str(path))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_level_cannot_have_levels(tmp_path: Path) -> None:
+    path = written(tmp_path, TWO.replace('library = "PLAIN"\nlow', f'library = "{tmp_path}/two.toml"\nlow'))
+    with pytest.raises(InputError) as caught:
+        load_library(str(path))
+    assert str(caught.value) == (
+        f"{path}: levels.between.library: got '{path}', which has levels itself; allowed: a library of one level"
+    )
+
+
+def test_a_library_without_rings_cannot_be_a_level(tmp_path: Path) -> None:
+    path = written(tmp_path, TWO.replace('library = "PLAIN"\nlow', 'library = "recursive-halving-mpi4py"\nlow'))
+    with pytest.raises(InputError) as caught:
+        load_library(str(path))
+    assert str(caught.value) == (
+        f"{path}: levels.between.library: recursive-halving-mpi4py carries all_gather by halving; "
+        "allowed: a library that carries it by rings"
+    )
+
+
+def test_shipped_files_of_two_levels_say_their_residuals() -> None:
+    names = [path.stem for path in CATALOG.glob("hierarchical-*.toml")]
+    assert len(names) == 3
+    for name in names:
+        residual = load_library(name).residual
+        assert residual is not None and 0.0 < residual.model_sd < 0.3, name
+
+
+def test_one_rank_on_each_node_goes_between_nodes_only(two: Library) -> None:
+    """A group of 3 nodes with one rank each: 2 steps of 4 MB of 12 MB at 1 GB/s, and 112 us beside; nothing inside."""
+    group = replace(GROUP, size=3, num_packages=3)
+    known = with_rates(two, group, LevelRates(between=1e9, inside=np.inf))
+    cap = known.cap_bytes_per_s("two_level", group)
+    took = known.latency_s("two_level", "all_gather", 12e6, group, cap) + 2 / 3 * 12e6 / cap
+    assert took == pytest.approx((8000 + 112) * US)

@@ -1,0 +1,179 @@
+"""How sure a ranking is, in words, tables and bands: what is too close to call is called so."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from simfrontier.report.headline import headline, lead_sentence
+from simfrontier.report.probability import bias, in_samples, probability, sampled, share_faster, sources, verdict
+from simfrontier.report.scaling import rates, scaling, step_times
+from simfrontier.report.view import View
+from simfrontier.scenario import scenario_of
+from simfrontier.study import Outcome, Study, run_study
+from tests.report.studies import SCENARIO, scenario_path, study
+
+
+def plain(text: str) -> str:
+    return re.sub(r"<[^>]*>", " ", text).replace("\u00a0", " ")
+
+
+def outcome(plan: str, size: int = 8, of: Study | None = None) -> Outcome:
+    return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
+
+
+def with_samples(samples_s: dict[str, list[float]]) -> View:
+    """The study with other samples of its plans on 8 devices."""
+    made = tuple(
+        replace(o, samples_s=np.array(samples_s[o.plan])) if o.devices == 8 and o.plan in samples_s else o
+        for o in study().outcomes
+    )
+    return View(study=replace(study(), outcomes=made))
+
+
+@cache
+def without_samples() -> View:
+    document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
+    return View(study=run_study(scenario_of(document, scenario_path(), {"uncertainty.samples": 0})))
+
+
+@cache
+def unknown() -> View:
+    scenario = study().scenario
+    return View(study=run_study(replace(scenario, library=replace(scenario.library, residual=None))))
+
+
+# ── words ──
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1.0, "all samples"),
+        (0.0, "none of the samples"),
+        (0.97, "97 % of the samples"),
+        (0.57, "57 % of the samples"),
+        (0.999, "99 % of the samples"),
+        (0.895, "89 % of the samples"),  # less than 90 %, so it must not say 90
+        (0.545, "54 % of the samples"),  # and 46, not 46 and 55
+        (0.455, "46 % of the samples"),
+        (0.001, "1 % of the samples"),
+    ],
+)
+def test_shares_never_say_more_than_there_is(share: float, said: str) -> None:
+    assert plain(in_samples(share)) == said
+
+
+def test_nine_samples_of_ten_are_enough_to_call_it() -> None:
+    ddp, zero3 = outcome("ddp"), outcome("zero3")
+    assert plain(verdict(ddp, zero3, 0.9)) == "ddp is faster than zero3 in 90 % of the samples."
+    close = "ddp and zero3 are too close to call: ddp is faster in 89 % of the samples."
+    assert plain(verdict(ddp, zero3, 0.899)) == close
+
+
+def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
+    fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
+    assert fastest.devices == 8
+    view = with_samples(
+        {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
+    )
+    said = plain(lead_sentence(view))
+    assert said.startswith(f"At 8 GCDs, {fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: ")
+    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in 75 % of the samples.")
+    assert "predicted to be the fastest" not in said
+    assert f"{fastest.plan} and {second.plan} are too close to call" in plain(probability(view))
+    assert f"{second.plan} is faster than {slowest.plan} in all samples." in plain(probability(view))
+
+
+def test_a_ranking_that_samples_agree_on_says_so() -> None:
+    fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
+    view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
+    said = plain(lead_sentence(view))
+    assert said.startswith(f"At 8 GCDs, {fastest.plan} is predicted to be the fastest: ")
+    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in all samples.")
+
+
+def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
+    zero3 = outcome("zero3")
+    view = View(study=study())
+    device = replace(view.scenario.machine.device, speed_sd=0.017)
+    machine = replace(view.scenario.machine, device=device)
+    slow = View(study=replace(study(), scenario=replace(view.scenario, machine=machine)))
+    slower = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(1.1, 1.2, 101))
+    said = plain(bias(slow, slower))
+    assert "a step waits for the slowest of all 8 GCDs" in said and "not only less certain" in said
+    assert said.endswith("; the typical step lies below that range.")
+    around = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(0.9, 1.1, 101))
+    assert "the typical step lies" not in bias(slow, around)
+    assert "a step waits for the slowest" not in bias(view, around)  # its machine does not say how far devices differ
+
+
+def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
+    residual = study().scenario.library.residual
+    assert residual is not None and study().scenario.machine.device.speed_sd == 0.0
+    said = [plain(sentence) for sentence in sources(View(study=study()))]
+    assert said[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
+    assert said[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
+    assert said[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (without_samples, "the scenario asks for no samples (uncertainty.samples = 0)"),
+        (unknown, "neither the machine’s file (device.speed_sd, device.matmul_sd) nor the library’s (residual) says"),
+        (lambda: View(study=study(1e3)), "No plan fits on 2 and 8 GCDs, so there is nothing to compare."),
+    ],
+)
+def test_where_there_are_no_error_bars_the_page_says_why(view: object, said: str) -> None:
+    seen = view()  # type: ignore[operator]
+    assert said in plain(probability(seen)) and "<table" not in probability(seen)
+    for section in (headline(seen), scaling(seen)):
+        assert "sample" not in section and '"toself"' not in section
+    assert share_faster(*seen.study.outcomes[:2]) is None
+
+
+# ── tables and charts ──
+
+
+def test_the_table_of_pairs_has_every_pair_twice_and_both_make_all() -> None:
+    view = View(study=study())
+    ranked = sampled(view, 8)
+    assert len(ranked) == 3
+    for a in ranked:
+        for b in ranked:
+            one, other = share_faster(a, b), share_faster(b, a)
+            assert one is not None and other is not None and one + other == pytest.approx(1.0)
+    assert probability(view).count('<th scope="row">') == 2 * 3  # on 8 devices and on 2
+    assert re.findall(r'data-show="(\d+)" aria-pressed="(\w+)"', probability(view)) == [("8", "true"), ("2", "false")]
+
+
+def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
+    view = View(study=study(2e6))
+    assert [o.plan for o in sampled(view, 8)] == ["zero3", "zeropp"]
+    assert "ddp" not in plain(probability(view))
+
+
+def test_bands_hold_nine_samples_of_ten_and_go_away_with_their_line() -> None:
+    view = View(study=study())
+    for plan in view.plans:
+        for figure, is_rate in ((rates(view), True), (step_times(view), False)):
+            band, line = (trace for trace in figure["data"] if trace["name"] == plan)
+            assert band["fill"] == "toself" and "fill" not in line
+            assert band["legendgroup"] == line["legendgroup"] == plan and band["showlegend"] is False
+            assert band["x"] == [2, 8, 8, 2] and line["x"] == [2, 8]
+            for place, size in enumerate((2, 8, 8, 2)):
+                row = outcome(plan, size).row
+                seconds = float(row["step_time_p95_s" if place < 2 else "step_time_p05_s"])
+                work = float(row["tflops_per_device"]) * float(row["step_time_s"])
+                assert band["y"][place] == pytest.approx(work / seconds if is_rate else seconds, rel=1e-12)
+
+
+def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
+    drawn = re.search(r'id="fig-rate">(.*?)</script>', scaling(View(study=study())))
+    assert drawn is not None and list(json.loads(drawn[1])) == ["TFLOPS per GCD", "step time"]

@@ -1,0 +1,221 @@
+"""The page of a validation: its sections, charts that are data, names that are text, the same bytes again."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.measured import Pathology
+from simfrontier.measured.rows import CopyRow, RateRow
+from simfrontier.report.validation import CONTENTS, validation_page
+from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
+from simfrontier.report.validation_series import charts_of, row_name, standing
+from simfrontier.report.validation_words import apart, findings, lead_sentence
+from simfrontier.validation.bounds import Bound
+from simfrontier.validation.outcome import Prediction
+from simfrontier.validation.run import Validation, validate
+from tests.report.test_page import Page
+from tests.validation.standins import MIB, call, held, models, table, training
+
+ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
+LOOSE, TIGHT = (Bound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
+
+
+def made(*bounds: Bound, most_flops_per_s: float = 60e12) -> Validation:
+    """Two sizes on three numbers of devices, an odd one, one of an unknown library, and a rate of training."""
+    rows = [call(1e-3 * devices * size, devices, size * MIB) for devices in (16, 64, 128) for size in (1, 4)]
+    tables = [table([*rows, call(library="<mpi>")], pathologies=(ODD,)), table([training()], name="two")]
+    return validate(tables, models(1.1, lambda row: row in rows[:2], most_flops_per_s), bounds)
+
+
+BARE = validate([table([call(), call(devices=8)], citation="")], models())
+CASES = {"held": made(LOOSE), "missed": made(TIGHT, most_flops_per_s=40e12), "bare": BARE}
+LACKING = {"bare": {"bounds", "training", "pathologies", "unknown", "sources"}}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_page_has_its_sections_and_loads_nothing(case: str) -> None:
+    read = Page(validation_page(CASES[case]))
+    assert [name for name in CONTENTS if name in read.ids] == [
+        name for name in CONTENTS if name not in LACKING.get(case, set())
+    ]
+    assert sorted(read.ids) == sorted(set(read.ids))
+    assert all(target.startswith(("#", "data:")) for target in read.loaded)
+    assert lead_sentence(CASES[case]) in read.words
+    for said in findings(CASES[case]):
+        assert said in read.words
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_charts_are_valid_and_their_axes_named(case: str) -> None:
+    from plotly.graph_objects import Figure
+
+    for variants in map(json.loads, Page(validation_page(CASES[case])).data.values()):
+        for figure in variants.values():
+            Figure(figure)
+            layout = figure["layout"]
+            assert all(layout[name]["title"]["text"] for name in layout if re.match("[xy]axis", name))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_there_is_no_number_for_is_not_seen_as_one(case: str) -> None:
+    read = Page(validation_page(CASES[case]))
+    assert re.findall(r"\b(?:nan|NaN|inf|Infinity|None|undefined)\b", read.words) == []
+
+
+def test_the_same_tables_give_the_same_page() -> None:
+    assert validation_page(made(LOOSE)) == validation_page(made(LOOSE))
+
+
+def test_names_of_the_tables_are_text_and_never_markup() -> None:
+    page = validation_page(CASES["held"])
+    words = Page(page).words
+    assert "by <hand>" in words and "a<b>" in words and "a <stall>" in words and "20B <GPT>" in words
+    assert "<stall>" not in page.replace("\\u003cstall", "") and "<GPT>" not in page
+
+
+def test_the_lead_counts_what_is_averaged() -> None:
+    """Of 8 rows one is odd, one of an unknown library, one a rate: 5 are predicted, each 10 % off."""
+    said = lead_sentence(CASES["held"]).replace("\u00a0", " ")
+    assert said == (
+        "8 measurements of 2 tables: the 5 that are predicted and no known pathologies are predicted 10.0 % off on "
+        "average, nine in ten within 10.0 %; 100 % lie inside their 90 % interval."
+    )
+    nothing = validate([table([call(library="mpi")])], models())
+    assert lead_sentence(nothing).endswith("the models say nothing of them that can be averaged.")
+
+
+def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
+    good = " ".join(findings(CASES["held"])).replace("\u00a0", " ")
+    assert "All stated bounds hold (1)." in good
+    assert "1 published rate of training reach 83.3 % to 83.3 % of what the models allow" in good
+    assert "2 rows that the parameters were fitted to: 10.0 % off on average" in good
+    assert "3 rows that no parameter was fitted to: 10.0 % off on average, median error +10.0 %" in good
+    assert "Shown and not averaged: 1 row of known pathologies." in good
+    assert "Not predicted: 2 rows: no model of library '<mpi>' (1)" in good
+    bad = " ".join(findings(CASES["missed"])).replace("\u00a0", " ")
+    assert "Bound missed: one, a<b>: 10.0 % off on average, 1.0 % allowed; 90th percentile 10.0 %" in bad
+    assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50 Tflop/s published" in bad
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.032, "+3.2 %"), (-0.1, "-10.0 %"), (None, "–")])
+def test_an_error_has_its_sign(error: float | None, said: str) -> None:
+    assert apart(error).replace("\u00a0", " ") == said
+
+
+# ── charts ──
+
+
+def test_points_lie_at_their_times_and_pathologies_are_a_trace_of_their_own() -> None:
+    drawn = {
+        trace["name"]: trace
+        for trace in agreement_figure(CASES["held"].of("one"))["data"]
+        if trace["mode"] == "markers"
+    }
+    assert {name: len(trace["x"]) for name, trace in drawn.items()} == {
+        "fitted": 2,
+        "not fitted": 3,
+        "known pathology, not averaged": 1,
+    }
+    fitted = drawn["fitted"]
+    assert fitted["y"] == [0.016, 0.064] and fitted["x"] == pytest.approx([0.0176, 0.0704])
+    assert drawn["known pathology, not averaged"]["marker"]["symbol"].endswith("-open")
+
+
+def test_the_lines_of_25_per_cent_are_mirror_images() -> None:
+    lines = [trace for trace in agreement_figure([held(1.0, 1.0)])["data"] if trace["name"] == "± 25 %"]
+    assert [line["y"][0] / line["x"][0] for line in lines] == pytest.approx([1.25, 1 / 1.25])
+
+
+def test_errors_are_counted_in_their_bars_and_the_far_ones_at_the_ends() -> None:
+    """Bars of 5 %: +2 and +4 % are in that from 0 to 5, −2 % in that below, +300 % in the last, −90 % in the first."""
+    rows = [held(1.0, 1 + error) for error in (0.02, 0.04, -0.02, 3.0, -0.9)]
+    [bars] = errors_figure(rows)["data"]
+    counted = {middle: count for middle, count in zip(bars["x"], bars["y"], strict=True) if count}
+    assert counted == {2.5: 2, -2.5: 1, 57.5: 1, -57.5: 1}
+
+
+def test_a_chart_has_a_line_a_band_and_errors_per_number_of_devices() -> None:
+    [(name, rows)] = [each for each in charts_of(CASES["held"].of("one")).items() if "mpi" not in each[0]]
+    assert name == "all-gather, rccl, frontier"
+    drawn = series_figure(rows)["data"]
+    assert [trace["name"] for trace in drawn if trace["showlegend"]] == ["16 devices", "64 devices", "128 devices"]
+    below = [trace for trace in drawn if trace.get("yaxis") == "y2"]
+    assert [value for trace in below for value in trace["y"]] == pytest.approx([10.0] * 6)
+    odd = [trace for trace in drawn if str(trace.get("marker", {}).get("symbol")).endswith("-open")]
+    assert [trace["x"] for trace in odd] == [[MIB], [MIB]] and "a &lt;stall&gt;" in odd[0]["hovertext"][0]
+    band = next(trace for trace in drawn if trace.get("fill") == "toself")
+    assert band["x"] == [MIB, 4 * MIB, 4 * MIB, MIB]
+    assert band["y"] == pytest.approx([0.0176 * 1.2, 0.0704 * 1.2, 0.0704 / 1.2, 0.0176 / 1.2])
+
+
+def test_errors_beyond_the_axis_are_drawn_at_its_edge() -> None:
+    """Rows that count reach 10 %, so that the axis ends at 1.1 × 30 = 33 %."""
+    drawn = series_figure([held(1.0, 1.1), held(1.0, 0.1, "pathology")])["data"]
+    below = [value for trace in drawn if trace.get("yaxis") == "y2" for value in trace["y"]]
+    assert below == pytest.approx([10.0, -33.0])
+
+
+def test_without_a_prediction_there_is_no_axis_of_errors() -> None:
+    figure = series_figure([held(1.0, None, "no model")])
+    assert "yaxis2" not in figure["layout"] and not any("yaxis" in trace for trace in figure["data"])
+    assert [trace["y"] for trace in figure["data"]] == [[1.0]]
+
+
+def test_without_an_interval_there_is_no_band() -> None:
+    bare = Prediction(predicted_s=1.0, low_s=math.nan, high_s=math.nan)
+    rows = [replace(held(1.0, 1.0), row=call(1.0, 16, size), prediction=bare) for size in (MIB, 2 * MIB)]
+    figure = series_figure(rows)
+    assert not any("fill" in trace for trace in figure["data"])
+    json.dumps(figure, allow_nan=False)
+
+
+# ── names ──
+
+
+def test_a_call_is_named_with_the_program_that_adds_to_its_time() -> None:
+    assert row_name(call(devices=1024)) == "all-gather, rccl, frontier, 1,024 devices, 1\u00a0MiB"
+    known = replace(call(), source="axonn-ai/sc2025-pccl-reproducer@5a6353f data/x.out")
+    assert standing(known).chart == "all-gather, rccl, frontier (sc2025-pccl-reproducer)"
+
+
+def test_a_copy_is_named_by_its_benchmark_and_path() -> None:
+    row = CopyRow(
+        machine="lumi-g",
+        path_class="4 links",
+        pair="0-1",
+        scope="intra-node",
+        benchmark="osu_bw",
+        num_bytes=4096,
+        library="cray-mpich",
+        value=1.0,
+        unit="GB/s",
+        source="s",
+        place="p",
+    )
+    assert row_name(row) == "osu_bw, cray-mpich, lumi-g, intra-node, 4 links 0-1, 4\u00a0KiB"
+
+
+def test_a_product_stands_at_the_edge_of_a_cube_of_equal_work() -> None:
+    """m n k = 8 × 64 × 512 = 64³."""
+    row = RateRow(
+        machine="frontier",
+        what="matmul",
+        quantity="flops_per_s",
+        value=1e12,
+        statistic="typical",
+        status="measured",
+        source="s",
+        place="p",
+        m=8,
+        n=64,
+        k=512,
+        dtype="bf16",
+    )
+    assert standing(row).size == pytest.approx(64.0)
+    assert row_name(row) == "matrix products, frontier, bf16, typical, 8 × 64 × 512"
+    assert standing(replace(row, m=None)).size == 0.0

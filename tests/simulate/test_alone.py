@@ -1,0 +1,63 @@
+"""A call alone in closed form is what the simulator makes of it, and groups share what they pass through."""
+
+from __future__ import annotations
+
+import pytest
+
+from simfrontier.collectives import load_library
+from simfrontier.errors import InputError
+from simfrontier.machine import load_machine
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.simulate.alone import Groups
+from tests.simulate.singles import single
+
+FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
+RCCL, NCCL = load_library("rccl"), load_library("nccl")
+KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("num_ranks", [2, 4, 8, 16, 64])
+def test_it_is_what_the_simulator_takes(kind: CollectiveKind, num_ranks: int) -> None:
+    groups = Groups(FRONTIER, num_ranks)
+    for size in (4096, 2**20, 2**26):
+        simulated = single(kind, size, num_ranks, fidelity="analytic", library=RCCL).step_s
+        assert groups.seconds(RCCL, kind, size) == pytest.approx(simulated, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_what_the_simulator_takes_on_perlmutter(kind: CollectiveKind) -> None:
+    groups = Groups(PERLMUTTER, 32)
+    simulated = single(kind, 2**24, 32, "perlmutter", "analytic", library=NCCL).step_s
+    assert groups.seconds(NCCL, kind, 2**24) == pytest.approx(simulated, rel=1e-9)
+
+
+def test_strided_groups_share_the_nics() -> None:
+    """64 GCDs on 8 nodes. One group of all: 4 NICs of 25 GB/s carry one ring, 100 GB/s for a rank. 8 groups of one GCD
+    of each node: two of them on each NIC, 12.5 GB/s for each."""
+    whole, strided = Groups(FRONTIER, 64), Groups(FRONTIER, 64, stride=8)
+    assert whole.limits("ring", RCCL)["nic"] == pytest.approx(100e9)
+    assert strided.limits("ring", RCCL)["nic"] == pytest.approx(12.5e9)
+    assert (strided.shape.size, strided.shape.num_nodes, strided.shape.num_packages) == (8, 8, 8)
+    simulated = single("all_gather", 2**26, 64, fidelity="analytic", library=RCCL, axes=("node",)).step_s
+    assert strided.seconds(RCCL, "all_gather", 2**26) == pytest.approx(simulated, rel=1e-9)
+
+
+@pytest.mark.parametrize("stride", [2, 4])
+def test_groups_of_every_second_or_fourth_device_are_laid_out(stride: int) -> None:
+    """32 GCDs: two groups of 16 share the 4 NICs, four groups of 8 likewise: a half and a quarter of 100 GB/s each."""
+    assert Groups(FRONTIER, 32, stride).limits("ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (1, "frontier: got 1 devices, allowed: 2 to 75264"),
+        (75272, "frontier: got 75272 devices, allowed: 2 to 75264"),
+        (12, "frontier: got 12 devices, allowed above one node: multiples of 8"),
+    ],
+)
+def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Groups(FRONTIER, devices)
+    assert str(caught.value) == said

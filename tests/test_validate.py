@@ -1,0 +1,240 @@
+"""`validate`: exit codes, refusals, and what it says of the shipped tables and of a user's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.commands import validate as command
+from simfrontier.measured import load_table, load_tables
+from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.rows import CallRow
+from simfrontier.validation.bounds import Bound, load_bounds
+from tests.invoke import Ran, invoke, refusal
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Any]:
+    """What `validate --json` says of the shipped tables."""
+    ran = invoke("validate", "--json")
+    assert ran.code in (0, 1) and ran.err == ""
+    document: dict[str, Any] = json.loads(ran.out)
+    return document
+
+
+def calls(name: str = "rccl_frontier") -> list[CallRow]:
+    return [row for row in load_table(name).rows if isinstance(row, CallRow)]
+
+
+def write(path: Path, rows: Sequence[CallRow]) -> Path:
+    """The rows as a user's file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for row in rows:
+            told = (row.machine, row.collective, row.library, row.devices, row.num_bytes, repr(row.seconds), row.source)
+            writer.writerow(told)
+    return path
+
+
+def words(ran: Ran) -> str:
+    return " ".join(ran.out.split())
+
+
+# ── the shipped tables ──
+
+
+def test_the_stated_bounds_of_the_shipped_tables_hold(shipped: dict[str, Any]) -> None:
+    missed = [bound for bound in shipped["bounds"] if not bound["holds"]]
+    assert missed == [] and shipped["holds"] is True
+    assert len(shipped["bounds"]) == len(load_bounds())
+
+
+def test_every_measured_row_is_there_with_its_prediction(shipped: dict[str, Any]) -> None:
+    rows = shipped["rows"]
+    assert Counter(row["table"] for row in rows) == {table.name: len(table.rows) for table in load_tables()}
+    asked = {*COLUMNS, "predicted_s", "low_s", "high_s", "error", "use", "why", "harness_s"}
+    for row in rows:
+        if "collective" in row:
+            assert asked <= set(row)
+        if row["predicted_s"] is None:
+            assert (row["error"], row["low_s"], row["high_s"]) == (None, None, None)
+            assert row["use"] in ("no model", "pathology") and row["why"]
+        else:
+            assert row["error"] == pytest.approx(row["predicted_s"] / row["time_s"] - 1)
+            assert row["low_s"] is None or row["low_s"] < row["predicted_s"] < row["high_s"]
+            assert 0 <= row["harness_s"] < row["predicted_s"]
+
+
+def test_averages_are_those_of_the_rows(shipped: dict[str, Any]) -> None:
+    for name, said in shipped["tables"].items():
+        errors = [
+            abs(row["error"])
+            for row in shipped["rows"]
+            if row["table"] == name and row["use"] in ("fitted", "held") and row["error"] is not None
+        ]
+        if said["errors"] is None:
+            assert errors == []
+        else:
+            assert said["errors"]["count"] == len(errors)
+            assert said["errors"]["mean_abs"] == pytest.approx(sum(errors) / len(errors))
+            assert abs(said["errors"]["worst"]["error"]) == pytest.approx(max(errors))
+
+
+def test_the_known_pathologies_of_frontier_are_shown_and_not_averaged(shipped: dict[str, Any]) -> None:
+    """1 MiB on 128 and 512 GCDs (all-gather), 256 and 1,024 (reduce-scatter)."""
+    odd = [row for row in shipped["rows"] if row["table"] == "rccl_frontier" and row["use"] == "pathology"]
+    assert [(row["bytes"], row["devices"]) for row in odd] == [(1 << 20, n) for n in (128, 512, 256, 1024)]
+    assert all(row["error"] < -0.5 and "1 MiB" in row["why"] for row in odd)
+    assert shipped["tables"]["rccl_frontier"]["errors"]["count"] == len(calls()) - 4
+
+
+def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = Bound(table="rccl_frontier", series="everything", mean_abs=1e-6)
+    monkeypatch.setattr(command, "load_bounds", lambda: (tight,))
+    ran = invoke("validate")
+    assert (ran.code, ran.err) == (1, "")
+    assert "Bound missed: rccl_frontier, everything:" in words(ran) and "0.0 % allowed" in words(ran)
+    assert json.loads(invoke("validate", "--json").out)["holds"] is False
+
+
+def test_the_console_says_tables_bounds_and_what_is_left_out(shipped: dict[str, Any]) -> None:
+    ran = invoke("validate")
+    assert max(map(len, ran.out.splitlines())) <= 100 and "\u00a0" not in ran.out
+    for said in shipped["said"]:
+        assert " ".join(said.split()) in words(ran)
+    for name in shipped["tables"]:
+        assert name in ran.out
+    assert "Shown and not averaged: " in words(ran) and "published rates of training" in words(ran)
+
+
+def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
+    pages = []
+    for name in ("one", "two"):
+        ran = invoke("validate", "--out", tmp_path / name)
+        assert f"Written: {tmp_path / name / 'index.html'}" in ran.out
+        pages.append((tmp_path / name / "index.html").read_bytes())
+    assert pages[0] == pages[1]
+    assert invoke("validate", "--json") == invoke("validate", "--json")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = refusal("validate", "--out", tmp_path / "file" / "out")
+    assert said.startswith(f"--out {tmp_path / 'file' / 'out'}: cannot be written: ")
+
+
+def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
+    shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
+    from simfrontier.commands import validate_cross
+
+    rows = [
+        row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None
+    ]
+    monkeypatch.setattr(validate_cross, "FITS", {"rccl": {}})
+    monkeypatch.setattr(validate_cross, "fitted_rows", lambda name: tuple(rows))
+    crossed = json.loads(invoke("validate", "--cross", "--json").out)
+    by_place = {row["place"]: row for row in shipped["rows"]}
+    mine = [row for row in crossed["rows"] if row["use"] == "left out"]
+    assert [row["place"] for row in mine] == [row.place for row in rows]
+    assert all(row["predicted_s"] != by_place[row["place"]]["predicted_s"] for row in mine)
+    assert crossed["tables"]["rccl_frontier"]["by_use"]["left out"]["count"] == len(rows)
+
+
+# ── a user's own ──
+
+
+def test_a_users_rows_are_held_and_never_fitted_to(tmp_path: Path) -> None:
+    """10 % slower than the shipped ones: other measurements, and no bound to leave."""
+    rows = [replace(row, seconds=1.1 * row.seconds) for row in calls() if row.devices == 32]
+    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", rows), "--json")
+    document = json.loads(ran.out)
+    assert (ran.code, ran.err) == (0, "") and document["bounds"] == []
+    assert [row["table"] for row in document["rows"]] == ["mine.csv"] * len(rows)
+    assert {row["use"] for row in document["rows"]} == {"held"}
+    assert [row["time_s"] for row in document["rows"]] == [row.seconds for row in rows]
+
+
+def test_predictions_do_not_depend_on_whose_file_a_row_is_in(shipped: dict[str, Any], tmp_path: Path) -> None:
+    document = json.loads(invoke("validate", "--data", write(tmp_path / "mine.csv", calls()), "--json").out)
+    same = ("machine", "bytes", "devices", "predicted_s", "low_s", "high_s", "error", "use", "why", "harness_s")
+    mine, its = document["rows"], [row for row in shipped["rows"] if row["table"] == "rccl_frontier"]
+    assert [[row[name] for name in same] for row in mine] == [[row[name] for name in same] for row in its]
+
+
+def test_however_far_off_a_users_rows_are_no_bound_is_missed(tmp_path: Path) -> None:
+    rows = [replace(row, seconds=3 * row.seconds) for row in calls()]
+    ran = invoke("validate", "--data", write(tmp_path / "slow.csv", rows), "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "") and "slow.csv" in ran.out and "ound missed" not in ran.out
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert 'id="fig-agreement"' in page and 'id="bounds"' not in page and 'id="sources"' not in page
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    paths = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        paths.append(write(tmp_path / folder / "mine.csv", calls()[:3]))
+    document = json.loads(invoke("validate", "--data", paths[0], "--data", paths[1], "--json").out)
+    assert list(document["tables"]) == [str(path) for path in paths]
+
+
+def test_a_file_of_which_nothing_can_be_predicted_is_refused(tmp_path: Path) -> None:
+    rows = [replace(row, machine="frontire") for row in calls()[:5]]
+    path = write(tmp_path / "mine.csv", rows)
+    assert refusal("validate", "--data", path) == (
+        f"{path}: none of its 5 rows can be predicted: no model of machine 'frontire'; "
+        'did you mean "frontier"? (5 rows)'
+    )
+
+
+def test_a_row_that_cannot_be_predicted_is_said_and_the_others_held(tmp_path: Path) -> None:
+    rows = [*calls()[:3], replace(calls()[3], library="other")]
+    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", rows))
+    assert ran.code == 0 and "Not predicted: 1 row: no model of library 'other' (1)." in words(ran)
+
+
+def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", [replace(row, seconds=-1.0) for row in calls()[:2]])
+    said = refusal("validate", "--data", path)
+    assert said.startswith(f"{path} line 2: time_s: ") and "-1.0" in said
+    assert refusal("validate", "--data", tmp_path / "none.csv").startswith(f"{tmp_path / 'none.csv'}: ")
+
+
+def test_a_users_file_has_no_fit_to_be_left_out_of(tmp_path: Path) -> None:
+    assert refusal("validate", "--cross", "--data", write(tmp_path / "mine.csv", calls())) == (
+        "--cross: got --data too; allowed: without it, for the tables that the models were fitted to"
+    )
+
+
+@pytest.mark.parametrize(("option", "value"), [("--machine", "frontier"), ("--library", "rccl"), ("--devices", "8")])
+def test_what_is_told_beside_a_file_means_nothing_without_one(option: str, value: str) -> None:
+    got = value if option == "--devices" else repr(value)
+    assert refusal("validate", option, value) == (
+        f"{option}: got {got} without --data; allowed: only beside a file of your own"
+    )
+
+
+def test_output_of_osu_is_held_with_what_is_told_beside_it(tmp_path: Path) -> None:
+    """OSU's all-reduce: 64 KiB and 1 MiB of vector."""
+    path = tmp_path / "osu.txt"
+    path.write_text(
+        "# OSU MPI-ROCM Allreduce Latency Test v7.5\n# Datatype: MPI_INT.\n# Size       Avg Latency(us)\n"
+        "65536                  60.00\n1048576               110.00\n"
+    )
+    told = ("--machine", "lumi-g", "--library", "rccl", "--devices", "8")
+    rows = json.loads(invoke("validate", "--data", path, *told, "--json").out)["rows"]
+    assert [(row["machine"], row["collective"], row["devices"], row["bytes"], row["time_s"]) for row in rows] == [
+        ("lumi-g", "all_reduce", 8, 65536, pytest.approx(60e-6)),
+        ("lumi-g", "all_reduce", 8, 1048576, pytest.approx(110e-6)),
+    ]
+    assert all(row["predicted_s"] > 0 for row in rows)

@@ -1,0 +1,99 @@
+"""Rows, tables and models that tests hold against each other; all numbers are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from simfrontier.measured import CallRow, Pathology, Table
+from simfrontier.measured.index import Row
+from simfrontier.measured.rows import RateRow
+from simfrontier.validation.models import Models
+from simfrontier.validation.outcome import Held, Prediction, Unknown, Use
+from simfrontier.validation.rates import Bounded
+from simfrontier.workload import MODELS, GptShape
+
+MIB = 1 << 20
+
+
+def call(seconds: float = 1e-3, devices: int = 16, num_bytes: int = MIB, library: str = "rccl") -> CallRow:
+    """A row of an all-gather by a program of no harness."""
+    return CallRow(
+        machine="frontier",
+        collective="all_gather",
+        library=library,
+        devices=devices,
+        num_bytes=num_bytes,
+        seconds=seconds,
+        source="somebody",
+        place="here line 2",
+    )
+
+
+def training(value: float = 50e12) -> RateRow:
+    """A published rate of training."""
+    return RateRow(
+        machine="frontier",
+        what="training",
+        quantity="flops_per_s",
+        value=value,
+        statistic="published",
+        status="paper",
+        source="a paper",
+        place="there line 2",
+        model="20B <GPT>",
+        plan="zero3",
+        devices=384,
+    )
+
+
+def bounded(published: float, most: float) -> Bounded:
+    """A published rate and the most that is allowed, flop/s."""
+    shape = MODELS["gpt-20b"]
+    assert isinstance(shape, GptShape)
+    return Bounded(row=training(published), shape=shape, published_flops_per_s=published, bound_flops_per_s=most)
+
+
+def predicted(seconds: float, spread: float = 1.2) -> Prediction:
+    """A prediction whose interval reaches by a factor to both sides."""
+    return Prediction(predicted_s=seconds, low_s=seconds / spread, high_s=seconds * spread, harness_s=seconds / 10)
+
+
+def held(
+    measured_s: float | None, predicted_s: float | None, use: Use = "held", table: str = "one", devices: int = 16
+) -> Held:
+    """A row held against a prediction."""
+    made = None if predicted_s is None else predicted(predicted_s)
+    row: Row = training() if measured_s is None else call(measured_s, devices)
+    return Held(table=table, row=row, measured_s=measured_s, prediction=made, use=use, why="")
+
+
+def table(
+    rows: Iterable[Row], name: str = "one", pathologies: tuple[Pathology, ...] = (), citation: str = "a repository"
+) -> Table:
+    """A table of made-up rows."""
+    return Table(
+        name=name,
+        file=f"{name}.csv",
+        form="calls",
+        title=f"Table {name}",
+        citation=citation,
+        method="by <hand>",
+        caveats=(),
+        rows=tuple(rows),
+        pathologies=pathologies,
+    )
+
+
+def models(
+    factor: float = 1.1, fitted: Callable[[Row], bool] = lambda row: False, most_flops_per_s: float = 60e12
+) -> Models:
+    """Models that predict every call by rccl as `factor` times what was measured, and nothing of other libraries."""
+
+    def predict(row: Row) -> Prediction | Bounded | Unknown:
+        if isinstance(row, RateRow):
+            return bounded(row.value, most_flops_per_s)
+        if row.library != "rccl":
+            return Unknown(reason=f"no model of library {row.library!r}; allowed: rccl")
+        return predicted(factor * row.seconds)
+
+    return Models(predict=predict, fitted=fitted)

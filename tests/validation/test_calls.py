@@ -1,0 +1,95 @@
+"""A measured call against the shipped models: the collective, the program that measured it, and the interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.collectives import load_library
+from simfrontier.machine import load_machine
+from simfrontier.measured.rows import CallRow
+from simfrontier.simulate.alone import Groups
+from simfrontier.validation.calls import Caller, predict_call
+from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
+from simfrontier.validation.outcome import Prediction, Unknown
+
+ROW = CallRow(
+    machine="frontier",
+    collective="all_gather",
+    library="rccl",
+    devices=128,
+    num_bytes=2**26,
+    seconds=3.943e-3,
+    source="axonn-ai/sc2025-pccl-reproducer@5a6353f data/all_gather_3",
+    place="rows.csv line 2",
+)
+HARNESS = Harness(
+    name="lists",
+    title="a list of copies",
+    source="somebody/bench",
+    library="rccl",
+    machine="frontier",
+    collectives=("all_gather",),
+    base_s=50e-6,
+    per_rank_s=4e-6,
+    copy_bytes_per_s=1e11,
+)
+
+
+def test_a_harness_adds_a_call_and_a_copy_for_every_rank() -> None:
+    """Blocks of 512 KiB at 100 GB/s are 5.24 us, more than 4 us of starting a copy: 50 us + 128 * 5.24 us."""
+    assert HARNESS.seconds(128, 2**26) == pytest.approx(50e-6 + 128 * 2**19 / 1e11)
+    assert HARNESS.seconds(128, 2**20) == pytest.approx(50e-6 + 128 * 4e-6)  # 8 KiB are 0.08 us
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"source": "axonn"}, {"library": "nccl"}, {"machine": "lumi-g"}, {"collective": "reduce_scatter"}],
+)
+def test_a_harness_is_of_one_program_library_machine_and_collective(changed: dict[str, str]) -> None:
+    mine = replace(ROW, source="somebody/bench@1 file")
+    assert harnesses_of(mine, (HARNESS, HARNESS)) == (HARNESS, HARNESS)
+    assert harnesses_of(replace(mine, **changed), (HARNESS,)) == ()  # type: ignore[arg-type]
+
+
+def test_every_harness_says_where_its_numbers_come_from() -> None:
+    for harness in shipped_harnesses():
+        assert harness.title and all(number.source and number.unit for number in harness.provenance)
+
+
+def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
+    alone_s = Groups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
+    found = Caller(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
+    assert isinstance(found, Prediction)
+    assert found.harness_s == HARNESS.seconds(128, 2**26)
+    assert found.predicted_s == alone_s + found.harness_s
+    assert dict(found.parts) == {"collective": alone_s, "harness": found.harness_s}
+    bare = Caller(harnesses=()).predict(ROW)
+    assert isinstance(bare, Prediction) and bare.predicted_s == alone_s
+
+
+def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
+    found, residual = predict_call(ROW), load_library("rccl").residual
+    assert isinstance(found, Prediction) and residual is not None
+    assert math.log(found.high_s / found.predicted_s) == pytest.approx(1.6449 * residual.model_sd, rel=1e-4)
+    assert math.log(found.predicted_s / found.low_s) == pytest.approx(1.6449 * residual.model_sd, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"machine": "fronteer"}, "no model of machine 'fronteer'; did you mean \"frontier\"?"),
+        ({"library": "rcl"}, "no model of library 'rcl'; did you mean \"rccl\"?"),
+        (
+            {"collective": "broadcast"},
+            "no model of 'broadcast'; allowed: all_gather, all_reduce, all_to_all, reduce_scatter",
+        ),
+        ({"devices": 12}, "frontier: got 12 devices, allowed above one node: multiples of 8"),
+        ({"devices": 10**6}, "frontier: got 1000000 devices, allowed: 2 to 75264"),
+    ],
+)
+def test_what_no_model_covers_says_why(changed: dict[str, object], said: str) -> None:
+    found = predict_call(replace(ROW, **changed))  # type: ignore[arg-type]
+    assert found == Unknown(reason=said)
