@@ -113,6 +113,7 @@ class Library:
     ring_slices: int = RING_SLICES
     tree_slices: int = TREE_SLICES
     tree_least_bytes: float = 1.0
+    tree_chunk_bytes: float = 0.0
     least_bytes: float = 0.0
     two_level: TwoLevel | None = None
 
@@ -241,7 +242,7 @@ class Library:
                     is_added=not self.paced,
                 )
             case "tree":
-                hops, rate_share = self._tree_hops(message_bytes, group)
+                hops, rate_share = self._tree_hops(message_bytes, group, bytes_per_s)
                 slower_s = message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)  # before its messages, as `latency_s`
                 return _added(replace(hops, base_s=hops.base_s + slower_s))
             case "direct":
@@ -250,20 +251,24 @@ class Library:
                 raise AssertionError("single messages of these are refused where calls are lowered")
 
     def _tree_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> float:
-        hops, rate_share = self._tree_hops(message_bytes, group)
+        hops, rate_share = self._tree_hops(message_bytes, group, bytes_per_s)
         per_node = group.size // group.num_nodes
         depth = math.floor(math.log2(group.num_nodes))
         latency_s = hops.base_s + 2 * ((per_node - 1) * hops.in_node_s + depth * hops.between_nodes_s)
         return latency_s + message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)
 
-    def _tree_hops(self, message_bytes: float, group: GroupShape) -> tuple[HopTimes, float]:
-        """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves."""
+    def _tree_hops(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> tuple[HopTimes, float]:
+        """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves.
+
+        With Simple a hop between nodes is passed when a chunk is there: all channels' chunks, or the whole message if
+        it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
+        """
         assert self.tree is not None, "`algorithms` names no tree in a library without one"
-        if self.tuning is None or self.tree_ll is None or self.ring_ll is None:
-            return self.tree, 1.0
-        if self.tuning.protocol(True, "all_reduce", message_bytes, group) == "simple":
-            return self.tree, 1.0
-        return self.tree_ll, self.ring_ll.rate_share
+        if self.tuning is not None and self.tree_ll is not None and self.ring_ll is not None:
+            if self.tuning.protocol(True, "all_reduce", message_bytes, group) == "ll":
+                return self.tree_ll, self.ring_ll.rate_share
+        chunk_s = min(message_bytes, self.num_channels * self.tree_chunk_bytes) / bytes_per_s
+        return replace(self.tree, between_nodes_s=self.tree.between_nodes_s + chunk_s), 1.0
 
     def _direct_latency(self, group: GroupShape) -> float:
         near = group.size // group.num_nodes - 1

@@ -135,6 +135,9 @@ def _library(document: dict[str, Any], where: str) -> Library:
         ring_slices=file.ring.slices.value if file.ring.slices is not None else RING_SLICES,
         tree_slices=file.tree.slices.value if file.tree is not None and file.tree.slices is not None else TREE_SLICES,
         least_bytes=file.least_bytes.value if file.least_bytes is not None else 0.0,
+        tree_chunk_bytes=file.tree.chunk_bytes.value
+        if file.tree is not None and file.tree.chunk_bytes is not None
+        else 0.0,
         tree_least_bytes=file.tree.least_slice_bytes.value
         if file.tree is not None and file.tree.least_slice_bytes is not None
         else 1.0,

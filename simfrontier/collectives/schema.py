@@ -30,6 +30,7 @@ class RingFile(HopsFile):
 class TreeFile(HopsFile):
     bandwidth_ratio: Share
     slices: Count | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
+    chunk_bytes: Positive | None = None  # of a channel, that go from node to node at a time; without: 0
     least_slice_bytes: Positive | None = None  # of such a part over several nodes; without: 1
 
 
