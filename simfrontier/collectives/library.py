@@ -264,9 +264,9 @@ class Library:
         it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
         """
         assert self.tree is not None, "`algorithms` names no tree in a library without one"
-        if self.tuning is not None and self.tree_ll is not None and self.ring_ll is not None:
-            if self.tuning.protocol(True, "all_reduce", message_bytes, group) == "ll":
-                return self.tree_ll, self.ring_ll.rate_share
+        low, ring, tuning = self.tree_ll, self.ring_ll, self.tuning
+        if low and ring and tuning and tuning.protocol(True, "all_reduce", message_bytes, group) == "ll":
+            return low, ring.rate_share
         chunk_s = min(message_bytes, self.num_channels * self.tree_chunk_bytes) / bytes_per_s
         return replace(self.tree, between_nodes_s=self.tree.between_nodes_s + chunk_s), 1.0
 

@@ -38,8 +38,8 @@ class Tuning:
     over several nodes, with Simple `simple_host_factor` times as much. `all_reduce_turns`: edges between nodes that a
     ring all-reduce of k nodes counts as 2 (k - all_reduce_turns). `all_reduce_factor`: by which the latency of a Simple
     ring all-reduce over several nodes is multiplied. `simple_weight`: by which all latencies of Simple rings are
-    multiplied (1: as in the source). `one_node_block_bytes`: in one node rings take LL for blocks up to this size, the
-    two rounds of an all-reduce counted together (None: the model decides there too).
+    multiplied (1: as in the source). `one_node_block_bytes`: in one node rings are taken, with LL for blocks up to this
+    size, the two rounds of an all-reduce counted together (None: the model decides there too).
     """
 
     ways: Mapping[Way, Tuned]
@@ -64,6 +64,8 @@ class Tuning:
 
     def takes_tree(self, message_bytes: float, group: GroupShape) -> bool:
         """Whether an all-reduce goes by tree."""
+        if group.num_nodes == 1 and self.one_node_block_bytes is not None:
+            return False
         times = {way: self.predicted_s(way, "all_reduce", message_bytes, group) for way in WAYS if way in self.ways}
         return min(times, key=times.__getitem__).startswith("tree")
 

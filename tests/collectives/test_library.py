@@ -127,8 +127,8 @@ def test_a_tree_goes_up_and_down_its_levels(library: Library, shape: GroupShape,
 
 
 def test_a_tree_between_nodes_waits_for_a_chunk(tmp_path: Path) -> None:
-    """Chunks of 1 MB in 4 channels at 100 GB/s: 40 us for each hop between nodes, 10 us where the message has 1 MB; none
-    inside a node. 7 + 2 (3 * 2 + 20 + 40) us and 7 + 2 (6 + 20 + 10) us."""
+    """Chunks of 1 MB in 4 channels at 100 GB/s: 40 us for each hop between nodes, 10 us where the message has 1 MB;
+    none inside a node. 7 + 2 (3 * 2 + 20 + 40) us and 7 + 2 (6 + 20 + 10) us."""
     chunk = '[tree]\nchunk_bytes = { value = 1e6, kind = "assumed", source = "test" }\n'
     library = load_library(str(written(tmp_path, FILE.replace("[tree]\n", chunk))))
     for size, us in ((8e6, 139), (1e6, 79)):

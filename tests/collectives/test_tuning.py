@@ -76,6 +76,7 @@ def test_in_one_node_rccl_goes_by_its_blocks(kind: str, last_ll: int) -> None:
     """Blocks of 32 KiB, the two rounds of an all-reduce counted together: the measured times jump there."""
     assert RCCL.protocol(False, kind, last_ll, gcds(8)) == "ll"  # type: ignore[arg-type]
     assert RCCL.protocol(False, kind, last_ll + 8, gcds(8)) == "simple"  # type: ignore[arg-type]
+    assert not RCCL.takes_tree(2**30, gcds(8)) and RCCL.takes_tree(2**30, gcds(16))
 
 
 def test_a_library_without_ll_takes_simple() -> None:
