@@ -50,7 +50,7 @@ compare: setup
 
 # Exit code 1 where a table leaves its stated bound; it is said which.
 validate: setup
-	$(BIN)/simfrontier validate --cross --out $(VALIDATE)
+	$(BIN)/simfrontier validate --out $(VALIDATE)
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.

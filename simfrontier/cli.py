@@ -140,7 +140,7 @@ def calibrate(
     devices: Annotated[int | None, typer.Option(min=2, help="devices of a group, in output of OSU")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
     packages: Annotated[
-        int | None, typer.Option(min=1, help="packages that the ranks of a group are on, in logs (default: one each)")
+        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
     ] = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
     page: Annotated[Path | None, typer.Option(help="page with the plots of a fit (default: OUT.html)")] = None,
@@ -156,6 +156,8 @@ def calibrate(
     from simfrontier.commands.calibrate_rows import is_table
     from simfrontier.measured import Setup
 
+    if out.suffix != ".toml":
+        raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
     given = {
         "--machine": machine,
         "--library": library,
@@ -286,26 +288,32 @@ def validate(
         typer.Option(help="your own measured times instead: CSV, nccl-tests, OSU, calibration, real trace"),
     ] = None,
     cross: Annotated[
-        bool, typer.Option("--cross", help="predict fitted rows by fits without their number of devices")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--cross/--no-cross",
+            help="predict fitted rows by fits without their number of devices (default), or by the shipped parameters",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
     machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
     devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
+    packages: Annotated[
+        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+    ] = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
+    ] = None,
 ) -> None:
     """Hold measured tables against the shipped models. Exit code 1 where a table leaves its stated bound."""
     from simfrontier.commands.validate import validate_tables
     from simfrontier.measured import Setup
 
-    told = {"--machine": machine, "--library": library, "--devices": devices}
-    for option, value in told.items():
-        if value is not None and not data:
-            raise InputError(f"{option}: got {value!r} without --data; allowed: only beside a file of your own")
-    if cross and data:
-        raise InputError("--cross: got --data too; allowed: without it, for the tables that the models were fitted to")
-    setup = Setup(machine=machine, library=library, devices=devices)
-    raise typer.Exit(0 if validate_tables(data or (), setup, cross, out, json) else 1)
+    setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
+    raise typer.Exit(0 if validate_tables(data or (), setup, harness, cross, out, json) else 1)
 
 
 @app.command()

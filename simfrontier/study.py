@@ -11,7 +11,7 @@ from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.links import NodeLinks, node_links
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
-from simfrontier.analysis.uncertainty import Floats, interval, sampled_step_s
+from simfrontier.analysis.uncertainty import Floats, band_of, sampled_step_s
 from simfrontier.analysis.volumes import step_needs
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan.build import build
@@ -54,6 +54,7 @@ COLUMNS = (
     "scaling_efficiency",
     "speedup",
 )
+BAND = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")  # of sampled steps: low end, median, high end
 MORE_COLUMNS = (
     *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
     *(f"bytes_{part}" for part in PARTS[1:]),
@@ -63,8 +64,7 @@ MORE_COLUMNS = (
     "fidelity",
     "schedule_digest",
     "note",
-    "step_time_p05_s",
-    "step_time_p95_s",
+    *BAND,
 )
 TIMES = (
     "step_time_s",
@@ -75,8 +75,7 @@ TIMES = (
     "tokens_per_s",
     "bound_s",
     *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
-    "step_time_p05_s",
-    "step_time_p95_s",
+    *BAND,
 )
 
 
@@ -203,7 +202,7 @@ def run_case(
     digested = digest(built.schedule)
     row, wanted = _row(scenario, plan, step, memory, fidelity, digested), scenario.file.uncertainty
     samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
-    row["step_time_p05_s"], row["step_time_p95_s"] = ("", "") if samples_s is None else interval(samples_s)
+    row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return Outcome(
         plan=plan,

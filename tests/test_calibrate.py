@@ -70,7 +70,7 @@ def test_a_log_becomes_a_table(tmp_path: Path) -> None:
     assert (calibration.where, calibration.when) == ("node0, node1", "2024-10-03")
     assert calibration.how == "simfrontier calibrate all_gather_perf.log --out out.toml"
     line = next(line for line in done.out.splitlines() if line.startswith("all_gather"))
-    assert " ".join(line.split()) == "all_gather 4 2 4 3 1.049 MB to 16.78 MB 98.31 us to 702.4 us –"
+    assert " ".join(line.split()) == "all_gather 4 2 4 3 1.049 MB to 16.78 MB 98.31 µs to 702.4 µs –"
     assert done.out.endswith(f"Written: {tmp_path}/out.toml; a scenario names it as library.calibration\n")
 
 
@@ -326,7 +326,7 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "{file}: the rows are of several machines: frontier (4 rows), lumi-g (1 rows); allowed: one of them, "),
+        ((), "{file}: the rows are of several machines: frontier (4 rows), lumi-g (1 row); allowed: one of them, "),
         (
             ("--machine", "frontier", "--page", "p.html"),
             "--page: got 'p.html' for tables of times; allowed: only with a ",
@@ -355,3 +355,36 @@ def test_calls_of_which_a_schedule_has_none_are_refused(tmp_path: Path) -> None:
     file.write_text(CSV.replace("reduce_scatter", "broadcast"), encoding="utf-8")
     got = refusal("calibrate", file, "--tables", "--machine", "frontier", "--out", tmp_path / "out.toml")
     assert got.startswith(f"{file}: broadcast: no schedule has one; allowed: all_gather, ")
+
+
+FAULTY = """\
+machine,collective,library,devices,bytes,time_s,source
+frontier,all_gather,rccl,128,1048576,0.005,axonn-ai/sc2025-pccl-reproducer@5a6353f
+frontier,all_gather,rccl,128,2097152,0.001,axonn-ai/sc2025-pccl-reproducer@5a6353f
+frontier,all_gather,rccl,128,4194304,0.002,me
+"""
+
+
+def test_known_pathologies_stay_out_of_tables_and_programs_are_said(tmp_path: Path) -> None:
+    """1 MiB on 128 GCDs of Frontier is a known fault; the second row's program adds time of its own."""
+    (tmp_path / "my.csv").write_text(FAULTY, encoding="utf-8")
+    said = made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables").out
+    (call,) = load_calibration(tmp_path / "out.toml").calls
+    assert [point.num_bytes for point in call.points] == [2097152, 4194304]
+    assert "– Left out: 1 row: 1 MiB on Frontier's RCCL is anomalous" in said
+    assert "– Warning: the times hold the measuring program’s own work (host work of a PyTorch call" in said
+    document = json.loads(made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables", "--json").out)
+    assert len(document["said"]) == 2
+
+
+def test_a_table_of_pathologies_alone_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "my.csv"
+    file.write_text("".join(FAULTY.splitlines(True)[:2]) + "frontier,all_gather,rccl,512,1048576,0.03,me\n")
+    said = refusal("calibrate", file, "--tables", "--out", tmp_path / "out.toml")
+    assert said.startswith(f"{file}: all 2 rows are of known pathologies: 1 MiB on Frontier")
+
+
+def test_a_calibration_is_a_toml_file(tmp_path: Path) -> None:
+    assert refusal("calibrate", log(tmp_path), "--out", tmp_path / "out.txt") == (
+        f"--out: got '{tmp_path / 'out.txt'}'; allowed: a name that ends in .toml"
+    )

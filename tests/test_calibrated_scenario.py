@@ -78,6 +78,7 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
     done = invoke("run", scenario, "--set", "library.calibration=cal.toml", "--plans", "zero3", "--out", out)
     assert (done.code, done.err) == (0, "")
     page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Calibrated by cal.toml.</p>" in page
     assert "library.calls.all_gather.ranks_8_nodes_1_packages_8.of_1000_bytes_s" in page
     assert (
         page.count("gloo on test: test, 2 cores, 2026-11-21") == 4

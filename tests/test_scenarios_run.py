@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -286,3 +287,23 @@ def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
     assert any(row["fits"] == "true" for row in rows)
     traces = {f"trace-{plan}-{sizes[-1]}.json" for plan in plans}
     assert set(content(tmp_path)) == {"results.csv", "index.html", "manifest.json", *traces}
+
+
+# ── what is printed ──
+
+
+def test_the_terminal_has_the_samples_beside_the_typical_rate_and_no_stray_dots(tmp_path: Path) -> None:
+    done = invoke("run", TOY, "--plans", "zero3,ddp", "--devices", "8", "--no-page", "--out", tmp_path)
+    lines = re.findall(r"^  (\S+) +typical (\S+); median of the samples: (\S+) \((\S+) to (\S+)\)$", done.out, re.M)
+    assert [line[0] for line in lines] == ["zero3", "ddp"]
+    assert all(float(low) < float(middle) < float(high) for _, _, middle, low, high in lines)
+    assert re.findall(r"\d\.(?!\d)(?=[ │;)])", done.out) == []
+
+
+def test_a_library_of_another_machine_is_said_to_be_one(tmp_path: Path) -> None:
+    file = ROOT / "scenarios" / "frontier-20b.toml"
+    some = ("--plans", "hsdp", "--devices", "8", "--set", "uncertainty.samples=0", "--out", tmp_path)
+    said = "nccl was fitted on perlmutter; nothing holds it on frontier."
+    assert said in invoke("run", file, *some, "--set", "library.name=nccl").out
+    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "fitted on" not in invoke("run", file, *some, "--no-page").out

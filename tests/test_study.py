@@ -17,7 +17,7 @@ from simfrontier.schedule.check import check
 from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier.schedule.store import digest, to_json
 from simfrontier.simulate import Fidelity
-from simfrontier.study import COLUMNS, MORE_COLUMNS, TIMES, Shop, Study, run_case, run_study, schedule_of
+from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, Shop, Study, run_case, run_study, schedule_of
 from tests.invoke import TOY, refusal
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -200,9 +200,13 @@ def test_a_refusal_comes_back_from_a_process() -> None:
 # ── error bars ──
 
 
-def bands(study: Study) -> Iterator[tuple[object, object]]:
+def bands(study: Study) -> Iterator[tuple[object, ...]]:
     for o in study.outcomes:
-        yield o.row["step_time_p05_s"], o.row["step_time_p95_s"]
+        yield tuple(o.row[column] for column in BAND)
+
+
+def test_a_bands_columns_come_last_from_low_to_high() -> None:
+    assert MORE_COLUMNS[-3:] == BAND == ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,7 @@ def test_bands_are_quantiles_of_the_samples(fidelity: Fidelity, exact: bool) -> 
     for o in run_study(toy(None, "zero3", "zero-topo", devices=(4, 8)), fidelity, exact).outcomes:
         assert o.samples_s is not None and len(o.samples_s) == 200
         assert o.row["step_time_p05_s"] == np.quantile(o.samples_s, 0.05)
+        assert o.row["step_time_p50_s"] == np.median(o.samples_s)
         assert o.row["step_time_p95_s"] == np.quantile(o.samples_s, 0.95)
         assert 0.0 < o.samples_s.min() < o.samples_s.max()
 
@@ -232,22 +237,22 @@ def test_another_seed_gives_other_bands_and_the_same_step() -> None:
 
 def test_without_samples_bands_are_empty_and_nothing_else_changes() -> None:
     study, sampled = run_study(toy({"uncertainty.samples": 0}, "zero3")), run_study(toy(None, "zero3"))
-    assert set(bands(study)) == {("", "")}
+    assert set(bands(study)) == {("", "", "")}
     assert [o.samples_s for o in study.outcomes] == [None, None]
-    empty = {"step_time_p05_s": "", "step_time_p95_s": ""}
+    empty = dict.fromkeys(BAND, "")
     assert [o.row for o in study.outcomes] == [o.row | empty for o in sampled.outcomes]
 
 
 def test_where_nothing_is_known_to_be_uncertain_bands_are_empty() -> None:
     scenario = toy(None, "zero3")
     certain = run_study(replace(scenario, library=replace(scenario.library, residual=None)))
-    assert set(bands(certain)) == {("", "")}
+    assert set(bands(certain)) == {("", "", "")}
     assert certain.frame()["step_time_p05_s"].isna().all()
 
 
 def test_what_does_not_fit_has_no_samples() -> None:
     study = run_study(toy({"machine.overrides.device.hbm_bytes": 1e3}, "ddp"))
-    assert [o.samples_s for o in study.outcomes] == [None, None] and set(bands(study)) == {("", "")}
+    assert [o.samples_s for o in study.outcomes] == [None, None] and set(bands(study)) == {("", "", "")}
 
 
 @pytest.mark.parametrize(

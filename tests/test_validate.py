@@ -22,8 +22,8 @@ from tests.invoke import Ran, invoke, refusal
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Any]:
-    """What `validate --json` says of the shipped tables."""
-    ran = invoke("validate", "--json")
+    """What `validate --json` says of the shipped tables by the shipped parameters."""
+    ran = invoke("validate", "--no-cross", "--json")
     assert ran.code in (0, 1) and ran.err == ""
     document: dict[str, Any] = json.loads(ran.out)
     return document
@@ -99,14 +99,14 @@ def test_the_known_pathologies_of_frontier_are_shown_and_not_averaged(shipped: d
 def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tight = Bound(table="rccl_frontier", series="everything", mean_abs=1e-6)
     monkeypatch.setattr(command, "load_bounds", lambda: (tight,))
-    ran = invoke("validate")
+    ran = invoke("validate", "--no-cross")
     assert (ran.code, ran.err) == (1, "")
     assert "Bound missed: rccl_frontier, everything:" in words(ran) and "0.0 % allowed" in words(ran)
-    assert json.loads(invoke("validate", "--json").out)["holds"] is False
+    assert json.loads(invoke("validate", "--no-cross", "--json").out)["holds"] is False
 
 
 def test_the_console_says_tables_bounds_and_what_is_left_out(shipped: dict[str, Any]) -> None:
-    ran = invoke("validate")
+    ran = invoke("validate", "--no-cross")
     assert max(map(len, ran.out.splitlines())) <= 100 and "\u00a0" not in ran.out
     for said in shipped["said"]:
         assert " ".join(said.split()) in words(ran)
@@ -118,11 +118,11 @@ def test_the_console_says_tables_bounds_and_what_is_left_out(shipped: dict[str, 
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
     pages = []
     for name in ("one", "two"):
-        ran = invoke("validate", "--out", tmp_path / name)
+        ran = invoke("validate", "--no-cross", "--out", tmp_path / name)
         assert f"Written: {tmp_path / name / 'index.html'}" in ran.out
         pages.append((tmp_path / name / "index.html").read_bytes())
     assert pages[0] == pages[1]
-    assert invoke("validate", "--json") == invoke("validate", "--json")
+    assert invoke("validate", "--no-cross", "--json") == invoke("validate", "--no-cross", "--json")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -142,12 +142,17 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     ]
     monkeypatch.setattr(validate_cross, "FITS", {"rccl": {}})
     monkeypatch.setattr(validate_cross, "fitted_rows", lambda name: tuple(rows))
-    crossed = json.loads(invoke("validate", "--cross", "--json").out)
+    crossed = json.loads(invoke("validate", "--json").out)
     by_place = {row["place"]: row for row in shipped["rows"]}
     mine = [row for row in crossed["rows"] if row["use"] == "left out"]
     assert [row["place"] for row in mine] == [row.place for row in rows]
     assert all(row["predicted_s"] != by_place[row["place"]]["predicted_s"] for row in mine)
     assert crossed["tables"]["rccl_frontier"]["by_use"]["left out"]["count"] == len(rows)
+    [bound] = [bound for bound in crossed["bounds"] if bound["table"] == "rccl_frontier"]
+    assert bound["rows"] == ["left out"]  # the fitted rows of the same series do not judge it
+    large = [row for row in mine if row["bytes"] >= 4 << 20]
+    assert bound["errors"]["count"] == len(large)
+    assert crossed["overall"]["unseen"]["count"] == len(mine) + sum(row["use"] == "held" for row in crossed["rows"])
 
 
 # ── a user's own ──
@@ -193,14 +198,14 @@ def test_a_file_of_which_nothing_can_be_predicted_is_refused(tmp_path: Path) -> 
     path = write(tmp_path / "mine.csv", rows)
     assert refusal("validate", "--data", path) == (
         f"{path}: none of its 5 rows can be predicted: no model of machine 'frontire'; "
-        'did you mean "frontier"? (5 rows)'
+        'did you mean "frontier"? (5 rows, the first in line 2)'
     )
 
 
 def test_a_row_that_cannot_be_predicted_is_said_and_the_others_held(tmp_path: Path) -> None:
     rows = [*calls()[:3], replace(calls()[3], library="other")]
     ran = invoke("validate", "--data", write(tmp_path / "mine.csv", rows))
-    assert ran.code == 0 and "Not predicted: 1 row: no model of library 'other' (1)." in words(ran)
+    assert ran.code == 0 and "Not predicted: 1 row: no model of library 'other' (1, the first in line 5)." in words(ran)
 
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
@@ -211,14 +216,25 @@ def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_users_file_has_no_fit_to_be_left_out_of(tmp_path: Path) -> None:
-    assert refusal("validate", "--cross", "--data", write(tmp_path / "mine.csv", calls())) == (
-        "--cross: got --data too; allowed: without it, for the tables that the models were fitted to"
-    )
+    for option in ("--cross", "--no-cross"):
+        assert refusal("validate", option, "--data", write(tmp_path / "mine.csv", calls())) == (
+            f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
+        )
 
 
-@pytest.mark.parametrize(("option", "value"), [("--machine", "frontier"), ("--library", "rccl"), ("--devices", "8")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--machine", "frontier"),
+        ("--library", "rccl"),
+        ("--devices", "8"),
+        ("--nodes", "2"),
+        ("--packages", "4"),
+        ("--harness", "none"),
+    ],
+)
 def test_what_is_told_beside_a_file_means_nothing_without_one(option: str, value: str) -> None:
-    got = value if option == "--devices" else repr(value)
+    got = value if value.isdecimal() else repr(value)
     assert refusal("validate", option, value) == (
         f"{option}: got {got} without --data; allowed: only beside a file of your own"
     )
@@ -238,3 +254,106 @@ def test_output_of_osu_is_held_with_what_is_told_beside_it(tmp_path: Path) -> No
         ("lumi-g", "all_reduce", 8, 1048576, pytest.approx(110e-6)),
     ]
     assert all(row["predicted_s"] > 0 for row in rows)
+
+
+# ── programs whose own time is in a user's rows, units, and what their rows say themselves ──
+
+
+def of_32(source: str, factor: float = 1.0, **changed: Any) -> list[CallRow]:
+    """Shipped rows of 32 GCDs as somebody else's."""
+    rows = [row for row in calls() if row.devices == 32]
+    return [replace(row, source=source, seconds=factor * row.seconds, **changed) for row in rows]
+
+
+def rows_of(*arguments: str | Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(invoke("validate", "--json", "--data", *arguments).out)["rows"]
+    return rows
+
+
+def test_a_named_programs_time_is_added_whatever_the_source(tmp_path: Path) -> None:
+    """Both programs of the shipped table named: as if the source were known."""
+    known = rows_of(write(tmp_path / "known.csv", of_32(calls()[0].source)))
+    mine = write(tmp_path / "mine.csv", of_32("me"))
+    assert all(row["harness_s"] == 0 for row in rows_of(mine))
+    told = rows_of(mine, "--harness", "frontier_call,frontier_list")
+    assert [row["harness_s"] for row in told] == [row["harness_s"] for row in known]
+    assert {row["collective"] for row in told if row["harness_s"] > 1e-4} == {"all_gather"}  # the copy of a list
+    assert all(row["harness_s"] == 0 for row in rows_of(tmp_path / "known.csv", "--harness", "none"))
+
+
+def test_rows_of_unknown_source_are_said_to_have_no_programs_time_added(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine.csv", of_32("me"))
+    out = tmp_path / "out"
+    ran = invoke("validate", "--data", mine, "--out", out)
+    said = f"No program’s own time is added to {len(of_32('me'))} rows: the source is not known."
+    assert said in words(ran) and "frontier_list (PyTorch all-gather into a list" in words(ran)
+    assert said in (out / "index.html").read_text(encoding="utf-8")
+    document = json.loads(invoke("validate", "--data", mine, "--json").out)
+    assert len(document["notes"]) == 1 and document["notes"][0] in document["said"]
+    for options in (("--harness", "none"), ("--harness", "frontier_call")):
+        assert "own time is added" not in words(invoke("validate", "--data", mine, *options))
+    assert "own time is added" not in words(invoke("validate", "--data", write(tmp_path / "known.csv", calls())))
+
+
+def test_a_program_of_no_such_name_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine.csv", of_32("me"))
+    assert refusal("validate", "--data", mine, "--harness", "frontier_cal") == (
+        "--harness: got 'frontier_cal'; did you mean \"frontier_call\"?"
+    )
+
+
+@pytest.mark.parametrize(("factor", "looks"), [(1e3, "like milliseconds"), (1e-3, "a thousand times too short")])
+def test_times_that_look_like_another_unit_are_said_to(tmp_path: Path, factor: float, looks: str) -> None:
+    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", of_32("me", factor)))
+    assert ran.code == 0
+    assert f"which looks {looks}: are times in seconds?" in words(ran)
+    assert "are times in seconds?" not in words(invoke("validate", "--data", write(tmp_path / "b.csv", of_32("me"))))
+
+
+def test_what_the_rows_of_a_table_say_cannot_be_told_beside_it(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine.csv", of_32("me"))
+    assert refusal("validate", "--data", mine, "--machine", "perlmutter") == (
+        f"--machine: got 'perlmutter' beside {mine}, a table whose rows say it (column machine); allowed: beside "
+        "output of nccl-tests or OSU"
+    )
+
+
+def test_a_users_row_is_a_pathology_only_where_its_time_shows_it(tmp_path: Path) -> None:
+    """1 MiB on 128 GCDs: 5 ms is the known fault (10 times the prediction); a time as predicted is none; and 1 MiB on
+    100,000 devices is beyond the machine, whatever the fault."""
+    [odd] = [row for row in calls() if (row.devices, row.num_bytes) == (128, 1 << 20)]
+    [there] = [
+        row for row in rows_of(write(tmp_path / "a.csv", calls())) if (row["devices"], row["bytes"]) == (128, 1 << 20)
+    ]
+    good = replace(odd, seconds=there["predicted_s"])
+    far = replace(odd, devices=100_000, source="me")
+    uses = [row["use"] for row in rows_of(write(tmp_path / "b.csv", [odd, good, far]))]
+    assert uses == ["pathology", "held", "no model"]
+
+
+LOG = (
+    """\
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor)
+# Using devices
+"""
+    + "".join(
+        f"#  Rank {rank:2d} Group  0 Pid  1 on node{rank // 8} device {rank % 8} [0xc1] MI250X\n" for rank in range(16)
+    )
+    + """\
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+     1048576         32768  bfloat16    none      -1    400.0    2.62    2.45      0    400.0    2.62    2.45      0
+     2097152         65536  bfloat16    none      -1    500.0    4.19    3.93      0    500.0    4.19    3.93      0
+"""
+)
+
+
+def test_a_log_of_nccl_tests_has_as_many_packages_as_the_machine(tmp_path: Path) -> None:
+    """16 ranks on 2 nodes of Frontier fill 8 packages, not 16."""
+    path = tmp_path / "all_gather_perf.log"
+    path.write_text(LOG)
+    told = ("--machine", "frontier", "--library", "rccl")
+    assert [(row["packages"], row["use"]) for row in rows_of(path, *told)] == [(8, "held"), (8, "held")]
+    said = refusal("validate", "--data", path, *told, "--packages", "16")
+    assert "16 ranks on 2 nodes and 16 packages, where frontier has them on 2 and 8 (--packages)" in said
+    invoke("calibrate", path, "--out", tmp_path / "cal.toml", *told)
+    assert "packages = 8\n" in (tmp_path / "cal.toml").read_text()

@@ -14,14 +14,14 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library, call_of, messages_of
+from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.machine import Machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.choice import group_shape
 from simfrontier.simulate.resample import Factors, resampled_s
 
-LOW, HIGH = 0.05, 0.95  # the quantiles that a band reaches from and to
+QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 
 Floats = NDArray[np.float64]
 
@@ -30,31 +30,27 @@ Floats = NDArray[np.float64]
 class Spread:
     """What is known to be uncertain, as standard deviations of log time; 0 where it is not known.
 
-    `model_sd`, `run_sd`, `common_share`: of the library (`collectives.Residual`). `speed_sd`: between devices of the
-    machine. `matmul_sd`: of the law of matrix products.
+    `law`: of the library's law, and of single calls. `speed_sd`: between devices of the machine. `matmul_sd`: of the
+    law of matrix products.
     """
 
-    model_sd: float
-    run_sd: float
+    law: Residual
     speed_sd: float
     matmul_sd: float
-    common_share: float = 1.0
 
     @property
     def is_known(self) -> bool:
         """Whether there is anything to sample."""
-        return max(self.model_sd, self.run_sd, self.speed_sd, self.matmul_sd) > 0.0
+        law = self.law
+        return max(law.model_sd, law.small_sd, law.run_sd, self.speed_sd, self.matmul_sd, *law.of_kind.values()) > 0.0
 
 
 def spread_of(machine: Machine, library: Library) -> Spread:
     """What machine and library say about their own uncertainty."""
-    device, residual = machine.device, library.residual
     return Spread(
-        model_sd=0.0 if residual is None else residual.model_sd,
-        run_sd=0.0 if residual is None else residual.run_sd,
-        speed_sd=device.speed_sd,
-        matmul_sd=device.matmul_sd,
-        common_share=1.0 if residual is None else residual.common_share,
+        law=library.residual or Residual(model_sd=0.0, run_sd=0.0),
+        speed_sd=machine.device.speed_sd,
+        matmul_sd=machine.device.matmul_sd,
     )
 
 
@@ -72,16 +68,19 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
 def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> Factors:
     """Log-normal factors of median 1 on the durations of a step's ops.
 
-    A collective takes exp(model_sd z + run_sd y) times as long, z by kind of call (none where its time was measured),
-    y by op; all groups of an op share both. With c = `common_share`, z is sqrt(c) of a number that all sizes of message
-    of a kind have in common, and sqrt(1 - c) of one of the size's own. A matrix product takes exp(matmul_sd x), x by
-    sample alone. What a device does by itself takes, besides, what the slowest of its rank class takes (`slowest`).
+    A collective takes exp(sd z + run_sd y) times as long, sd by kind and size (`Residual.sd`), z by kind of call (none
+    where its time was measured), y by op; all groups of an op share both. With c = `common_share`, z is sqrt(c) of a
+    number that all sizes of message of a kind have in common, and sqrt(1 - c) of one of the size's own. A matrix
+    product takes exp(matmul_sd x), x by sample alone. What a device does by itself takes, besides, what the slowest of
+    its rank class takes (`slowest`).
     """
     draws = Draws(seed=seed, num_samples=num_samples)
     devices = step.schedule.mesh.num_ranks
     calls = np.array([isinstance(op, Collective) for op in step.program.ops], bool)
     logs = np.zeros((step.program.num_ops, num_samples))
-    logs[calls] = spread.run_sd * draws.stream("run", devices, plan).standard_normal((num_samples, int(calls.sum()))).T
+    logs[calls] = (
+        spread.law.run_sd * draws.stream("run", devices, plan).standard_normal((num_samples, int(calls.sum()))).T
+    )
     errors = _errors(step, spread, draws)
     for index, op in enumerate(step.program.ops):
         if id(op) in errors:
@@ -113,10 +112,10 @@ def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer]
     return -_normal_quantiles(share)
 
 
-def interval(samples: Floats) -> tuple[float, float]:
-    """The band that holds nine samples of ten: the 5 % and the 95 % quantile."""
-    low, high = np.quantile(samples, (LOW, HIGH)).tolist()
-    return low, high
+def band_of(samples: Floats) -> tuple[float, float, float]:
+    """The band that holds nine samples of ten, with its middle: the 5 %, the 50 % and the 95 % quantile."""
+    low, middle, high = np.quantile(samples, QUANTILES).tolist()
+    return low, middle, high
 
 
 def probability_faster(samples: Floats, others: Floats) -> float:
@@ -160,8 +159,9 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
             kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
             common = draws.of("call", schedule.mesh.num_ranks, *kind)
             own = draws.of("call", schedule.mesh.num_ranks, *kind, size)
-            share = spread.common_share
-            out[id(op)] = spread.model_sd * (np.sqrt(share) * common + np.sqrt(1.0 - share) * own)
+            share = spread.law.common_share
+            mixed = np.sqrt(share) * common + np.sqrt(1.0 - share) * own
+            out[id(op)] = spread.law.sd(op.kind, size, shape.num_nodes) * mixed
     return out
 
 

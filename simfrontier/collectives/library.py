@@ -50,14 +50,25 @@ class StepLaw:
 class Residual:
     """How far a library's law is from measurements, as standard deviations of log time.
 
-    `model_sd`: of whole kinds of calls, against measurements that were left out of the fit, and `common_share` of its
-    variance is the same for all sizes of message of one kind in one group; `run_sd`: of single calls, from one run to
+    `model_sd`: of kinds of calls, against measurements that were left out of the fit. Over several nodes that of the
+    kind itself where `of_kind` has it, and at least `small_sd` for messages below `small_bytes`. `common_share` of the
+    variance is the same for all sizes of message of one kind in one group. `run_sd`: of single calls, from one run to
     the next.
     """
 
     model_sd: float
     run_sd: float
     common_share: float = 1.0
+    small_sd: float = 0.0
+    small_bytes: float = 0.0
+    of_kind: Mapping[CollectiveKind, float] = field(default_factory=dict)
+
+    def sd(self, kind: CollectiveKind, num_bytes: float, num_nodes: int) -> float:
+        """How far the law is off for a kind of call with messages of that size in a group on so many nodes."""
+        if num_nodes == 1:
+            return self.model_sd
+        own = self.of_kind.get(kind, self.model_sd)
+        return max(own, self.small_sd) if num_bytes < self.small_bytes else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +85,7 @@ class Library:
     the whole message, of which a rank keeps its part. `tables`: measured times of calls, which win over the law above.
 
     `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
+    `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
 
     `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
@@ -104,6 +116,7 @@ class Library:
     choices: Mapping[CollectiveKind, tuple[Algorithm, ...]]
     tuning: Tuning | None = None
     residual: Residual | None = None
+    machines: tuple[str, ...] = ()
     tables: Mapping[Group, CallTable] = field(default_factory=dict)
     ring_order: RingOrder = "links"
     paced: bool = True

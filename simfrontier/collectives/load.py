@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives.calibration import Calibration
-from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, Library, Residual
+from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, Library
+from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.tuning import Tuned, Tuning, Way
@@ -19,7 +20,7 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml
 
 if TYPE_CHECKING:
-    from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, ResidualFile, RingFile, TuningFile
+    from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, RingFile, TuningFile
 
 CATALOG = Path(__file__).parent / "catalog"
 # What carries each kind of call where a library's file does not say it.
@@ -112,6 +113,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
     return Library(
         name=file.name,
         title=file.title,
+        machines=tuple(file.machines),
         num_channels=file.num_channels.value,
         units_per_channel=file.units_per_channel.value,
         ring=_hops(file.ring),
@@ -126,7 +128,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
         sources=tuple(_sources(document, "")),
         choices=choices,
         tuning=_tuning(file.tuning) if file.tuning is not None else None,
-        residual=_residual(file.residual) if file.residual is not None else None,
+        residual=residual_of(file.residual) if file.residual is not None else None,
         ring_order=file.ring_order,
         paced=file.paced,
         in_flight=file.in_flight.value if file.in_flight is not None else None,
@@ -202,11 +204,6 @@ def _believed(way: Way, part: TuningFile) -> Tuned:
         cap_bytes_per_s=(cap, cap if cap_more is None else cap_more.value),
         corrections=tuple(part.corrections[way].factors) if way in part.corrections else (),
     )
-
-
-def _residual(part: ResidualFile) -> Residual:
-    common = part.common_share.value if part.common_share is not None else 1.0
-    return Residual(model_sd=part.model_sd.value, run_sd=part.run_sd.value, common_share=common)
 
 
 def ranks_and_packages(name: str) -> tuple[int, int]:

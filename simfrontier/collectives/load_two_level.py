@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.collectives.library import Algorithm, Library, Residual
+from simfrontier.collectives.library import Algorithm, Library
+from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.two_level import Levels, TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.machine import Provenance
@@ -42,14 +43,14 @@ def two_level_library(
     calls = {kind: _levels(between, file.levels, part) for kind, part in said.items()}
     two_level: tuple[Algorithm, ...] = ("two_level",)
     taken: tuple[CollectiveKind, ...] = (*calls, "all_reduce") if len(calls) == len(LEVELLED) else tuple(calls)
-    residual = file.residual
     return replace(
         inside,
         name=file.name,
         title=file.title,
+        machines=tuple(file.machines),
         sources=(*own, *_named(inside), *_named(between)),
         choices={**inside.choices, **dict.fromkeys(taken, two_level)},
-        residual=Residual(model_sd=residual.model_sd.value, run_sd=residual.run_sd.value) if residual else None,
+        residual=residual_of(file.residual) if file.residual is not None else None,
         two_level=TwoLevel(inside=inside, calls=calls),
     )
 

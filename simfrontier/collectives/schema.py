@@ -76,6 +76,12 @@ class ResidualFile(Strict):
 
     model_sd: AtLeastZero
     run_sd: AtLeastZero
+    small_sd: AtLeastZero | None = None  # at least, for messages below small_bytes over several nodes
+    small_bytes: AtLeastZero | None = None
+    all_gather_sd: AtLeastZero | None = None  # instead of model_sd, likewise below
+    reduce_scatter_sd: AtLeastZero | None = None
+    all_reduce_sd: AtLeastZero | None = None
+    all_to_all_sd: AtLeastZero | None = None
     common_share: Part | None = None  # of the model's variance, common to all sizes of a kind of call; without: all
 
 
@@ -91,6 +97,7 @@ class AlgorithmsFile(Table):
 class LibraryFile(Strict):
     name: Text
     title: Text
+    machines: list[Text] = Field(default_factory=list)  # whose measurements it was fitted to; without: not stated
     ring_order: Literal["links", "ranks"] = "links"
     paced: bool = True
     reduces_backwards: bool = False

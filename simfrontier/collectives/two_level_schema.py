@@ -41,5 +41,6 @@ class LevelsFile(Strict):
 class TwoLevelFile(Strict):
     name: Text
     title: Text
+    machines: list[Text] = Field(default_factory=list)  # as of a library of one level
     levels: LevelsFile
     residual: ResidualFile | None = None

@@ -14,9 +14,18 @@ from simfrontier.collectives import Calibration, CallTable, load_calibration, wr
 from simfrontier.collectives.fit_record import FitRecord
 from simfrontier.collectives.merge import merged
 from simfrontier.collectives.nccl_tests import read_log
-from simfrontier.commands.calibrate_rows import faults_of, form_of, named_rows, tables_of
+from simfrontier.commands.calibrate_rows import (
+    faults_of,
+    form_of,
+    named_rows,
+    program_words,
+    tables_of,
+    without_faults,
+)
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, read_any
+from simfrontier.measured.of_tables import placed
+from simfrontier.report.validation_words import counted
 from simfrontier.units import written
 
 MAX_HOSTS = 4
@@ -64,8 +73,9 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     for file in files:
         _read_into(read, file, setup)
     with faults_of(files):
-        read.rows = named_rows(read.rows, setup)
+        read.rows, said = without_faults(named_rows(read.rows, setup))
         read.tables += tables_of(read.rows)
+    said += program_words(read.rows)
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -84,9 +94,9 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     )
     write_calibration(calibration, out)
     if as_json:
-        typer.echo(json.dumps(_rows(calibration, out), indent=1))
+        typer.echo(json.dumps({**_rows(calibration, out), "said": said}, indent=1, ensure_ascii=False))
     else:
-        _print(calibration, out)
+        _print(calibration, out, said)
 
 
 def date_of(file: Path) -> str:
@@ -101,7 +111,7 @@ def _read_into(read: _Read, file: Path, setup: Setup) -> None:
             read.tables += read.known[-1][1].calls
         case "log":
             log = read_log(file, setup.packages)
-            read.tables += log.tables
+            read.tables += placed(log.tables, setup)
             read.hosts += log.hosts
             read.dates.append(date_of(file))
         case "rows":
@@ -164,7 +174,7 @@ def _rows(calibration: Calibration, out: Path) -> dict[str, object]:
     }
 
 
-def _print(calibration: Calibration, out: Path) -> None:
+def _print(calibration: Calibration, out: Path, said: Sequence[str]) -> None:
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
@@ -173,10 +183,13 @@ def _print(calibration: Calibration, out: Path) -> None:
     for call in calibration.calls:
         first, last = call.points[0], call.points[-1]
         sizes = f"{written(first.num_bytes, 'bytes')} to {written(last.num_bytes, 'bytes')}"
-        times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}"
+        times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
         residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
         cells = (call.kind, call.ranks, call.nodes, call.packages, len(call.points), sizes, times, residual)
         typer.echo(form.format(*cells))
     if calibration.machine or calibration.library:
-        typer.echo(f"and {len(calibration.machine)} numbers of a machine, {len(calibration.library)} of a library")
+        machine = counted(len(calibration.machine), "number")
+        typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
+    for one in said:
+        typer.echo(f"– {one}")
     typer.echo(f"Written: {out}; a scenario names it as library.calibration")

@@ -23,12 +23,11 @@ from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated, places_of
 from simfrontier.fitting.data import Chosen, choose
 from simfrontier.fitting.fit import Problem, fit
-from simfrontier.fitting.outcome import FitOutcome, Parameter
+from simfrontier.fitting.outcome import FitOutcome, Parameter, far_of
 from simfrontier.measured import Setup, read_any
 from simfrontier.report.calibration import calibration_page
-from simfrontier.report.calibration_words import findings, lead_sentence
-from simfrontier.report.words import NOTHING, percent
-from simfrontier.units import written
+from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
+from simfrontier.report.words import NOTHING, exactly, percent
 from simfrontier.validation.harness import shipped_harnesses
 from simfrontier.wholefile import write_whole
 
@@ -50,6 +49,7 @@ def calibrate_fit(
     page = page or out.with_suffix(".html")
     if page == out:
         raise InputError(f"--page: got {page}, the calibration itself; allowed: another file")
+    files = list(dict.fromkeys(files))
     rows = [row for file in files for row in read_any(file, setup)]
     with faults_of(files):
         done = fit_chosen(choose(rows, machines, setup.library, min_bytes))
@@ -104,6 +104,8 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
         "said": [_plain(said) for said in (lead_sentence(done), *findings(done))],
         "parameters": [asdict(parameter) for parameter in done.parameters],
+        "shipped": asdict(far_of(done.shipped_errors)),
+        "model_sd": done.model_sd,
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": dict(done.chosen.set_aside),
         "not_left_out": {f"{machine} {devices}": said for (machine, devices), said in done.crossed.faults.items()},
@@ -130,7 +132,7 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
 
 LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
 _PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
-_FAR = ("points", "mean error", "90th pct", "farthest", "spread of logs")
+_FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
@@ -139,10 +141,8 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path)
     console.width = max(console.width, LEAST_WIDTH)
     console.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
     console.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
-    record = done.record()
-    rows = [("fitted", record.fitted), *([("left out", record.left_out)] if record.left_out is not None else [])]
-    rows += [(f"  {one.machine}, {one.devices:,} devices", one.far) for one in record.places]
-    console.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in rows)))
+    console.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
+    console.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
     console.print(_plain(lead_sentence(done)), style="bold")
     for said in findings(done):
         console.print(_plain(f"– {said}"))
@@ -159,11 +159,11 @@ def _table(head: Sequence[str], rows: Any) -> Table:
 
 
 def _parameter_cells(one: Parameter) -> tuple[str, ...]:
-    known = written(one.file_value, one.unit)
+    known = _plain(exactly(one.file_value, one.unit))
     if one.value is None or one.interval is None:
         return one.key, NOTHING, "not shown by the data", known
-    low, high = (written(end, one.unit) for end in one.interval)
-    return one.key, written(one.value, one.unit), f"{low} to {high}", known
+    low, high = (_plain(exactly(end, one.unit)) for end in one.interval)
+    return one.key, _plain(exactly(one.value, one.unit)), f"{low} to {high}", known
 
 
 def _far_cells(far: Far) -> tuple[str, ...]:

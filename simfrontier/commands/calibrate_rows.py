@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,9 +13,11 @@ from simfrontier.collectives import CallTable, Point
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting.data import named
 from simfrontier.machine import Machine, catalog, load_machine
-from simfrontier.measured import CallRow, Setup
+from simfrontier.measured import CallRow, Setup, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.report.validation_words import counted
 from simfrontier.validation.calls import KINDS
+from simfrontier.validation.harness import harnesses_of, shipped_harnesses
 
 LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
 
@@ -34,8 +37,13 @@ def form_of(file: Path) -> Literal["calibration", "log", "rows"]:
 
 def is_table(file: Path) -> bool:
     """Whether a file is a CSV table of calls, by its name or its first line."""
+    return file.suffix == ".csv" or has_columns(file)
+
+
+def has_columns(file: Path) -> bool:
+    """Whether the first line of a file names columns of a table of calls."""
     cells = [cell.strip() for cell in _text(file).lstrip().partition("\n")[0].split(",")]
-    return file.suffix == ".csv" or len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
+    return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
 
 
 @contextmanager
@@ -55,6 +63,32 @@ def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
     of_library = [row for row in rows if row.library == library]
     (machine,) = named("machine", [row.machine for row in of_library], [setup.machine] if setup.machine else [])
     return [row for row in of_library if row.machine == machine]
+
+
+def without_faults(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
+    """The rows that are no known pathologies of a machine or a library, and what is to be said of those that are.
+
+    Raises InputError where no row is left.
+    """
+    faults = [fault for table in load_tables() if table.form == "calls" for fault in table.pathologies]
+    reasons = [next((fault.reason for fault in faults if fault.is_of(row)), "") for row in rows]
+    found = Counter(reason for reason in reasons if reason)
+    kept = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
+    if rows and not kept:
+        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(found))}")
+    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in found.items()]
+
+
+def program_words(rows: Sequence[CallRow]) -> list[str]:
+    """That times hold work of the program that measured, where it is known; nothing where it is not."""
+    found = {one.name: one for row in rows for one in harnesses_of(row, shipped_harnesses())}
+    if not found:
+        return []
+    titles = "; ".join(dict.fromkeys(one.title for one in found.values()))
+    return [
+        f"Warning: the times hold the measuring program’s own work ({titles}); a simulation would take them as bare "
+        "calls. A fit (--fit) tells the two apart."
+    ]
 
 
 def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -14,6 +15,11 @@ from rich.table import Table
 
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report import write_manifest, write_results
+from simfrontier.report.assumptions import fitted_elsewhere
+from simfrontier.report.probability import sampled_rate
+from simfrontier.report.published import comparable
+from simfrontier.report.sensitivity import named
+from simfrontier.report.words import NOTHING, number
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.simulate import Fidelity
@@ -80,8 +86,10 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page
 def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
-    if bands := _bands(study):
-        console.print(bands, soft_wrap=True)
+    for said in _bands(study):
+        console.print(said, soft_wrap=True)
+    if elsewhere := fitted_elsewhere(study.scenario):
+        console.print(f"{elsewhere}.", soft_wrap=True)
     for plan in study.scenario.plans:
         big = [outcome for outcome in study.of(plan) if outcome.row["note"]]
         if big:
@@ -109,22 +117,21 @@ def _rates(study: Study) -> Table:
         cells = []
         for outcome in study.of(plan):
             rate = outcome.row["tflops_per_device"]
-            cells.append(f"{rate:#.3g}" if isinstance(rate, float) else "–")
+            cells.append(number(rate) if isinstance(rate, float) else NOTHING)
         table.add_row(plan, *cells)
     return table
 
 
-def _bands(study: Study) -> str:
-    """Between which rates nine samples of ten lie, at the largest size; empty where there are no samples."""
+def _bands(study: Study) -> Iterator[str]:
+    """At the largest size, the rate of typical devices and what nine samples of ten say; nothing without samples."""
     size = max(study.scenario.file.run.devices)
-    said = []
-    for outcome in study.outcomes:
-        if outcome.devices == size and outcome.samples_s is not None:
-            row = outcome.row
-            work = float(row["tflops_per_device"]) * float(row["step_time_s"])
-            slow, fast = work / float(row["step_time_p95_s"]), work / float(row["step_time_p05_s"])
-            said.append(f"{outcome.plan} {slow:#.3g} to {fast:#.3g}")
-    return f"Nine samples of ten on {size} lie within: {', '.join(said)}." if said else ""
+    sampled = [o for o in study.outcomes if o.devices == size and o.samples_s is not None]
+    if sampled:
+        yield f"TFLOPS per device on {size:,}, in brackets what nine samples of ten lie within:"
+    width = max((len(outcome.plan) for outcome in sampled), default=0)
+    for outcome in sampled:
+        typical = number(float(outcome.row["tflops_per_device"]))
+        yield f"  {outcome.plan:<{width}}  typical {typical}; {sampled_rate(study.scenario, outcome)}"
 
 
 def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
@@ -140,11 +147,11 @@ def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
     def cells(rates: dict[str, float]) -> list[str]:
         return [f"{rates[p] / rates[first]:.3f}" if fits(rates, p) else "too big" for p in sensitivity.plans]
 
-    published = study.scenario.file.published
+    published = comparable(study.scenario)
     table.add_row("the documented defaults", *cells(dict(sensitivity.default)), style="bold")
     if published is not None:
         known = (published.ratios.get(plan) for plan in sensitivity.plans)
         table.add_row("published", *("" if ratio is None else f"{ratio:.3f}" for ratio in known))
     for varied in sensitivity.varied:
-        table.add_row(f"{varied.label} = {varied.value}", *cells(dict(varied.rates)))
+        table.add_row(" = ".join(named(varied)), *cells(dict(varied.rates)))
     return table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,39 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Grid
 
+from simfrontier.commands.calibrate_rows import has_columns
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
+from simfrontier.measured import Setup, Table, load_tables, read_any
 from simfrontier.measured.index import Row
-from simfrontier.report.validation_words import apart, findings, lead_sentence
+from simfrontier.report.validation_notes import harness_notes, unit_notes
+from simfrontier.report.validation_words import apart, counted, findings, lead_sentence, which
 from simfrontier.report.words import NOTHING, percent
 from simfrontier.validation.bounds import Judged, load_bounds
-from simfrontier.validation.models import Models, shipped_models
+from simfrontier.validation.harness import named_harnesses
+from simfrontier.validation.models import shipped_models
 from simfrontier.validation.outcome import Held
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.run import Validation, validate
 from simfrontier.validation.summary import Errors, Summary
 
 
-def validate_tables(data: Sequence[Path], setup: Setup, cross: bool, out: Path | None, as_json: bool) -> bool:
+def validate_tables(
+    data: Sequence[Path],
+    setup: Setup,
+    harness: str | None,
+    cross: bool | None,
+    out: Path | None,
+    as_json: bool,
+) -> bool:
     """Hold the shipped tables, or the files in `data`, against the shipped models; say what was found, write the page
-    to `out`. `cross`: fitted rows of shipped tables by fits that have not seen their number of devices. Returns whether
-    every bound holds; files of a user are held to none. Raises InputError."""
+    to `out`. `harness`: names of those whose time is in `data`, None where sources are to tell it. `cross`: fitted rows
+    of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
+    files of a user are held to none. Raises InputError."""
+    _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
         ensure_writable(out)
-    done = held_files(data, setup) if data else held_shipped(cross)
+    done = held_files(data, setup, harness) if data else held_shipped(cross is not False)
     if out is not None:
         from simfrontier.report.validation import write_validation_page
 
@@ -48,6 +60,18 @@ def validate_tables(data: Sequence[Path], setup: Setup, cross: bool, out: Path |
     return done.holds
 
 
+def _refuse_options(data: Sequence[Path], told: Mapping[str, object], cross: bool | None) -> None:
+    """Raise InputError for what is told of files where there are none, or of the shipped tables beside files."""
+    for option, value in told.items():
+        if value is not None and not data:
+            raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if cross is not None and data:
+        option = "--cross" if cross else "--no-cross"
+        raise InputError(
+            f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
+        )
+
+
 def held_shipped(cross: bool) -> Validation:
     """The tables that simfrontier brings along, and the bounds that they are held to."""
     if not cross:
@@ -57,10 +81,12 @@ def held_shipped(cross: bool) -> Validation:
     return validate(load_tables(), shipped_models(), load_bounds(), left_out())
 
 
-def held_files(paths: Sequence[Path], setup: Setup) -> Validation:
+def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
-    shipped = load_tables()
-    faults = tuple(pathology for table in shipped if table.form == "calls" for pathology in table.pathologies)
+    _refuse_idle(paths, setup)
+    names = [] if harness in (None, "none") else [name.strip() for name in str(harness).split(",")]
+    told = None if harness is None else named_harnesses(names)
+    faults = tuple(pathology for table in load_tables() if table.form == "calls" for pathology in table.pathologies)
     files = list(dict.fromkeys(paths))
     are_told_apart = len({path.name for path in files}) == len(files)
     tables = [
@@ -77,29 +103,33 @@ def held_files(paths: Sequence[Path], setup: Setup) -> Validation:
         )
         for path in files
     ]
-    done = validate(tables, _knowing(shipped, shipped_models()))
+    done = validate(tables, shipped_models(told))
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
-    return done
+    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if told is None else ())))
 
 
-def _knowing(shipped: Iterable[Table], models: Models) -> Models:
-    """The models, which were fitted to a user's row only where it is a row of a shipped table."""
-    seen = {
-        _measured(row) for table in shipped for row in table.rows if isinstance(row, CallRow) and models.fitted(row)
-    }
-    return Models(predict=models.predict, fitted=lambda row: isinstance(row, CallRow) and _measured(row) in seen)
-
-
-def _measured(row: CallRow) -> tuple[str, str, str, int, int, float]:
-    return row.machine, row.collective, row.library, row.devices, row.num_bytes, row.seconds
+def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
+    """Raise InputError for what is told beside tables alone, whose rows say it themselves."""
+    if not all(map(has_columns, paths)):
+        return
+    for option, value in asdict(setup).items():
+        if value is not None:
+            raise InputError(
+                f"--{option}: got {value!r} beside {paths[0]}, a table whose rows say it (column {option}); allowed: "
+                "beside output of nccl-tests or OSU"
+            )
 
 
 def _refuse_unpredicted(rows: Sequence[Held], name: str) -> None:
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.why for row in rows).most_common(1)
-    raise InputError(f"{name}: none of its {len(rows):,} rows can be predicted: {why} ({number:,} rows)")
+    _, told, line = next(row.row.place for row in rows if row.why == why).rpartition(" line ")
+    first = f", the first in line {line}" if told else ""
+    raise InputError(
+        f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
+    )
 
 
 # ── for a program ──
@@ -110,6 +140,7 @@ def as_document(done: Validation) -> dict[str, Any]:
     return {
         "holds": done.holds,
         "said": [_plain(said) for said in (lead_sentence(done), *findings(done))],
+        "notes": [_plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
             table.name: {
@@ -157,6 +188,7 @@ def _summary_document(summary: Summary) -> dict[str, Any]:
         "num_pathologies": summary.num_pathologies,
         "num_not_predicted": summary.num_unknown,
         "errors": _errors_document(summary.errors),
+        "unseen": _errors_document(summary.unseen),
         "by_use": {use: _errors_document(errors) for use, errors in summary.by_use.items()},
     }
 
@@ -169,7 +201,8 @@ def _errors_document(errors: Errors | None) -> dict[str, Any] | None:
 
 
 def _bound_document(judged: Judged) -> dict[str, Any]:
-    return {**asdict(judged.bound), "holds": judged.holds, "errors": _errors_document(judged.errors)}
+    errors = _errors_document(judged.errors)
+    return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": errors}
 
 
 def _training_document(bounded: Bounded) -> dict[str, Any]:
@@ -187,26 +220,25 @@ def _finite(value: float) -> float | None:
 
 # ── for a person ──
 
-_HEAD = ("table", "rows", "median error", "mean", "90th pct", "farthest", "in 90 %")
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
 
 
 def print_validation(done: Validation, out: Path | None) -> None:
     """A table of errors and what they come to, for a person."""
     console = Console(markup=False, emoji=False, highlight=False)
-    grid = Grid(
-        title="predicted / measured − 1",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for place, name in enumerate(_HEAD):
-        grid.add_column(name, justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
+    grid = _grid("predicted / measured − 1, all sizes", _HEAD)
     for summary in done.summaries:
-        grid.add_row(summary.name, *_cells(summary.errors), style="bold" if summary.name not in _names(done) else "")
-        for use, errors in summary.by_use.items():
-            grid.add_row(f"  {use}", *_cells(errors), style="dim")
+        for place, (words, errors) in enumerate(which(summary)):
+            name = summary.name if place == 0 else ""
+            style = "dim" if words == "fitted" else "bold" if "+" in words else ""
+            grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
     console.print(grid)
+    if done.judged:
+        bounds = _grid("what tables are held to", _BOUNDS_HEAD)
+        for each in done.judged:
+            bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
+        console.print(bounds)
     console.print(_plain(lead_sentence(done)), style="bold")
     for said in findings(done):
         console.print(_plain(f"– {said}"))
@@ -214,8 +246,20 @@ def print_validation(done: Validation, out: Path | None) -> None:
         console.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
-def _names(done: Validation) -> set[str]:
-    return {table.name for table in done.tables}
+def _grid(title: str, head: Sequence[str]) -> Grid:
+    """A table of which the first column may be broken into lines and the second is words."""
+    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for place, name in enumerate(head):
+        grid.add_column(name, justify="right" if place > 1 else "left", no_wrap=place > 0, overflow="fold")
+    return grid
+
+
+def _bound_cells(judged: Judged) -> tuple[str, ...]:
+    bound, errors = judged.bound, judged.errors
+    means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
+    p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
+    count = f"{errors.count:,}" if errors else "0"
+    return (", ".join(judged.uses), count, *map(_plain, (*means, *p90s)))
 
 
 def _cells(errors: Errors | None) -> tuple[str, ...]:

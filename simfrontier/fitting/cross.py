@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.errors import InputError
-from simfrontier.fitting.fit import Fitted, Floats, Problem, fit
+from simfrontier.fitting.fit import Fitted, Floats, Problem, fit, shown
+from simfrontier.validation.fits import was_fitted
 
 Where = tuple[str, int]  # machine, devices
 
@@ -31,8 +32,10 @@ def places_of(problem: Problem) -> tuple[Where, ...]:
 def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda place: None) -> Crossed:
     """Leave out whole device counts, one after the other; `progress` is told each before its fit.
 
-    Every fit begins from the values of the library's file, so that nothing of what is left out can come in. With one
-    device count there is nothing to fit to: no errors, no fits.
+    Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
+    these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the
+    points left out show stays as in the file, which for such rows would be what they were fitted to: that is a fault.
+    With one device count there is nothing to fit to: no errors, no fits.
     """
     errors = np.full(len(problem.rows), np.nan)
     fits: dict[Where, Fitted] = {}
@@ -42,9 +45,19 @@ def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda
         progress(place)
         left = np.array([(row.machine, row.devices) == place for row in problem.rows])
         try:
-            fits[place] = fit(problem.only(~left))
+            fitted, alone = fit(problem.only(~left)), problem.only(left)
+            _refuse_known(alone, fitted)
         except InputError as error:
             faults[place] = str(error)
             continue
-        errors[left] = problem.only(left).log_errors(fits[place].values)
+        fits[place] = fitted
+        errors[left] = alone.log_errors(fitted.values)
     return Crossed(errors=errors, fits=fits, faults=faults)
+
+
+def _refuse_known(alone: Problem, fitted: Fitted) -> None:
+    """Raise InputError where the file's values, which the fit without these points kept, were fitted to them."""
+    if fitted.unseen and any(map(was_fitted, alone.rows)):
+        known = [key for key in shown(alone)[0] if key in fitted.unseen]
+        if known:
+            raise InputError(f"no other points show {', '.join(known)}, and the file's value was fitted to these")

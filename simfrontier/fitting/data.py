@@ -54,7 +54,7 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
         if name not in counts:
             raise InputError(f"--{what}: no rows of {what} {name!r}, {nearest(name, counts)}")
     if not asked and len(counts) > 1:
-        found = ", ".join(f"{name} ({number:,} rows)" for name, number in counts.items())
+        found = ", ".join(f"{name} ({number:,} {'row' if number == 1 else 'rows'})" for name, number in counts.items())
         many = {"library": "libraries", "machine": "machines"}[what]
         raise InputError(f"the rows are of several {many}: {found}; allowed: one of them, --{what} NAME")
     return tuple(dict.fromkeys(asked or counts))
@@ -66,4 +66,4 @@ def _reason(row: CallRow, library: str, machines: Sequence[str], min_bytes: int,
         return "of other libraries or machines"
     if row.num_bytes < min_bytes:
         return f"below {min_bytes:,} bytes (--min-bytes)"
-    return lacking(row) or next((fault.reason for fault in faults if fault.is_of(row)), "") or other_place(row)
+    return lacking(row) or other_place(row) or next((fault.reason for fault in faults if fault.is_of(row)), "")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from simfrontier.errors import InputError
 from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
 from simfrontier.measured.rows import CallRow
 from simfrontier.simulate.alone import Groups
-from simfrontier.validation.calls import Caller, groups_of
+from simfrontier.validation.calls import KINDS, groups_of
 from simfrontier.validation.harness import Harness
 
 SOFT = 0.1  # log errors beyond this count less and less than their square (soft l1)
@@ -58,13 +58,17 @@ class Problem:
     def __post_init__(self) -> None:
         self.groups: list[Groups] = [groups_of(row.machine, row.devices) for row in self.rows]
         self.log_times = np.log([row.seconds for row in self.rows])
+        self.added = [[each.covers(row) for each in self.harnesses] for row in self.rows]
 
     def log_errors(self, numbers: Mapping[str, float]) -> Floats:
         """log(predicted / measured) of every point."""
         library, harnesses = with_numbers(self.library, self.harnesses, numbers)
-        caller = Caller(libraries={library.name: library}, harnesses=harnesses)
-        pairs = zip(self.rows, self.groups, strict=True)
-        return np.log([sum(caller.parts(row, groups)) for row, groups in pairs]) - self.log_times
+        times = [
+            groups.seconds(library, KINDS[row.collective], row.num_bytes)
+            + sum(each.seconds(row.devices, row.num_bytes) for each in compress(harnesses, added))
+            for row, groups, added in zip(self.rows, self.groups, self.added, strict=True)
+        ]
+        return np.log(times) - self.log_times
 
     def only(self, keep: NDArray[np.bool_]) -> Problem:
         """The same problem with some of its points."""
@@ -79,7 +83,7 @@ def fit(problem: Problem) -> Fitted:
         raise InputError(
             f"fit of library {name}: its file marks no number as fitted; allowed: a library whose file does"
         )
-    seen, unseen = _seen(problem, free) if number else ([], list(free))
+    seen, unseen = shown(problem) if number else ([], list(free))
     smooth = [key for key in seen if key != STEPPED]
     if not smooth:
         raise InputError(f"fit of library {name}: {number} points show none of its parameters: {', '.join(unseen)}")
@@ -100,8 +104,9 @@ def fit(problem: Problem) -> Fitted:
     )
 
 
-def _seen(problem: Problem, free: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Which parameters change any point, and which none."""
+def shown(problem: Problem) -> tuple[list[str], list[str]]:
+    """Which free parameters change any point, and which none."""
+    free = free_parameters(problem.library, problem.harnesses)
     base = problem.log_errors(free)
     seen = [
         key
@@ -130,9 +135,26 @@ def _runs(problem: Problem, free: Mapping[str, float], is_seen: bool) -> list[_R
     """Every way in which the stepped parameter sorts the points."""
     if not is_seen:
         return [_Run()]
-    looks = [np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes() for step in STEPS.tolist()]
-    runs = groupby(zip(looks, STEPS.tolist(), strict=True), key=lambda each: each[0])
-    return [_Run(steps=tuple(step for _, step in run)) for _, run in runs]
+    looks: dict[float, bytes] = {}
+
+    def look(step: float) -> bytes:
+        if step not in looks:
+            looks[step] = np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
+        return looks[step]
+
+    return [_Run(steps=steps) for steps in _alike(STEPS.tolist(), look)]
+
+
+def _alike(steps: Sequence[float], look: Callable[[float], bytes]) -> list[tuple[float, ...]]:
+    """The steps in runs that look alike. As the parameter grows, a point goes from one protocol to the next only one
+    way, so that steps between two that look alike do so too."""
+    if look(steps[0]) == look(steps[-1]):
+        return [tuple(steps)]
+    half = len(steps) // 2
+    left, right = _alike(steps[:half], look), _alike(steps[half:], look)
+    if look(steps[half - 1]) != look(steps[half]):
+        return [*left, *right]
+    return [*left[:-1], left[-1] + right[0], *right[1:]]
 
 
 def _least_squares(problem: Problem, keys: Sequence[str], free: Mapping[str, float], run: _Run) -> tuple[float, Floats]:

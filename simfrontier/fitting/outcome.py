@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.collectives import Calibration
 from simfrontier.collectives.calibration import HARNESS, RESIDUAL
@@ -12,9 +14,11 @@ from simfrontier.collectives.fit_record import Far, FitRecord, Place
 from simfrontier.fitting.cross import Crossed, Where
 from simfrontier.fitting.data import Chosen
 from simfrontier.fitting.fit import Fitted, Floats, Problem
-from simfrontier.fitting.parameters import free_parameters
+from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.units import unit_of
-from simfrontier.validation.calls import NORMAL_90
+from simfrontier.validation.calls import KINDS, NORMAL_90
+
+LARGE = 4 * 2**20  # bytes of messages that the errors of large ones are of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +61,54 @@ class FitOutcome:
     def covered(self) -> float | None:
         """Part of the points left out that lie in the 90 % interval of the spread that the calibration says; None
         where none is left out."""
-        known = self.crossed.errors[~np.isnan(self.crossed.errors)]
-        return float((np.abs(known) <= NORMAL_90 * self.record().model_sd).mean()) if len(known) else None
+        known, spread = self.crossed.errors[self.was_left_out], self.spreads[self.was_left_out]
+        return float((np.abs(known) <= NORMAL_90 * spread).mean()) if len(known) else None
+
+    @property
+    def model_sd(self) -> float:
+        """The spread to reckon with: the fit's where points were left out, and no less than the library's file says, as
+        few points of one kind do not show how far off others are."""
+        record, residual = self.record(), self.problem.library.residual
+        if residual is None:
+            return record.model_sd
+        return residual.model_sd if record.left_out is None else max(record.model_sd, residual.model_sd)
+
+    @property
+    def spreads(self) -> Floats:
+        """The spread of every point under the calibration: `model_sd`, but for small messages and some kinds of calls
+        what the library's file says."""
+        residual = self.problem.library.residual
+        if residual is None:
+            return np.full(len(self.problem.rows), self.model_sd)
+        changed = replace(residual, model_sd=self.model_sd)
+        points = zip(self.problem.rows, self.problem.groups, strict=True)
+        return np.array(
+            [changed.sd(KINDS[row.collective], row.num_bytes, groups.shape.num_nodes) for row, groups in points]
+        )
+
+    @property
+    def was_left_out(self) -> NDArray[np.bool_]:
+        """Which points a fit without their number of devices predicts."""
+        return ~np.isnan(self.crossed.errors)
+
+    @property
+    def is_large(self) -> NDArray[np.bool_]:
+        """Which points are of messages of 4 MiB and more among several nodes."""
+        points = zip(self.problem.rows, self.problem.groups, strict=True)
+        return np.array([row.num_bytes >= LARGE and groups.shape.num_nodes > 1 for row, groups in points], dtype=bool)
+
+    @cached_property
+    def shipped_errors(self) -> Floats:
+        """Log errors of every point by the library's file as it is."""
+        return self.problem.log_errors({})
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether points are farther off where the fit had not seen them than they are by the library's file."""
+        left = self.was_left_out
+        if not left.any():
+            return False
+        return far_of(self.crossed.errors[left]).mean_abs_error > far_of(self.shipped_errors[left]).mean_abs_error
 
     def record(self) -> FitRecord:
         """How well the fit holds, as a calibration file says it."""
@@ -76,9 +126,10 @@ class FitOutcome:
     def calibration(self, title: str, where: str, when: str, how: str) -> Calibration:
         """The calibration with the fitted numbers, their intervals, and how well they hold."""
         values, record = self.fitted.values, self.record()
-        library = {key: value for key, value in values.items() if not key.startswith(HARNESS)}
-        if self.problem.library.residual is not None:
-            library[RESIDUAL] = record.model_sd
+        of_law = {key: value for key, value in values.items() if not key.startswith(HARNESS)}
+        library = with_partners(record.library, of_law)
+        if self.problem.library.residual is not None and record.left_out is not None:
+            library[RESIDUAL] = self.model_sd
         return Calibration(
             title=title,
             where=where,
@@ -86,7 +137,7 @@ class FitOutcome:
             how=how,
             library=library,
             harness={key.removeprefix(HARNESS): value for key, value in values.items() if key.startswith(HARNESS)},
-            intervals=self.fitted.intervals,
+            intervals=with_partners(record.library, self.fitted.intervals),
             fit=record,
         )
 

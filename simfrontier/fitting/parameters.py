@@ -18,9 +18,18 @@ from simfrontier.validation.harness import Harness
 
 STEPPED = "tuning.simple_weight"  # moves thresholds only: the error is a staircase in it
 _NOT_OF_THE_LAW = ("residual.",)
+# Numbers that are one with a free parameter: the file says so, and marks only the first of them as fitted.
+_ONE_WITH: Mapping[str, Mapping[str, str]] = {
+    "cray-mpich": {
+        "ring.hop_in_node_s": "ring.hop_between_nodes_s",
+        "ring_ll.hop_in_node_s": "ring_ll.hop_between_nodes_s",
+    },
+    "recursive-halving-mpi4py": {"direct.hop_in_node_s": "direct.hop_between_nodes_s"},
+}
 _LEVELS = ("levels.", "harness.")
 _HOPS = {"base_s": "base_s", "hop_in_node_s": "in_node_s", "hop_between_nodes_s": "between_nodes_s"}
 
+_Said = TypeVar("_Said")  # of a parameter: its value, or its interval
 _Value = TypeVar("_Value", Library, Harness, HopTimes, Pipeline, LowLatency, Tuning, Levels)
 
 
@@ -46,12 +55,18 @@ def allowed(key: str) -> tuple[float, float]:
     return (1.0, math.inf) if key.endswith(".sharpness") else (0.0, math.inf)
 
 
+def with_partners(library: str, said: Mapping[str, _Said]) -> dict[str, _Said]:
+    """What is said of parameters of a library, by dotted key, said of the numbers that are one with them too."""
+    partners = _ONE_WITH.get(library, {})
+    return dict(said) | {partners[key]: each for key, each in said.items() if key in partners}
+
+
 def with_numbers(
     library: Library, harnesses: Sequence[Harness], numbers: Mapping[str, float]
 ) -> tuple[Library, tuple[Harness, ...]]:
-    """The library and the harnesses with other values for some numbers, by dotted key."""
+    """The library and the harnesses with other values for some numbers, and those one with them, by dotted key."""
     changed = {harness.name: harness for harness in harnesses}
-    for key, value in numbers.items():
+    for key, value in with_partners(library.name, numbers).items():
         part, name = key.rsplit(".", 1)
         if part.startswith("harness."):
             whose = part.removeprefix("harness.")

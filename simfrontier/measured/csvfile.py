@@ -15,6 +15,7 @@ from typing import Final, Literal
 from simfrontier.errors import InputError, nearest
 
 MAX_SHOWN: Final = 40
+OTHER_SIGNS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}  # that separate cells elsewhere
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 # A column of times in another unit than seconds: time_us, latency (ms), microseconds ...
@@ -144,6 +145,8 @@ def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]
         if close:
             return f'got "{others[close[0]]}", did you mean "{column}"?'
     got = ", ".join(header)
+    if len(header) == 1 and (other := next((sign for sign in OTHER_SIGNS if sign in got), None)):
+        return f"the cells are separated by {OTHER_SIGNS[other]}, allowed: commas"
     return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final, cast
@@ -10,6 +11,7 @@ from typing import Final, cast
 from simfrontier.collectives import CallTable, load_calibration
 from simfrontier.collectives.nccl_tests import read_log
 from simfrontier.errors import InputError
+from simfrontier.machine import catalog, load_machine
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
 from simfrontier.measured.setup import Setup
@@ -22,10 +24,23 @@ _Call = tuple[str, str, float]  # kind, axes, message bytes
 
 
 def read_nccl_tests(path: Path, setup: Setup) -> tuple[CallRow, ...]:
-    """Times of a log of nccl-tests or rccl-tests; machine and library come from the setup. Raises InputError."""
-    rows = _rows(path, read_log(path, setup.packages).tables, setup, path.name)
+    """Times of a log of nccl-tests or rccl-tests; machine and library come from the setup. Raises InputError.
+
+    A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
+    """
+    tables = placed(read_log(path, setup.packages).tables, setup)
+    rows = _rows(path, tables, setup, path.name)
     refuse_too_few(rows, str(path))
     return rows
+
+
+def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
+    """Tables of a log, the ranks of each node on as few packages as the machine has for them; as the log's reader has
+    them where the packages or no known machine are told."""
+    if setup.packages is not None or setup.machine not in catalog():
+        return tuple(tables)
+    each = load_machine(setup.machine).devices_per_package
+    return tuple(replace(table, packages=table.nodes * -(-(table.ranks // table.nodes) // each)) for table in tables)
 
 
 def read_calibration(path: Path, setup: Setup) -> tuple[CallRow, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 from simfrontier.machine import Provenance
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
-from simfrontier.report.words import exactly, in_words
+from simfrontier.report.words import exactly, in_words, listed
+from simfrontier.scenario import Scenario
 from simfrontier.schedule.codec import Codec
 from simfrontier.workload import sizes_of
 
@@ -48,6 +49,16 @@ def assumptions(view: View) -> str:
             "note",
         ),
     )
+
+
+def fitted_elsewhere(scenario: Scenario) -> str:
+    """That the library was fitted on other machines than this one; empty where it was fitted on this one, where its
+    file does not say on which, with a calibration (which says so itself), and on toys, which cannot be measured."""
+    library, machine = scenario.library, scenario.machine.name
+    held = machine in library.machines or machine.startswith("toy-")
+    if held or not library.machines or scenario.file.library.calibration is not None:
+        return ""
+    return f"{library.name} was fitted on {listed(library.machines)}; nothing holds it on {machine}"
 
 
 def _row(part: str, number: Provenance) -> list[str]:

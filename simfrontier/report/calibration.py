@@ -10,11 +10,12 @@ from simfrontier.collectives.fit_record import Far
 from simfrontier.fitting.fit import Floats
 from simfrontier.fitting.outcome import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
-from simfrontier.report.calibration_words import findings, lead_sentence
+from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
 from simfrontier.report.manifest import versions
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import agreement_figure
+from simfrontier.report.validation_words import counted
 from simfrontier.report.words import NOTHING, exactly, number, percent
 from simfrontier.validation.calls import NORMAL_90
 from simfrontier.validation.outcome import Held, Prediction, Use
@@ -27,7 +28,7 @@ CONTENTS = {
     "places": "By devices",
     "reading": "How to read",
 }
-_FAR = ("points", "mean error", "90th percentile", "farthest", "spread of logs")
+_FAR = ("points", "mean error", "90th percentile", "farthest", "spread")
 
 
 def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
@@ -60,7 +61,6 @@ def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
 
 def _held(done: FitOutcome, use: Use, errors: Floats) -> list[Held]:
     """The points as a fit predicts them; its 90 % interval by the spread that the calibration says."""
-    spread = math.exp(NORMAL_90 * done.record().model_sd)
     return [
         Held(
             table=row.source,
@@ -69,17 +69,21 @@ def _held(done: FitOutcome, use: Use, errors: Floats) -> list[Held]:
             prediction=Prediction(predicted_s=made_s, low_s=made_s / spread, high_s=made_s * spread),
             use=use,
         )
-        for row, error in zip(done.chosen.rows, errors.tolist(), strict=True)
+        for row, error, sd in zip(done.chosen.rows, errors.tolist(), done.spreads.tolist(), strict=True)
         if not math.isnan(error)
-        for made_s in [row.seconds * math.exp(error)]
+        for made_s, spread in [(row.seconds * math.exp(error), math.exp(NORMAL_90 * sd))]
     ]
 
 
 def _headline(done: FitOutcome) -> str:
     record = done.record()
     shown = [
-        (f"{record.parameters}", "parameters", f"fitted to {record.fitted.points:,} points"),
-        (percent(record.fitted.mean_abs_error), "off on average", "points of the fit"),
+        (
+            f"{record.parameters}",
+            "parameter" if record.parameters == 1 else "parameters",
+            f"fitted to {counted(record.fitted.points, 'point')}",
+        ),
+        (percent(record.fitted.mean_abs_error), "off on average", "points of the fit, all sizes"),
     ]
     if record.left_out is not None:
         left = record.left_out
@@ -105,19 +109,20 @@ def _parameters(parameters: Sequence[Parameter]) -> str:
 
 
 def _parameter_row(one: Parameter) -> list[str]:
-    known, name = exactly(one.file_value, one.unit), f"<code>{text(one.key)}</code>"
+    known, name = exactly(one.file_value, one.unit), f"<code>{breakable(one.key)}</code>"
     if one.value is None or one.interval is None:
         return [name, NOTHING, "not shown by the data", known]
     low, high = (exactly(end, one.unit) for end in one.interval)
     return [name, exactly(one.value, one.unit), f"{low} to {high}", known]
 
 
+def breakable(name: str) -> str:
+    """A dotted name that may be broken after its dots and underscores."""
+    return text(name).replace(".", ".<wbr>").replace("_", "_<wbr>")
+
+
 def _places(done: FitOutcome) -> str:
-    record = done.record()
-    rows = [["all points, fitted", *_far_cells(record.fitted)]]
-    if record.left_out is not None:
-        rows.append(["all points, left out", *_far_cells(record.left_out)])
-    rows += [[text(f"{one.machine}, {one.devices:,} devices, left out"), *_far_cells(one.far)] for one in record.places]
+    rows = [[text(name), *_far_cells(far)] for name, far in far_rows(done)]
     return section("places", "Errors, and by number of devices left out", table(["", *_FAR], rows, "named"))
 
 
@@ -136,7 +141,8 @@ def _reading() -> str:
             "of sizes are not quite, so the truth may lie a little further off. A parameter that only decides which "
             "protocol a call takes has the values between which no point changes its protocol."
         ),
-        "spread of logs": "Standard deviation of log(predicted / measured): 0.1 is about 10 %.",
+        "spread": "Standard deviation of log(predicted / measured): 0.1 is about 10 %.",
+        "shipped, unchanged": "By the numbers in the library's file, which may have been fitted to the same points.",
         "robust": "Errors of more than about 10 % count less than by their square, so that a few outliers move little.",
     }
     made = [[text(name), text(version)] for name, version in versions().items()]

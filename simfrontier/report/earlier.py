@@ -5,38 +5,40 @@ from __future__ import annotations
 import math
 
 from simfrontier.report.markup import items, paragraph, section, table, text
-from simfrontier.report.published import rates_at
+from simfrontier.report.published import given, lacking, rates_at
 from simfrontier.report.view import View
-from simfrontier.report.words import TOO_BIG, distance, number
+from simfrontier.report.words import NOTHING, number, signed
 
 
 def earlier(view: View) -> str:
-    """The section, or nothing where the scenario records no earlier prediction or its size was not run."""
+    """The section, or nothing where the scenario records no earlier prediction, nothing of it was run again, or results
+    are of other settings than the scenario's: what differs would not be what was changed since."""
     figures = view.scenario.file.earlier
-    if figures is None or not any(o.devices == figures.devices for o in view.study.outcomes):
+    if figures is None or given(view) or not view.at(figures.devices):
         return ""
-    now = rates_at(view, None, figures.devices)
-    first = next(iter(figures.tflops_per_device))
-    before = figures.tflops_per_device
+    now, before = rates_at(view, None, figures.devices), figures.tflops_per_device
+    if now.keys().isdisjoint(before):
+        return ""
+    first = next(iter(before))
     rows = []
     for plan, rate in before.items():
         found, base = now.get(plan, math.nan), now.get(first, math.nan)
-        missing = math.isnan(found)
+        missing = lacking(now, plan)
         rows.append(
             [
                 text(plan),
                 number(rate),
-                TOO_BIG if missing else number(found),
-                "–" if missing else distance(found, rate),
+                missing or number(found),
+                NOTHING if missing else signed(found / rate - 1),
                 f"{rate / before[first]:.3f}",
-                "–" if missing or math.isnan(base) else f"{found / base:.3f}",
+                f"{found / base:.3f}" if math.isfinite(found / base) else NOTHING,
             ]
         )
-    head = ["plan", "TFLOPS then", "TFLOPS now", "now is", f"of {first}, then", f"of {first}, now"]
+    head = ["plan", "TFLOPS then", "TFLOPS now", "change", f"of {first}, then", f"of {first}, now"]
     return section(
         "earlier",
         "What changed",
         paragraph(f"Then: {figures.title}. TFLOPS per {view.device} on {figures.devices:,} {view.devices}."),
-        items((text(change) for change in figures.changes), "findings"),
         table(head, rows),
+        items(text(change) for change in figures.changes),
     )

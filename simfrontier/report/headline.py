@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from simfrontier.analysis.uncertainty import spread_of
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
-from simfrontier.report.probability import SURE, band, in_samples, share_faster
+from simfrontier.report.probability import SURE, faster_in, sampled_rate, sampled_step, share_faster
 from simfrontier.report.view import View, rate, step_s
 from simfrontier.report.words import in_words, listed, number, percent, quantity
 from simfrontier.study import Outcome
@@ -41,6 +42,8 @@ def lead_sentence(view: View) -> str:
     if close:
         leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
     said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
+    if spread_of(view.scenario.machine, view.scenario.library).speed_sd and best.samples_s is not None:
+        said += f" where all are typical ({sampled_rate(view.scenario, best).partition(' (')[0]})"
     equal = [outcome.plan for outcome in rest if outcome not in ahead]
     if equal:
         said += f", the same as {listed(equal)}"
@@ -48,8 +51,8 @@ def lead_sentence(view: View) -> str:
         said += f", {percent(rate(best) / rate(ahead[0]) - 1)} more than {ahead[0].plan} ({number(rate(ahead[0]))})"
     if len(ahead) > 1:
         said += f" and {percent(rate(best) / rate(ahead[-1]) - 1)} more than the slowest, {ahead[-1].plan}"
-    share = share_faster(best, ahead[0]) if ahead else None
-    return said + ("." if share is None else f"; {best.plan} is faster than {ahead[0].plan} in {in_samples(share)}.")
+    often = faster_in(best, ahead[0]) if ahead else ""
+    return said + (f"; {best.plan} is faster than {ahead[0].plan} in {often}." if often else ".")
 
 
 def _cards(view: View, best: Outcome) -> str:
@@ -58,8 +61,8 @@ def _cards(view: View, best: Outcome) -> str:
     exposed, step = float(row["exposed_comm_s"]), step_s(best)
     return cards(
         [
-            (number(rate(best)), f"TFLOPS per {view.device}", f"{best.plan} on {view.largest:,}"),
-            (quantity(step, "s"), "per step", _per_step(best)),
+            (number(rate(best)), f"TFLOPS per {view.device}", _per_device(view, best)),
+            (quantity(step, "s"), "per step", _per_step(view, best)),
             (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}"),
             (percent(exposed / step), "of the step is not compute", quantity(exposed, "s")),
             (percent(float(row["mfu"])), "MFU", "of the nominal matrix peak"),
@@ -72,9 +75,14 @@ def _cards(view: View, best: Outcome) -> str:
     )
 
 
-def _per_step(best: Outcome) -> str:
-    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} tokens/s in all", band(best)
-    return f"{said}; nine samples of ten: {sampled}" if sampled else said
+def _per_device(view: View, best: Outcome) -> str:
+    said, sampled = f"{best.plan} on {view.largest:,}", sampled_rate(view.scenario, best)
+    return f"{said}, all typical; {sampled}" if sampled else said
+
+
+def _per_step(view: View, best: Outcome) -> str:
+    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} tokens/s in all", sampled_step(view.scenario, best)
+    return f"{said}; {sampled}" if sampled else said
 
 
 def _others(view: View, best: Outcome | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.report.assumptions import assumptions
+from simfrontier.report.assumptions import assumptions, fitted_elsewhere
 from simfrontier.report.breakdown import breakdown
 from simfrontier.report.earlier import earlier
 from simfrontier.report.headline import headline
@@ -75,7 +75,7 @@ def _subtitle(view: View) -> str:
         f"{view.study.fidelity}): {model}, {_samples(scenario.shape)}, micro-batch "
         f"{training.micro_batch} per {view.device}, accumulation {training.grad_accum}, activation checkpointing "
         f"{scenario.file.model.checkpointing}; {len(view.plans)} plans on {sizes_in_words(view.sizes)} "
-        f"{view.devices}.{_ills(view)}"
+        f"{view.devices}.{_held(view)}{_ills(view)}"
     )
 
 
@@ -84,6 +84,15 @@ def _samples(shape: Shape) -> str:
     if isinstance(shape, MlpShape):
         return f"samples of {shape.inputs:,} features"
     return f"sequences of {shape.sequence:,} tokens"
+
+
+def _held(view: View) -> str:
+    """Which calibration is in force, or that the library was never held against this machine."""
+    calibration = view.scenario.file.library.calibration
+    if calibration is not None:
+        return f" Calibrated by {Path(calibration).name}."
+    elsewhere = fitted_elsewhere(view.scenario)
+    return f" {elsewhere}." if elsewhere else ""
 
 
 def _ills(view: View) -> str:

@@ -6,18 +6,22 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import numpy as np
-
-from simfrontier.analysis.uncertainty import probability_faster, spread_of
+from simfrontier.analysis.uncertainty import band_of, probability_faster, spread_of
+from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import listed, percent, quantity, sizes_in_words
-from simfrontier.study import Outcome
+from simfrontier.report.words import listed, number, percent, quantity, sizes_in_words
+from simfrontier.scenario import Scenario
+from simfrontier.study import BAND, Outcome
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 _UNKNOWN = (
     "There are no error bars: neither the machine’s file (device.speed_sd, device.matmul_sd) nor the library’s "
     "(residual) says how far its numbers are from measurements."
+)
+SHARED = (
+    "Bands of plans overlap because most errors are shared: a sample draws them once for all plans. The ranking "
+    "compares plans within a sample."
 )
 _OFF = "There are no error bars: the scenario asks for no samples (uncertainty.samples = 0)."
 
@@ -32,9 +36,8 @@ def probability(view: View) -> str:
         "probability",
         "How sure the ranking is",
         paragraph(
-            f"Every step was worked out {_num_samples(view):,} more times, each time with other errors of what it "
-            "rests on. In one sample, errors that plans share are the same for all of them, so that plans are compared "
-            "fairly. As standard deviations:"
+            f"Every step was worked out {_num_samples(view):,} more times, each time with the inputs drawn anew from "
+            f"their known errors. {SHARED} As standard deviations:"
         ),
         items(text(said) for said in sources(view)),
         paragraph(bias(view, sampled(view, sizes[-1])[0]), "callout"),
@@ -44,9 +47,8 @@ def probability(view: View) -> str:
 
 
 _LIMITS = (
-    "A ranking that fewer than 90 % of the samples agree with is called too close to call. What ran beside an "
-    "operation, and slowed it, stays in a sample as it was simulated. Settings that are unknown are not sampled; "
-    "sensitivity is about these."
+    "A ranking that fewer than 90 % of the samples agree with is called too close to call. Samples change durations, "
+    "not which operations run beside each other. Settings that are unknown are not sampled; sensitivity is about these."
 )
 
 
@@ -63,31 +65,48 @@ def share_faster(first: Outcome, second: Outcome) -> float | None:
     return probability_faster(first.samples_s, second.samples_s)
 
 
-def in_samples(share: float) -> str:
-    """A share of samples in words: all, 97 %, none; rounded towards the half, so as never to say more than there is."""
-    if share in (0.0, 1.0):
-        return "all samples" if share else "none of the samples"
-    inside = math.floor(100 * share + 1e-9) if share >= 0.5 else math.ceil(100 * share - 1e-9)
-    return f"{inside}\u00a0% of the samples"
+def as_percent(share: float, num_samples: int) -> str:
+    """A share of samples: 97 %, rounded towards the half, so as never to say more than there is. That all of n agree
+    says no more than that it is above 1 - 1/n: > 99 % of 200."""
+    most = 1.0 - 1.0 / num_samples
+    inside = min(max(share, 1.0 - most), most)
+    whole = math.floor(100 * inside + 1e-9) if share >= 0.5 else math.ceil(100 * inside - 1e-9)
+    sign = {0.0: "<\u00a0", 1.0: ">\u00a0"}.get(share, "")
+    return f"{sign}{whole}\u00a0%"
 
 
-def verdict(first: Outcome, second: Outcome, share: float) -> str:
-    """Which of two plans is faster, or that it is too close to call; the first is the one ranked higher."""
+def in_samples(share: float, num_samples: int) -> str:
+    """A share of samples in words."""
+    said = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
+    return f"{said} of the samples"
+
+
+def faster_in(first: Outcome, second: Outcome) -> str:
+    """In what share of the samples the first is faster, in words; empty where there are no samples."""
+    share = share_faster(first, second)
+    return "" if share is None or first.samples_s is None else in_samples(share, len(first.samples_s))
+
+
+def verdict(first: Outcome, second: Outcome) -> str:
+    """Which of two plans with samples is faster, or that it is too close to call; the first is the one ranked
+    higher."""
+    share, said = share_faster(first, second), faster_in(first, second)
+    assert share is not None, "only outcomes with samples are compared"
     if share >= SURE:
-        return f"{first.plan} is faster than {second.plan} in {in_samples(share)}."
-    return f"{first.plan} and {second.plan} are too close to call: {first.plan} is faster in {in_samples(share)}."
+        return f"{first.plan} is faster than {second.plan} in {said}."
+    return f"{first.plan} and {second.plan} are too close to call: {first.plan} is faster in {said}."
 
 
 def sources(view: View) -> Iterator[str]:
     """What is sampled, one sentence each, and what is not known to be uncertain."""
     scenario = view.scenario
     spread, library = spread_of(scenario.machine, scenario.library), scenario.library.title
+    law = spread.law
     said = {
         f"the law of {library} against measurements it had not seen, one error for every kind of call "
-        f"(operation, algorithm, group, size), {percent(spread.common_share)} of its variance common to all sizes": (
-            spread.model_sd
-        ),
-        "single calls from run to run, an error for each": spread.run_sd,
+        f"(operation, algorithm, group, size), {percent(law.common_share)} of its variance common to all sizes"
+        f"{_others(law)}": law.model_sd,
+        "single calls from run to run, an error for each": law.run_sd,
         f"speed between {view.devices}, of which the slowest sets the pace": spread.speed_sd,
         "the law of matrix products, one error for all": spread.matmul_sd,
     }
@@ -99,13 +118,20 @@ def sources(view: View) -> Iterator[str]:
         yield f"Not known, and so not sampled: {listed(unknown)}."
 
 
+def _others(law: Residual) -> str:
+    """What of a law is farther off than the rest."""
+    others = [f"messages below {quantity(law.small_bytes, 'bytes')} {percent(law.small_sd)}"] if law.small_sd else []
+    others += [f"{kind.replace('_', '-')}s {percent(sd)}" for kind, sd in law.of_kind.items() if sd != law.model_sd]
+    return f" (over several nodes {', '.join(others)})" if others else ""
+
+
 def bias(view: View, outcome: Outcome) -> str:
     """What the slowest of many devices does to a step, in plain words, on the example of one outcome."""
     assert outcome.samples_s is not None, "only outcomes with samples are an example"
-    low, middle, high = np.quantile(outcome.samples_s, (0.05, 0.5, 0.95)).tolist()
+    low, middle, high = band_of(outcome.samples_s)
     typical, size = step_s(outcome), f"{outcome.devices:,}"
     said = (
-        f"Everywhere else on this page {view.devices} are typical and errors zero: {outcome.plan} on {size} takes "
+        f"Where this page gives one number, {view.devices} are typical and errors zero: {outcome.plan} on {size} takes "
         f"{quantity(typical, 's')}. "
     )
     if spread_of(view.scenario.machine, view.scenario.library).speed_sd:
@@ -118,10 +144,28 @@ def bias(view: View, outcome: Outcome) -> str:
     return said + (f"; the typical step lies {outside} that range." if outside else ".")
 
 
-def band(outcome: Outcome) -> str:
-    """The range of step times that holds nine samples of ten, as text; empty where there are no samples."""
-    low, high = outcome.row["step_time_p05_s"], outcome.row["step_time_p95_s"]
-    return _range(low, high) if isinstance(low, float) and isinstance(high, float) else ""
+def sampled_step(scenario: Scenario, outcome: Outcome) -> str:
+    """Samples of a step beside the typical one: `with the slowest of 384: 4.91 s (4.80 s to 5.10 s)`; empty where there
+    are no samples."""
+    if outcome.samples_s is None:
+        return ""
+    low, middle, high = (float(outcome.row[column]) for column in BAND)
+    return f"{_of_samples(scenario, outcome)}: {quantity(middle, 's')} ({_range(low, high)})"
+
+
+def sampled_rate(scenario: Scenario, outcome: Outcome) -> str:
+    """Samples of TFLOPS per device: `with the slowest of 384: 76.0 (74.0 to 78.1)`; empty where there are none."""
+    if outcome.samples_s is None:
+        return ""
+    work = rate(outcome) * step_s(outcome)
+    high, middle, low = (work / float(outcome.row[column]) for column in BAND)
+    return f"{_of_samples(scenario, outcome)}: {number(middle)} ({number(low)} to {number(high)})"
+
+
+def _of_samples(scenario: Scenario, outcome: Outcome) -> str:
+    if spread_of(scenario.machine, scenario.library).speed_sd:
+        return f"with the slowest of {outcome.devices:,}"
+    return "median of the samples"
 
 
 def _range(low: float, high: float) -> str:
@@ -141,16 +185,17 @@ def _why_not(view: View) -> str:
 def _pairs(view: View, size: int) -> str:
     """Of one size: neighbours in the ranking in words, and every pair in a table."""
     ranked = sampled(view, size)
-    said = (verdict(a, b, share) for a, b in pairwise(ranked) if (share := share_faster(a, b)) is not None)
+    said = (verdict(a, b) for a, b in pairwise(ranked))
     head = [f"is faster on {size:,} than …", *(text(outcome.plan) for outcome in ranked)]
     return items((text(sentence) for sentence in said), "findings") + table(head, _rows(view, ranked), "named")
 
 
 def _rows(view: View, ranked: Sequence[Outcome]) -> Iterator[list[str]]:
     for outcome in ranked:
-        cells = (_cell(share_faster(outcome, other)) if other is not outcome else "" for other in ranked)
+        cells = (_cell(outcome, other) if other is not outcome else "" for other in ranked)
         yield [keyed(view.marks[outcome.plan].colour, outcome.plan), *cells]
 
 
-def _cell(share: float | None) -> str:
-    return "" if share is None else text(in_samples(share).partition(" ")[0])
+def _cell(first: Outcome, second: Outcome) -> str:
+    share = share_faster(first, second)
+    return "" if share is None or first.samples_s is None else text(as_percent(share, len(first.samples_s)))

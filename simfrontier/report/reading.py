@@ -38,9 +38,13 @@ def reading(view: View) -> str:
 def definitions(view: View) -> dict[str, str]:
     """Meaning of the columns of results.csv that the page uses."""
     return {
-        "step_time_s": "One optimizer step: from its first operation to the last one on the rank that ends last.",
-        "step_time_p05_s, step_time_p95_s": (
-            "Nine of ten sampled steps take from the first to the second; empty where nothing is known to be uncertain."
+        "step_time_s": (
+            "One optimizer step: from its first operation to the last one on the rank that ends last, "
+            f"every {view.device} typical."
+        ),
+        "step_time_p05_s, step_time_p50_s, step_time_p95_s": (
+            "Sampled steps: nine of ten take from the first to the third, half of them more than the second; "
+            "empty where nothing is known to be uncertain."
         ),
         "compute_time_s": (
             "Time that this (critical) rank’s compute lane is busy with kernels, slowed by communication beside them."

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import groupby, pairwise
+from math import log10
 
 from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.probability import SHARED
 from simfrontier.report.theme import axis, figure
 from simfrontier.report.view import View, rate, step_s
 from simfrontier.report.words import TOO_BIG, number, percent, sizes_in_words
-from simfrontier.study import Outcome
+from simfrontier.study import BAND, Outcome
 
-_HEIGHT = 400
+_HEIGHT, _HEIGHT_WITH_BARS = 400, 500
 _NOT_ZERO = " Vertical axes do not start at zero."
 _BANDS = (
-    "Lines are steps in which every device is typical; nine of ten samples lie in the band of the same colour. In the "
-    "samples the slowest device sets the pace, so a band may lie beside its line: see How sure the ranking is."
+    "Lines: every device typical, no errors. Bars, side by side for the plans: nine of ten samples, with a dot at "
+    f"their median. In the samples the slowest device sets the pace, so bars may lie beside their line. {SHARED}"
 )
+_DODGE = 0.008  # between two plans' bars, as a part of the axis
+_ROOM = 0.5  # of the least gap between two sizes, that the bars of one size take at most
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
@@ -49,19 +53,19 @@ def scaling(view: View) -> str:
 
 
 def rates(view: View) -> Figure:
-    """TFLOPS per device against devices, one line per plan, with its band."""
+    """TFLOPS per device against devices, one line per plan, with the bars of its samples."""
 
     def of(outcome: Outcome, seconds: float) -> float:
         return rate(outcome) * step_s(outcome) / seconds
 
     lines = _lines(view, "tflops_per_device", f"TFLOPS per {view.device}", 1.0, "%{y:.4~g} TFLOPS")
-    return _banded(view, lines, of)
+    return _banded(view, lines, of, "TFLOPS")
 
 
 def step_times(view: View) -> Figure:
-    """Seconds of a step against devices, one line per plan, with its band."""
+    """Seconds of a step against devices, one line per plan, with the bars of its samples."""
     lines = _lines(view, "step_time_s", "step time (s)", 1.0, "%{y:.4~g} s")
-    return _banded(view, lines, lambda _, seconds: seconds)
+    return _banded(view, lines, lambda _, seconds: seconds, "s")
 
 
 def efficiencies(view: View) -> Figure:
@@ -95,31 +99,50 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
     return figure(traces, x, axis(title, rangemode="normal" if _zoomed(view) else "tozero"), _HEIGHT)
 
 
-def _banded(view: View, lines: Figure, of: Callable[[Outcome, float], float]) -> Figure:
-    """The lines over their bands, which go away with them; `of` is the value of an outcome whose step takes so long."""
-    bands = []
-    for plan in view.plans:
-        known = sorted((o for o in view.study.of(plan) if o.samples_s is not None), key=lambda o: o.devices)
-        if not known:
-            continue
-        low, high = ([of(o, float(o.row[f"step_time_{end}_s"])) for o in known] for end in ("p05", "p95"))
-        sizes, colour = [outcome.devices for outcome in known], view.marks[plan].colour
-        bands.append(
+def _banded(view: View, lines: Figure, of: Callable[[Outcome, float], float], unit: str) -> Figure:
+    """The lines with the samples' medians and bands beside them, which go away with them; `of` is the value of an
+    outcome whose step takes so long."""
+    bars = []
+    known = {plan: [o for o in view.study.of(plan) if o.samples_s is not None] for plan in view.plans}
+    shown = [plan for plan, outcomes in known.items() if outcomes]
+    for plan, shift in zip(shown, _dodged(view.sizes, len(shown)), strict=True):
+        outcomes = sorted(known[plan], key=lambda outcome: outcome.devices)
+        ends = [sorted(of(o, float(o.row[column])) for column in BAND) for o in outcomes]
+        bars.append(
             {
                 "type": "scatter",
-                "mode": "lines",
+                "mode": "markers",
                 "name": plan,
                 "legendgroup": plan,
                 "showlegend": False,
-                "hoverinfo": "skip",
-                "x": sizes + sizes[::-1],
-                "y": high + low[::-1],
-                "fill": "toself",
-                "fillcolor": f"{colour}26",
-                "line": {"color": f"{colour}66", "width": 1},
+                "x": [shift * o.devices for o in outcomes],
+                "y": [middle for _, middle, _ in ends],
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [high - middle for _, middle, high in ends],
+                    "arrayminus": [middle - low for low, middle, _ in ends],
+                    "thickness": 2,
+                    "width": 2,
+                    "color": view.marks[plan].colour,
+                },
+                "marker": {"symbol": "circle", "size": 5, "color": view.marks[plan].colour},
+                "hovertext": [
+                    f"{o.devices:,} {view.devices}, samples: {number(middle)} ({number(low)} to {number(high)}) {unit}"
+                    for o, (low, middle, high) in zip(outcomes, ends, strict=True)
+                ],
+                "hovertemplate": f"<b>{text(plan)}</b><br>%{{hovertext}}<extra></extra>",
             }
         )
-    return {**lines, "data": [*bands, *lines["data"]]}
+    height = _HEIGHT_WITH_BARS if bars else _HEIGHT
+    return {"data": [*lines["data"], *bars], "layout": {**lines["layout"], "height": height}}
+
+
+def _dodged(sizes: tuple[int, ...], num_plans: int) -> list[float]:
+    """By which factor each plan's bars are moved on the axis of sizes, which is logarithmic."""
+    gaps = [log10(after / before) for before, after in pairwise(sizes)] or [1.0]
+    apart = min(_DODGE * sum(gaps), _ROOM * min(gaps) / max(num_plans, 1))
+    return [10 ** (apart * (place - (num_plans - 1) / 2)) for place in range(num_plans)]
 
 
 def _zoomed(view: View) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.published import comparable
 from simfrontier.report.theme import axis, figure
 from simfrontier.report.view import View
-from simfrontier.report.words import TOO_BIG, number
-from simfrontier.sensitivity import Sensitivity
+from simfrontier.report.words import TOO_BIG, exactly, number
+from simfrontier.sensitivity import Sensitivity, Varied
+from simfrontier.units import unit_of
 
-_WRAP = 26
+_WRAP = 26  # characters of a line beside the chart
+_LINE = 16  # pixels that it takes
 _DEFAULT = "documented defaults"
 _PUBLISHED = "published"
 
@@ -46,9 +49,9 @@ def ratio(rates: Mapping[str, float], plan: str, first: str) -> float:
 def dots(view: View, found: Sensitivity) -> Figure:
     """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published ratio."""
     first, *others = found.plans
-    published = view.scenario.file.published
+    published = comparable(view.scenario)
     varied = sorted(found.varied, key=lambda one: -_moved(found, one.rates))
-    rows = {_wrapped(one.label, one.value): one.rates for one in varied}
+    rows = {_wrapped(*named(one)): one.rates for one in varied}
     names = [*([_PUBLISHED] if published else []), _DEFAULT, *rows]
     traces: list[dict[str, object]] = []
     shapes = []
@@ -90,7 +93,21 @@ def dots(view: View, found: Sensitivity) -> Figure:
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )
     y["tickfont"] = {"size": 12}
-    return figure(traces, axis(f"TFLOPS relative to {first}"), y, 150 + 34 * len(names), shapes=shapes)
+    return figure(traces, axis(f"TFLOPS relative to {first}"), y, 150 + _row_height(names) * len(names), shapes=shapes)
+
+
+def named(one: Varied) -> tuple[str, str]:
+    """What was varied, and its value as people write it: with the unit that the key says, 342 µs for 0.000342."""
+    unit = unit_of(one.key)
+    try:
+        return one.label.removesuffix(f", {unit}"), exactly(float(one.value), unit) if unit else one.value
+    except ValueError:  # a value that is a word
+        return one.label, one.value
+
+
+def _row_height(names: Sequence[str]) -> int:
+    """Pixels that the longest of the names needs: all rows are as high."""
+    return 16 + _LINE * max(name.count("<br>") + 1 for name in names)
 
 
 def _moved(found: Sensitivity, rates: Mapping[str, float]) -> float:
@@ -111,12 +128,14 @@ def _wrapped(label: str, value: str) -> str:
 
 def _table(view: View, found: Sensitivity) -> str:
     first, *others = found.plans
-    published = view.scenario.file.published
+    published = comparable(view.scenario)
     rows = [_row("<b>documented defaults</b>", "", found, found.default)]
     if published:
         ratios = [f"{published.ratios[p]:.3f}" if p in published.ratios else "–" for p in others]
         rows.append(["<b>published</b>", "", *["–"] * len(found.plans), *ratios])
-    rows += [_row(text(one.label), f"<code>{text(one.value)}</code>", found, one.rates) for one in found.varied]
+    for one in found.varied:
+        label, value = named(one)
+        rows.append(_row(text(label), f"<code>{text(value)}</code>", found, one.rates))
     heads = [keyed(view.marks[plan].colour, plan) for plan in found.plans]
     return table(
         [

@@ -11,10 +11,19 @@ from simfrontier.report.markup import cards, items, paragraph, plot, section, ta
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import USE_NAMES, agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name
-from simfrontier.report.validation_words import apart, bounds_words, counted, findings, lead_sentence
+from simfrontier.report.validation_words import (
+    apart,
+    bounds_words,
+    counted,
+    findings,
+    lead_sentence,
+    reason_words,
+    tflops,
+    which,
+)
 from simfrontier.report.words import NOTHING, percent, quantity
 from simfrontier.validation.bounds import Judged
-from simfrontier.validation.outcome import Held
+from simfrontier.validation.outcome import ONLY_BOUNDED, Held
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.run import Validation
 from simfrontier.validation.summary import Errors, Summary
@@ -35,8 +44,8 @@ CONTENTS = {
     "reading": "How to read",
 }
 MAX_WORST = 12
-_HEAD = ("table", "rows", "median error", "mean error", "90th percentile", "farthest", "in 90 % interval")
-_BOUNDS_HEAD = ("series", "rows", "mean error", "allowed", "90th percentile", "allowed", "holds")
+_HEAD = ("table", "which rows", "rows", "median error", "mean error", "90th percentile", "farthest", "in 90 % interval")
+_BOUNDS_HEAD = ("series", "which rows", "rows", "mean error", "allowed", "90th percentile", "allowed", "holds")
 _ROW_HEAD = ("measurement", "measured", "predicted", "error")
 
 
@@ -44,7 +53,7 @@ def validation_page(done: Validation) -> str:
     """The page as text; the same tables and models give the same text."""
     sections = {
         "headline": _headline(done),
-        "bounds": _bounds(done.judged),
+        "bounds": _bounds(done),
         "tables": _tables(done),
         "agreement": _agreement(done),
         "errors": _errors(done),
@@ -67,11 +76,12 @@ def write_validation_page(done: Validation, path: Path) -> None:
 
 
 def _headline(done: Validation) -> str:
-    errors = done.overall.errors
+    errors = done.overall.unseen or done.overall.errors
+    of = "that no fit had seen" if done.overall.unseen else "that were fitted to"
     shown = [(f"{done.overall.num_rows:,}", "measurements", f"of {counted(len(done.tables), 'table')}")]
     if errors is not None:
         shown += [
-            (percent(errors.mean_abs), "mean error", f"absolute, of {counted(errors.count, 'row')}"),
+            (percent(errors.mean_abs), "mean error", f"absolute, of {counted(errors.count, 'row')} {of}"),
             (apart(errors.median), "median error", "with its sign: the bias"),
             (percent(errors.p90_abs), "90th percentile", "of the absolute errors"),
             (_share(errors.covered), "inside the interval", "that is to hold 90 %"),
@@ -88,16 +98,16 @@ def _headline(done: Validation) -> str:
     )
 
 
-def _bounds(judged: Sequence[Judged]) -> str:
+def _bounds(done: Validation) -> str:
     """Empty where nothing is held to anything."""
-    if not judged:
+    if not done.judged:
         return ""
-    said = " ".join(bounds_words(judged))
+    said = " ".join(bounds_words(done))
     return section(
         "bounds",
         "What it is held to",
         paragraph(said, "callout"),
-        table(_BOUNDS_HEAD, map(_bound_row, judged), "named"),
+        table(_BOUNDS_HEAD, map(_bound_row, done.judged), "named"),
     )
 
 
@@ -105,6 +115,7 @@ def _bound_row(judged: Judged) -> list[str]:
     bound, errors = judged.bound, judged.errors
     return [
         f"{text(bound.series)}<small>{text(bound.table)}</small>",
+        ", ".join(judged.uses) or NOTHING,
         f"{errors.count:,}" if errors else "0",
         percent(errors.mean_abs) if errors else NOTHING,
         percent(bound.mean_abs),
@@ -121,27 +132,28 @@ def _tables(done: Validation) -> str:
         "tables",
         "Errors by table",
         paragraph(
-            "Error is predicted over measured time, minus one. Rows that parameters were fitted to stand apart from "
-            "rows that no fit was shown. Mean and percentile are of absolute errors."
+            "Error is predicted over measured time, minus one, here of all sizes and numbers of devices. Left out: "
+            "predicted by a fit that saw no row of the same number of devices; held: no parameter was fitted to these "
+            "rows; fitted: the parameters were. Mean and percentile are of absolute errors."
         ),
         table(_HEAD, rows, "named"),
     )
 
 
 def _summary_rows(summary: Summary, title: str) -> list[list[str]]:
-    """A row for the table, and one for each use where there are several."""
+    """A row for each use; what no fit had seen comes first."""
     beside = [
         f"{number:,} {words}"
-        for number, words in ((summary.num_pathologies, "pathologies"), (summary.num_unknown, "not predicted"))
+        for number, words in (
+            (summary.num_pathologies, "pathology" if summary.num_pathologies == 1 else "pathologies"),
+            (summary.num_unknown, "not predicted"),
+        )
         if number
     ]
-    alone = [USE_NAMES[use] for use in summary.by_use] if len(summary.by_use) == 1 else []
-    remark = "; ".join([*([title] if title not in ("", summary.name) else []), *alone, *beside])
+    remark = "; ".join([*([title] if title not in ("", summary.name) else []), *beside])
     name = f"{text(summary.name)}<small>{text(remark)}</small>" if remark else text(summary.name)
-    uses = [] if len(summary.by_use) < 2 else [*summary.by_use.items()]
     return [
-        [name, *_error_cells(summary.errors)],
-        *([f"<small>{USE_NAMES[use]}</small>", *_error_cells(errors)] for use, errors in uses),
+        ["" if place else name, words, *_error_cells(errors)] for place, (words, errors) in enumerate(which(summary))
     ]
 
 
@@ -248,8 +260,8 @@ def _training(bounded: Sequence[Bounded]) -> str:
     rows = [
         [
             f"{text(row_name(each.row))}<small>{text(each.row.source)}</small>",
-            quantity(each.published_flops_per_s, "flop/s"),
-            quantity(each.bound_flops_per_s, "flop/s"),
+            tflops(each.published_flops_per_s),
+            tflops(each.bound_flops_per_s),
             percent(each.published_flops_per_s / each.bound_flops_per_s),
             "yes" if each.holds else '<span class="no">no</span>',
         ]
@@ -262,7 +274,7 @@ def _training(bounded: Sequence[Bounded]) -> str:
             "Per device, against the most that the models allow: that of a device that only computes. How far below "
             "a run stays is its communication and its plan; one above would show the model wrong."
         ),
-        table(["run", "published", "at most", "share", "below"], rows, "named"),
+        table(["run", "published", "bound", "share of it", "below the bound"], rows, "named"),
     )
 
 
@@ -289,14 +301,14 @@ def _unknown(done: Validation) -> str:
         [text(why), f"{len(several):,}", text(", ".join(dict.fromkeys(row.table for row in several)))]
         for why, several in found.items()
     ]
-    return section("unknown", "Not predicted, and why", table(["reason", "rows", "tables"], rows, "words"))
+    return section("unknown", "Not predicted, and why", table(["reason", "rows", "tables"], rows, "words named"))
 
 
 def _by_reason(done: Validation, use: str) -> dict[str, list[Held]]:
     out: dict[str, list[Held]] = {}
     for row in done.rows:
-        if row.use == use:
-            out.setdefault(row.why, []).append(row)
+        if row.use == use and row.why != ONLY_BOUNDED:
+            out.setdefault(reason_words(row.why), []).append(row)
     return out
 
 
@@ -318,9 +330,9 @@ def _reading() -> str:
         "error": "Predicted over measured time, minus one: positive where the model is too slow.",
         "mean error": "The mean of absolute errors (mean absolute percentage error).",
         "90th percentile": "Nine of ten absolute errors are at most this.",
+        "left out": "Predicted by a fit that saw no row of the same number of devices.",
+        "held": "No parameter was fitted to these rows.",
         "fitted": "The shipped parameters were fitted to these rows, among others.",
-        "left out of the fit": "Predicted by a fit that saw no row of the same number of devices.",
-        "not fitted": "No parameter was fitted to these rows.",
         "90 % interval": "Nine of ten measurements should be in it, by the errors on rows that a fit had not seen.",
         "predicted": "The collective alone on the first nodes of the machine, and what the measuring program adds.",
     }

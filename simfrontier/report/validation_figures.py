@@ -23,16 +23,17 @@ USE_MARKS: Mapping[Use, Mark] = {
 }
 USE_NAMES: Mapping[Use, str] = {
     "fitted": "fitted",
-    "left out": "left out of the fit",
-    "held": "not fitted",
+    "left out": "left out",
+    "held": "held",
     "pathology": "known pathology, not averaged",
 }
 LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.25, "± 25 %", "dot"))
 STEP, FARTHEST = 0.05, 0.6  # of the histogram; errors beyond are counted in its last bars
+MOST_SINGLE = 8  # rows in the highest bar, up to which its axis counts them one by one
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
 COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#8C8C00", "#E69F00", "#D55E00", "#CC79A7", "#7A5195")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon", "star")
-BAND = "29"  # opacity of a band, as the last digits of a colour
+BAND, BAR = "29", "59"  # opacity of a band and of a bar, as the last digits of a colour
 MAX_TICKS = 8
 
 Trace = dict[str, Any]
@@ -41,7 +42,7 @@ Trace = dict[str, Any]
 def agreement_figure(rows: Sequence[Held]) -> Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     seconds = [s for row in rows if row.prediction for s in (row.measured_s, row.prediction.predicted_s) if s]
-    ends = min(seconds) / 1.5, max(seconds) * 1.5
+    ends = _from_decade(min(seconds) / 1.5, max(seconds) * 1.5), max(seconds) * 1.5
     traces = [line for level in LEVELS for line in _level(ends, *level)]
     for use, mark in USE_MARKS.items():
         several = [row for row in rows if row.use == use and row.prediction is not None and row.measured_s]
@@ -49,7 +50,7 @@ def agreement_figure(rows: Sequence[Held]) -> Figure:
             predicted = [row.prediction.predicted_s for row in several if row.prediction is not None]
             measured = [row.measured_s for row in several]
             traces.append(_points(USE_NAMES[use], predicted, measured, several, mark))
-    x, y = (axis(f"{which} time (s)", **_seconds_axis(ends)) for which in ("predicted", "measured"))
+    x, y = (axis(f"{which} time", **_seconds_axis(ends)) for which in ("predicted", "measured"))
     return figure(traces, x, y, 540)
 
 
@@ -67,7 +68,9 @@ def errors_figure(rows: Sequence[Held]) -> Figure:
     ticks = [-60, -40, -20, 0, 20, 40, 60]
     words = ["≤ −60", "−40", "−20", "0", "+20", "+40", "≥ +60"]
     x = axis("predicted / measured − 1 (%)", tickvals=ticks, ticktext=words, range=[-66, 66])
-    return figure(traces, x, axis("rows", rangemode="tozero"), 380, barmode="stack", bargap=0.06)
+    most = max((sum(bars) for bars in zip(*(trace["y"] for trace in traces), strict=True)), default=0)
+    whole = {"dtick": 1} if most <= MOST_SINGLE else {"tickformat": ",d"}
+    return figure(traces, x, axis("rows", rangemode="tozero", **whole), 380, barmode="stack", bargap=0.06)
 
 
 def series_figure(rows: Sequence[Held]) -> Figure:
@@ -84,7 +87,7 @@ def series_figure(rows: Sequence[Held]) -> Figure:
     seconds += [made.predicted_s for row in rows if (made := row.prediction) is not None]
     title = standing(rows[0].row).size_title
     x = axis(title, **_sizes_axis(ends, title))
-    y = axis("time (s)", **_seconds_axis((min(seconds) / 1.5, max(seconds) * 1.5)))
+    y = axis("time", **_seconds_axis((min(seconds) / 1.5, max(seconds) * 1.5)))
     if all(row.error is None for row in rows):
         return figure([trace for trace in traces if "yaxis" not in trace], x, y, 420)
     below = axis("error (%)", **_errors_axis(far), domain=[0.0, 0.29], anchor="x")
@@ -103,8 +106,9 @@ def _lines(rows: Sequence[Held]) -> dict[str, list[tuple[Standing, Held]]]:
 def _series(name: str, several: Sequence[tuple[Standing, Held]], mark: Mark, far: float) -> list[Trace]:
     """A band, a line of predictions, points of measurements (open where known pathologies), and their errors, those
     beyond `far` at the edge."""
-    common: Trace = {"type": "scatter", "legendgroup": name, "showlegend": False, "name": name}
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
+    name = name if made else f"{name} (no model)"
+    common: Trace = {"type": "scatter", "legendgroup": name, "showlegend": False, "name": name}
     traces = [common | each for each in _predicted(made, mark.colour)]
     for is_open in (False, True):
         shown = [(stands.size, row) for stands, row in several if (row.use == "pathology") == is_open]
@@ -126,6 +130,8 @@ def _series(name: str, several: Sequence[tuple[Standing, Held]], mark: Mark, far
 def _predicted(made: Mapping[float, Prediction], colour: str) -> list[Trace]:
     """The line of predictions by size, above its band."""
     known = [(size, each) for size, each in made.items() if isfinite(each.low_s) and isfinite(each.high_s)]
+    if len(made) == 1:
+        return [_dash(*next(iter(made.items())), colour, bool(known))]
     sizes = [size for size, _ in known]
     band = {
         "mode": "lines",
@@ -144,6 +150,27 @@ def _predicted(made: Mapping[float, Prediction], colour: str) -> list[Trace]:
         "hoverinfo": "skip",
     }
     return [*([band] if len(known) > 1 else []), *([line] if made else [])]
+
+
+def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> Trace:
+    """A single prediction: a short dash, and its interval as an error bar."""
+    bar = {
+        "type": "data",
+        "symmetric": False,
+        "array": [made.high_s - made.predicted_s],
+        "arrayminus": [made.predicted_s - made.low_s],
+        "color": colour + BAR,
+        "thickness": 6,
+        "width": 0,
+    }
+    return {
+        "mode": "markers",
+        "x": [size],
+        "y": [made.predicted_s],
+        "marker": {"symbol": "line-ew", "size": 22, "color": colour, "line": {"color": colour, "width": 2.5}},
+        "hoverinfo": "skip",
+        **({"error_y": bar} if has_interval else {}),
+    }
 
 
 def _points(name: str, x: Sequence[float | None], y: Sequence[float | None], rows: Sequence[Held], mark: Mark) -> Trace:
@@ -196,7 +223,8 @@ def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> Trace:
         "width": step * 0.94,
         "marker": {"color": colour},
         "hovertext": [
-            f"{low:+d} to {low + round(step):+d} %: {count:,}" for low, count in zip(lows, counts, strict=True)
+            f"{low:+d} to {low + round(step):+d} %: {count:,}".replace("-", "−").replace("+0", "0")
+            for low, count in zip(lows, counts, strict=True)
         ],
         "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
     }
@@ -240,6 +268,7 @@ def _errors_axis(far: float) -> dict[str, Any]:
 
 
 def _seconds_axis(ends: tuple[float, float]) -> dict[str, Any]:
+    ends = _from_decade(*ends), ends[1]
     ticks = _decades(*ends)
     words = [quantity(tick, "s") for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
@@ -249,6 +278,12 @@ def _sizes_axis(ends: tuple[float, float], title: str) -> dict[str, Any]:
     ticks = _powers(*ends)
     words = [binary(tick) if title == BYTES else number(tick) for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
+
+
+def _from_decade(low: float, high: float) -> float:
+    """Where an axis of seconds begins: at the decade below, if only decades are named and the next one is far up."""
+    below = 10.0 ** floor(log10(low))
+    return below / 1.05 if high / low > 1e3 and low < below * 10 / 3 else low
 
 
 def _decades(low: float, high: float) -> list[float]:

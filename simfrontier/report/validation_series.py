@@ -11,6 +11,8 @@ from simfrontier.report.crosscheck_words import binary
 from simfrontier.validation.harness import harnesses_of, shipped_harnesses
 from simfrontier.validation.outcome import Held
 
+_COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
+_SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}
 BYTES, EDGE = "message (bytes)", "edge of a cube of equal work (elements)"
 
 
@@ -75,10 +77,10 @@ def _of_call(row: CallRow) -> Standing:
 
 def _of_copy(row: CopyRow) -> Standing:
     """A chart per benchmark, library and machine; a line per class of path and pair."""
-    path = f"{row.path_class} {row.pair}".strip()
+    pair = row.pair if not row.pair.startswith("median") else "median of pairs"
     return Standing(
-        chart=f"{row.benchmark}, {row.library}, {row.machine}, {row.scope}",
-        line=path,
+        chart=f"{_COPIES.get(row.benchmark, row.benchmark)}, {row.library}, {row.machine}, {_SCOPES[row.scope]}",
+        line=", ".join(part for part in (row.path_class, pair) if part),
         order=0.0,
         size=row.num_bytes,
         size_title=BYTES,

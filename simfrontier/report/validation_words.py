@@ -5,45 +5,58 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from simfrontier.report.crosscheck_words import signed
 from simfrontier.report.validation_series import row_name
-from simfrontier.report.words import NOTHING, listed, percent, quantity
+from simfrontier.report.words import NOTHING, listed, number, percent
 from simfrontier.validation.bounds import Judged
-from simfrontier.validation.outcome import Use
+from simfrontier.validation.outcome import ONLY_BOUNDED, UNSEEN, Use
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.run import Validation
-from simfrontier.validation.summary import Errors
+from simfrontier.validation.summary import EVERYTHING, Errors, Summary
 
 MAX_REASONS = 4  # why rows have no prediction, said one by one
+MANY = 10  # rows of which it is worth saying how far nine in ten are off
 USE_WORDS: dict[Use, str] = {
-    "fitted": "that the parameters were fitted to",
-    "left out": "of numbers of devices that the fit was not shown",
-    "held": "that no parameter was fitted to",
+    "left out": "left out (predicted by fits that were not shown their numbers of devices)",
+    "held": "held (no parameter was fitted to them)",
+    "fitted": "fitted (the parameters were fitted to them)",
 }
 
 
 def lead_sentence(done: Validation) -> str:
-    """How many times were held against the models, and how far off these are."""
+    """How far off the models are: of rows that no fit had seen, if there are any."""
     overall = done.overall
-    held = f"{counted(overall.num_rows, 'measurement')} of {counted(len(done.tables), 'table')}"
+    of_tables = f"of {counted(len({row.table for row in done.rows if row.is_averaged}), 'table')}"
     if overall.errors is None:
+        held = f"{counted(overall.num_rows, 'measurement')} of {counted(len(done.tables), 'table')}"
         return f"{held}: the models say nothing of them that can be averaged."
-    errors = overall.errors
+    errors = overall.unseen or overall.errors
+    what, verb = ("time", "is") if errors.count == 1 else ("times", "are")
+    seen = "that no fit had seen" if overall.unseen else "that the parameters were fitted to"
     return (
-        f"{held}: the {errors.count:,} that are predicted and no known pathologies are predicted "
-        f"{percent(errors.mean_abs)} off on average, nine in ten within {percent(errors.p90_abs)}"
-        f"{_inside(errors)}."
+        f"{errors.count:,} measured {what} {of_tables}, of all sizes and numbers of devices, {seen}, {verb} predicted "
+        f"{percent(errors.mean_abs)} off{_tail(errors)}."
     )
 
 
+def _tail(errors: Errors) -> str:
+    """What is said of several rows: the spread of their errors; of many also how many lie in their intervals."""
+    if errors.count == 1:
+        return "" if errors.covered is None else f", {'inside' if errors.covered else 'outside'} the 90 % interval"
+    if errors.count < MANY:
+        return f" on average, the farthest {percent(abs(errors.worst.error or 0.0))}"
+    return f" on average, nine in ten within {percent(errors.p90_abs)}{_inside(errors)}"
+
+
 def findings(done: Validation) -> list[str]:
-    """Bounds that hold and that are missed, the bias, the farthest row, and what is not averaged."""
-    said = [*bounds_words(done.judged), *training_words(done.bounded)]
+    """What is to be heeded, bounds that hold and that are missed, errors by what fits had seen, the farthest row, and
+    what is not averaged."""
+    said = [*done.notes, *bounds_words(done), *training_words(done.bounded)]
     overall = done.overall
     if overall.errors is not None:
-        said += [_use_words(use, errors) for use, errors in overall.by_use.items()]
+        said += [_use_words(use, overall.by_use[use]) for use in USE_WORDS if use in overall.by_use]
         worst = overall.errors.worst
-        said.append(f"The farthest off: {row_name(worst.row)}: {apart(worst.error)}.")
+        if overall.errors.count > 1:
+            said.append(f"The farthest off: {row_name(worst.row)}: {apart(worst.error)}.")
     if overall.num_pathologies:
         said.append(f"Shown and not averaged: {counted(overall.num_pathologies, 'row')} of known pathologies.")
     if overall.num_unknown:
@@ -51,17 +64,41 @@ def findings(done: Validation) -> list[str]:
     return said
 
 
+def which(summary: Summary) -> list[tuple[str, Errors | None]]:
+    """The lines of a table of errors: of rows that no fit had seen, then apart from them fitted ones."""
+    uses: list[tuple[str, Errors | None]] = [(use, summary.by_use[use]) for use in USE_WORDS if use in summary.by_use]
+    both = [use for use in UNSEEN if use in summary.by_use]
+    if summary.name == EVERYTHING and len(both) > 1:
+        return [(" + ".join(both), summary.unseen), *uses]
+    return uses or [(NOTHING, None)]
+
+
 def apart(error: float | None) -> str:
-    """An error with its sign: +3.2 %; a dash where there is none."""
-    return NOTHING if error is None else signed(1 + error)
+    """An error with its sign: +3.2 %, −3.2 %; a dash where there is none."""
+    if error is None:
+        return NOTHING
+    shown = percent(abs(error))
+    return shown if shown == percent(0.0) else f"{'+' if error > 0 else '−'}{shown}"
 
 
-def bounds_words(judged: Sequence[Judged]) -> list[str]:
-    """That all bounds hold, or each that is missed; nothing where there is none."""
-    missed = [each for each in judged if not each.holds]
-    if missed:
-        return [f"Bound missed: {_missed_words(each)}." for each in missed]
-    return [f"All stated bounds hold ({len(judged)})."] if judged else []
+def bounds_words(done: Validation) -> list[str]:
+    """Each bound that is missed, how many hold, and the tables without one; nothing where there is none."""
+    if not done.judged:
+        return []
+    said = [f"Bound missed: {_missed_words(each)}." for each in done.judged if not each.holds]
+    holding = f"{len(done.judged) - len(said)} of {len(done.judged)} bounds hold"
+    bare = [_unbounded_words(each) for each in done.summaries[: len(done.tables)] if not _is_bounded(each.name, done)]
+    return [*said, f"{holding}; no bound is stated for {listed(bare)}." if bare else f"{holding}."]
+
+
+def _is_bounded(table: str, done: Validation) -> bool:
+    return any(each.bound.table == table for each in done.judged)
+
+
+def _unbounded_words(summary: Summary) -> str:
+    if summary.errors is None:
+        return f"{summary.name} ({'no time is predicted' if summary.num_unknown else 'only the most is predicted'})"
+    return f"{summary.name} ({percent(summary.errors.mean_abs)} off)"
 
 
 def training_words(bounded: Sequence[Bounded]) -> list[str]:
@@ -74,18 +111,31 @@ def training_words(bounded: Sequence[Bounded]) -> list[str]:
     if not bounded:
         return []
     shares = [each.published_flops_per_s / each.bound_flops_per_s for each in bounded]
-    return [
-        f"{counted(len(bounded), 'published rate')} of training reach {percent(min(shares))} to {percent(max(shares))} "
-        "of what the models allow without communication."
-    ]
+    of = "of what the models allow without communication"
+    if len(shares) == 1:
+        return [f"1 published rate of training reaches {percent(shares[0])} {of}."]
+    return [f"{len(shares):,} published rates of training reach {percent(min(shares))} to {percent(max(shares))} {of}."]
 
 
 def reasons(done: Validation) -> list[str]:
-    """Why rows are not predicted, without what is allowed instead, and how many; the commonest first."""
-    common = Counter(row.why.partition(";")[0] for row in done.rows if row.use == "no model").most_common()
-    said = [f"{why} ({number:,})" for why, number in common[:MAX_REASONS]]
+    """Why rows are not predicted and how many; the commonest first. Of a user's rows also where the first stands."""
+    own = {table.name for table in done.tables if not table.citation}
+    rows = [row for row in done.rows if row.use == "no model" and row.why != ONLY_BOUNDED]
+    first: dict[str, str] = {}
+    for row in rows:
+        _, told, line = row.row.place.rpartition(" line ")
+        where = f", the first in line {line}" if told and row.table in own else ""
+        first.setdefault(reason_words(row.why), where)
+    common = Counter(reason_words(row.why) for row in rows).most_common()
+    said = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]
     rest = sum(number for _, number in common[MAX_REASONS:])
     return [*said, f"other reasons ({rest:,})"] if rest else said
+
+
+def reason_words(why: str) -> str:
+    """A reason without the list of what is allowed; what may have been meant stays."""
+    reason, _, allowed = why.partition("; ")
+    return reason if allowed.startswith("allowed: ") else why
 
 
 def counted(number: int, noun: str) -> str:
@@ -98,8 +148,12 @@ def _inside(errors: Errors) -> str:
 
 
 def _bounded_words(bounded: Bounded) -> str:
-    published, most = (quantity(rate, "flop/s") for rate in (bounded.published_flops_per_s, bounded.bound_flops_per_s))
-    return f"{published} published, at most {most}"
+    return f"{tflops(bounded.published_flops_per_s)} published, at most {tflops(bounded.bound_flops_per_s)}"
+
+
+def tflops(flops_per_s: float) -> str:
+    """A rate of training as papers write it: 80.8 TFLOPS."""
+    return f"{number(flops_per_s / 1e12)}\u00a0TFLOPS"
 
 
 def _missed_words(judged: Judged) -> str:
@@ -114,7 +168,6 @@ def _missed_words(judged: Judged) -> str:
 
 
 def _use_words(use: Use, errors: Errors) -> str:
-    return (
-        f"{counted(errors.count, 'row')} {USE_WORDS[use]}: {percent(errors.mean_abs)} off on average, median error "
-        f"{apart(errors.median)}, 90th percentile {percent(errors.p90_abs)}."
-    )
+    off = f"{percent(errors.mean_abs)} off" + (" on average" if errors.count > 1 else "")
+    more = f", median error {apart(errors.median)}, 90th percentile {percent(errors.p90_abs)}"
+    return f"{counted(errors.count, 'row')} {USE_WORDS[use]}: {off}{more if errors.count >= MANY else ''}."

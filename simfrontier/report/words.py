@@ -9,6 +9,7 @@ from simfrontier.machine import Machine
 from simfrontier.units import written
 
 TOO_BIG = "does not fit"
+NOT_RUN = "not run"
 NOTHING = "–"
 _BLANK = "\u00a0"  # a number and its unit stay on one line
 
@@ -47,6 +48,14 @@ def percent(share: float) -> str:
         return NOTHING
     value = 100 * share
     return f"{value:,.1f}{_BLANK}%" if abs(value) < 99.95 else f"{value:,.0f}{_BLANK}%"
+
+
+def signed(share: float) -> str:
+    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %."""
+    size = percent(abs(share))
+    if not math.isfinite(share) or size == percent(0.0):
+        return size
+    return f"{'+' if share > 0 else '−'}{size}"
 
 
 def distance(predicted: float, published: float) -> str:

@@ -6,18 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Algorithm, GroupShape, Library
+from simfrontier.collectives.two_level import LevelRates
 from simfrontier.collectives.volume import sent_part
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, direct, ring, tree
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.choice import shares_of
-from simfrontier.simulate.two_level import level_rates, with_rates
+from simfrontier.simulate.two_level import level_groups, levels_of, with_rates
 
 
 @dataclass(eq=False)
@@ -34,6 +36,8 @@ class Groups:
     stride: int = 1
     _limits: dict[tuple[Algorithm, str], Mapping[str, float]] = field(default_factory=dict)
     _pairs: list[Groups] = field(default_factory=list)
+    _levels: list[Groups] = field(default_factory=list)
+    _sent: dict[Algorithm, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices
@@ -68,18 +72,20 @@ class Groups:
         if algorithm == "halving":
             return self._halving_s(library, kind, num_bytes)
         if algorithm == "two_level":
-            library = with_rates(library, self.shape, level_rates(self.fabric, self.groups, library, self._ring_shares))
+            library = with_rates(library, self.shape, self._level_rates(library))
         rate = self.sent_per_s(algorithm, library)
-        volume = float(sent_part(kind, algorithm, self.shape.size)) * num_bytes
+        volume = _sent_part(kind, algorithm, self.shape.size) * num_bytes
         return library.latency_s(algorithm, kind, num_bytes, self.shape, rate) + volume / rate
 
     def sent_per_s(self, algorithm: Algorithm, library: Library) -> float:
         """What a rank of the slowest group sends at most: links first shared equally are where max-min rates begin."""
         if algorithm == "two_level":
             return library.cap_bytes_per_s(algorithm, self.shape)
-        shares = shares_of(library, self.machine, algorithm)
-        reached = [shares[name] * rate for name, rate in self.limits(algorithm, library).items()]
-        return min([*reached, library.cap_bytes_per_s(algorithm, self.shape)])
+        if algorithm not in self._sent or self._sent[algorithm][0] is not library:
+            shares = shares_of(library, self.machine, algorithm)
+            reached = [shares[name] * rate for name, rate in self.limits(algorithm, library).items()]
+            self._sent[algorithm] = library, min([*reached, library.cap_bytes_per_s(algorithm, self.shape)])
+        return self._sent[algorithm][1]
 
     def limits(self, algorithm: Algorithm, library: Library) -> Mapping[str, float]:
         """What a rank could send if only the links of one class held it up, at a share of 1, by class of link."""
@@ -108,13 +114,19 @@ class Groups:
                 self._pairs.append(self._regrouped(self.groups[:, places].reshape(-1, 2)))
         return self._pairs
 
-    def _ring_shares(self, library: Library) -> Mapping[str, float]:
-        return shares_of(library, self.machine, "ring")
+    def _level_rates(self, library: Library) -> LevelRates:
+        """What `simulate.two_level.level_rates` says, from limits that are laid out once."""
+        if not self._levels:
+            self._levels.extend(map(self._regrouped, level_groups(self.fabric, self.groups)))
+        between, inside = (
+            groups.sent_per_s("ring", level) for groups, level in zip(self._levels, levels_of(library), strict=True)
+        )
+        return LevelRates(between=between, inside=inside)
 
     def _regrouped(self, groups: NDArray[np.integer]) -> Groups:
         """The same devices in other groups."""
         other = copy(self)
-        other._limits, other._pairs = {}, []
+        other._limits, other._pairs, other._levels, other._sent = {}, [], [], {}
         other._take(groups)
         return other
 
@@ -130,3 +142,8 @@ class Groups:
         used = np.flatnonzero(load)
         rate, classes = fabric.capacity[used] / load[used], fabric.link_class[used]
         return {fabric.class_names[number]: float(rate[classes == number].min()) for number in np.unique(classes)}
+
+
+@lru_cache(maxsize=256)
+def _sent_part(kind: CollectiveKind, algorithm: Algorithm, size: int) -> float:
+    return float(sent_part(kind, algorithm, size))

@@ -41,10 +41,12 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound."""
+    """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound. `uses`:
+    of which rows the errors are."""
 
     bound: Bound
     errors: Errors | None
+    uses: tuple[Use, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -60,5 +62,11 @@ def load_bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
 
 
 def judge(bounds: Sequence[Bound], rows: Sequence[Held]) -> tuple[Judged, ...]:
-    """Every bound with the errors of its rows."""
-    return tuple(Judged(bound=bound, errors=errors_of(filter(bound.covers, rows))) for bound in bounds)
+    """Every bound with the errors of its rows; fitted ones say nothing where others of the series were left out."""
+    return tuple(_judged(bound, [row for row in rows if row.is_averaged and bound.covers(row)]) for bound in bounds)
+
+
+def _judged(bound: Bound, rows: Sequence[Held]) -> Judged:
+    there = {row.use for row in rows}
+    uses = tuple(use for use in AVERAGED if use in there and not (use == "fitted" and "left out" in there))
+    return Judged(bound=bound, errors=errors_of(row for row in rows if row.use in uses), uses=uses)

@@ -48,7 +48,8 @@ class Caller:
             alone_s, added_s = self.parts(row, groups_of(row.machine, row.devices))
         except InputError as error:
             return Unknown(reason=str(error))
-        sd = library.residual.model_sd if library.residual is not None else math.nan
+        kind, nodes = KINDS[row.collective], groups_of(row.machine, row.devices).shape.num_nodes
+        sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
         spread = math.exp(NORMAL_90 * sd)
         return Prediction(
             predicted_s=alone_s + added_s,

@@ -11,6 +11,7 @@ from simfrontier.measured.index import load_table
 if TYPE_CHECKING:
     from simfrontier.measured.rows import CallRow
 
+Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
 # Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
 FITS: Final[Mapping[str, Mapping[str, int]]] = {
     "rccl": {"rccl_frontier": 0, "lumi_rccl_one_node": 65536},
@@ -38,10 +39,14 @@ def fitted_rows(library: str) -> tuple[CallRow, ...]:
 
 
 def was_fitted(row: CallRow) -> bool:
-    """Whether the shipped parameters of the row's library were fitted to it."""
-    return row in _seen(row.library)
+    """Whether the shipped parameters of the row's library were fitted to it, or to that time in another file."""
+    return _measured(row) in _seen(row.library)
 
 
 @lru_cache(maxsize=8)
-def _seen(library: str) -> frozenset[CallRow]:
-    return frozenset(fitted_rows(library))
+def _seen(library: str) -> frozenset[Measured]:
+    return frozenset(map(_measured, fitted_rows(library)))
+
+
+def _measured(row: CallRow) -> Measured:
+    return row.machine, row.collective, row.devices, row.num_bytes, row.seconds

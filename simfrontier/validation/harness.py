@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
 from simfrontier.tomlfile import read_toml
 from simfrontier.units import unit_of
@@ -40,11 +41,11 @@ class Harness:
 
     def covers(self, row: CallRow) -> bool:
         """Whether the row was measured by this program."""
-        return (
-            row.source.startswith(self.source)
-            and (row.library, row.machine) == (self.library, self.machine)
-            and row.collective in self.collectives
-        )
+        return row.source.startswith(self.source) and self.may_cover(row)
+
+    def may_cover(self, row: CallRow) -> bool:
+        """Whether the row could have been measured by it, whatever its source says."""
+        return (row.library, row.machine) == (self.library, self.machine) and row.collective in self.collectives
 
     def seconds(self, devices: int, num_bytes: float) -> float:
         """base + n max(per rank, c / copy), c = S/n."""
@@ -56,6 +57,15 @@ class Harness:
 def shipped_harnesses() -> tuple[Harness, ...]:
     """The harnesses of the shipped tables."""
     return tuple(_harness(name, part) for name, part in read_toml(FILE, "harness file").items())
+
+
+def named_harnesses(names: Sequence[str]) -> tuple[Harness, ...]:
+    """The shipped harnesses of these names, for rows of any source. Raises InputError."""
+    shipped = {harness.name: harness for harness in shipped_harnesses()}
+    for name in names:
+        if name not in shipped:
+            raise InputError(f"--harness: got {name!r}; {nearest(name, [*shipped, 'none'])}")
+    return tuple(replace(shipped[name], source="") for name in dict.fromkeys(names))
 
 
 def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.measured.rows import CallRow, CopyRow, RateRow
-from simfrontier.validation.calls import predict_call
+from simfrontier.validation.calls import Caller, predict_call
 from simfrontier.validation.copies import copy_fitted, predict_copy
 from simfrontier.validation.fits import was_fitted
 from simfrontier.validation.outcome import Prediction, Unknown
@@ -15,6 +15,7 @@ from simfrontier.validation.rates import Bounded, predict_rate, rate_fitted, tra
 
 if TYPE_CHECKING:
     from simfrontier.measured.index import Row
+    from simfrontier.validation.harness import Harness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +30,20 @@ class Models:
     fitted: Callable[[Row], bool]
 
 
-def shipped_models() -> Models:
-    """The models with the parameters that simfrontier brings along."""
-    return Models(predict=_predict, fitted=_fitted)
+def shipped_models(harnesses: tuple[Harness, ...] | None = None) -> Models:
+    """The models with the parameters that simfrontier brings along; `harnesses`: others than those it knows."""
+    of_call = predict_call if harnesses is None else Caller(harnesses=harnesses).predict
 
+    def predict(row: Row) -> Prediction | Bounded | Unknown:
+        match row:
+            case CallRow():
+                return of_call(row)
+            case CopyRow():
+                return predict_copy(row)
+            case RateRow():
+                return training_bound(row) if row.what == "training" else predict_rate(row)
 
-def _predict(row: Row) -> Prediction | Bounded | Unknown:
-    match row:
-        case CallRow():
-            return predict_call(row)
-        case CopyRow():
-            return predict_copy(row)
-        case RateRow():
-            return training_bound(row) if row.what == "training" else predict_rate(row)
+    return Models(predict=predict, fitted=_fitted)
 
 
 def _fitted(row: Row) -> bool:

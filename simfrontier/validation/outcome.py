@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
 USES: tuple[Use, ...] = ("fitted", "left out", "held", "pathology", "no model")
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
+UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
+ONLY_BOUNDED = "a rate of training, which is held against a bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 from simfrontier.validation.bounds import Bound, Judged, judge
 from simfrontier.validation.models import Models
-from simfrontier.validation.outcome import Held, Prediction, Unknown, Use
+from simfrontier.validation.outcome import ONLY_BOUNDED, Held, Prediction, Unknown, Use
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.summary import EVERYTHING, Summary, summaries_of, summary_of
 
 if TYPE_CHECKING:
     from simfrontier.measured.index import Row, Table
 
-ONLY_BOUNDED = "a rate of training, which is held against a bound"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """Tables, their rows held against the models in the order of the tables, and the bounds that they are held to.
 
-    `bounded`: published rates of training with the most that the models allow.
+    `bounded`: published rates of training with the most that the models allow. `notes`: what else is to be said of the
+    tables, in sentences.
     """
 
     tables: tuple[Table, ...]
     rows: tuple[Held, ...]
     judged: tuple[Judged, ...] = ()
     bounded: tuple[Bounded, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
@@ -76,10 +76,13 @@ def validate(
 
 
 def _held(table: Table, row: Row, made: Prediction | Unknown, use: Use) -> Held:
-    """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw."""
+    """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw.
+
+    Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
+    """
     known, why = (None, made.reason) if isinstance(made, Unknown) else (made, "")
     held = Held(table=table.name, row=row, measured_s=row.seconds, prediction=known, use=use)
     pathology = table.pathology_of(row)
-    if pathology is not None:
+    if pathology is not None and (table.citation or held.is_covered is False):
         return replace(held, use="pathology", why=pathology)
     return held if known is not None else replace(held, use="no model", why=why)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
-from simfrontier.validation.outcome import AVERAGED, Held, Use
+from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, Held, Use
 
 EVERYTHING = "all tables"
 
@@ -30,11 +30,13 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Errors of one table, or of all: of every row that counts, and of those of one use; and what does not count."""
+    """Errors of one table, or of all: of every row that counts, of those that no fit had seen (`unseen`), and of those
+    of one use; and what does not count. A rate of training, which is held against a bound, is no `num_unknown`."""
 
     name: str
     num_rows: int
     errors: Errors | None
+    unseen: Errors | None
     by_use: Mapping[Use, Errors]
     num_pathologies: int
     num_unknown: int
@@ -64,9 +66,10 @@ def summary_of(name: str, rows: Sequence[Held]) -> Summary:
         name=name,
         num_rows=len(rows),
         errors=errors_of(rows),
+        unseen=errors_of(row for row in rows if row.use in UNSEEN),
         by_use={use: errors for use, errors in by_use.items() if errors is not None},
         num_pathologies=sum(row.use == "pathology" for row in rows),
-        num_unknown=sum(row.use == "no model" for row in rows),
+        num_unknown=sum(row.use == "no model" and row.why != ONLY_BOUNDED for row in rows),
     )
 
 

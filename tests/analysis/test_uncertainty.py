@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from simfrontier.analysis.uncertainty import (
     Draws,
     Spread,
+    band_of,
     factors,
-    interval,
     probability_faster,
     sampled_step_s,
     slowest,
@@ -34,8 +34,10 @@ from tests.simulate.singles import calls
 from tests.simulate.steps import schedule
 
 MANY = 4000
-EVERYTHING = Spread(model_sd=0.1, run_sd=0.05, speed_sd=0.02, matmul_sd=0.03)
-NOTHING = Spread(model_sd=0.0, run_sd=0.0, speed_sd=0.0, matmul_sd=0.0)
+LAW = Residual(model_sd=0.1, run_sd=0.05)
+EVERYTHING = Spread(law=LAW, speed_sd=0.02, matmul_sd=0.03)
+CERTAIN = Residual(model_sd=0.0, run_sd=0.0)
+NOTHING = Spread(law=CERTAIN, speed_sd=0.0, matmul_sd=0.0)
 
 
 @cache
@@ -152,7 +154,7 @@ def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[obj
 
 
 def test_plans_that_make_the_same_calls_share_their_errors() -> None:
-    only_model = replace(NOTHING, model_sd=0.1)
+    only_model = replace(NOTHING, law=replace(CERTAIN, model_sd=0.1))
     one, other = by_kind(done("zero3"), only_model, "zero3"), by_kind(done("zero2"), only_model, "zero2")
     both = one.keys() & other.keys()
     assert both and all(one[kind] == other[kind] for kind in both)
@@ -168,19 +170,35 @@ def test_sizes_of_one_kind_of_call_share_a_part_of_their_error(share: float) -> 
         load_machine("toy-quad"),
         load_library("rccl"),
     )
-    one, other = np.log(factors(step, replace(NOTHING, model_sd=0.1, common_share=share), "two", 2000, 1).of_op)
+    one, other = np.log(
+        factors(step, replace(NOTHING, law=replace(CERTAIN, model_sd=0.1, common_share=share)), "two", 2000, 1).of_op
+    )
     assert np.corrcoef(one, other)[0, 1] == pytest.approx(share, abs=0.07)
     assert one.std() == pytest.approx(0.1, rel=0.1)  # whatever is shared
 
 
+def test_small_messages_and_kinds_without_times_err_more() -> None:
+    """exp(sd z): the spread of what is sampled is what the library says of the kind and the size (2,000 samples)."""
+    law = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=2**22, of_kind={"all_to_all": 0.3})
+    kinds = (("all_gather", 2**24), ("all_gather", 2**20), ("all_to_all", 2**24))
+    ops = [(kind, ("node", "gcd"), size, "a", "library") for kind, size in kinds]
+    step = simulate_step(
+        calls(Mesh((("node", 2), ("gcd", 4))), *ops),  # type: ignore[arg-type]
+        load_machine("toy-cluster"),
+        load_library("rccl"),
+    )
+    logs = np.log(factors(step, replace(NOTHING, law=law), "three", 2000, 1).of_op)
+    assert logs.std(axis=1) == pytest.approx([0.1, 0.2, 0.3], rel=0.1)
+
+
 def test_the_same_kind_of_call_errs_otherwise_at_another_number_of_devices() -> None:
-    only_model = replace(NOTHING, model_sd=0.1)
+    only_model = replace(NOTHING, law=replace(CERTAIN, model_sd=0.1))
     rows = [{tuple(row) for row in by_kind(done(nodes=nodes), only_model, "zero3").values()} for nodes in (2, 4)]
     assert not rows[0] & rows[1]
 
 
 def test_noise_from_run_to_run_is_a_plans_own_and_every_calls_own() -> None:
-    noisy = replace(NOTHING, run_sd=0.1)
+    noisy = replace(NOTHING, law=replace(CERTAIN, run_sd=0.1))
     one, other = (factors(done(), noisy, plan, 3, 1).of_op for plan in ("a", "b"))
     calls = [index for index, op in enumerate(done().program.ops) if isinstance(op, Collective)]
     assert len(np.unique(one[calls])) == one[calls].size
@@ -191,7 +209,7 @@ def test_a_measured_call_has_noise_but_no_error_of_a_law() -> None:
     points = (Point(num_bytes=1 << 10, seconds=1e-4), Point(num_bytes=1 << 24, seconds=1e-2))
     table = CallTable(kind="all_gather", ranks=8, nodes=2, packages=4, points=points)
     step = run("zero3", replace(load_library("rccl"), tables={table.group: table}))
-    made = factors(step, replace(EVERYTHING, run_sd=0.0), "zero3", 3, 1)
+    made = factors(step, replace(EVERYTHING, law=replace(LAW, run_sd=0.0)), "zero3", 3, 1)
     kinds = {"all_gather": False, "reduce_scatter": True}
     for op, row in zip(step.program.ops, made.of_op, strict=True):
         if isinstance(op, Collective) and op.kind in kinds:
@@ -231,7 +249,7 @@ def test_where_nothing_is_known_there_are_no_samples() -> None:
 
 def test_what_is_known_of_machine_and_library_is_sampled() -> None:
     machine = load_machine("toy-cluster")
-    library = replace(load_library("rccl"), residual=Residual(model_sd=0.1, run_sd=0.05))
+    library = replace(load_library("rccl"), residual=LAW)
     spread = spread_of(replace(machine, device=replace(machine.device, speed_sd=0.02, matmul_sd=0.03)), library)
     assert spread == EVERYTHING
 
@@ -246,8 +264,8 @@ def test_the_slowest_device_makes_steps_longer_than_the_typical_one() -> None:
 # ── what samples say ──
 
 
-def test_a_band_reaches_from_the_5_percent_to_the_95_percent_quantile() -> None:
-    assert interval(np.arange(101.0)) == (5.0, 95.0)
+def test_a_band_is_the_5_the_50_and_the_95_percent_quantile() -> None:
+    assert band_of(np.arange(101.0)) == (5.0, 50.0, 95.0)
 
 
 def test_the_probability_counts_equal_samples_half() -> None:

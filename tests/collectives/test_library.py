@@ -288,3 +288,17 @@ def test_unknown_names_and_files_that_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path / "bad.toml").write_bytes(content)
         with pytest.raises(InputError, match=r"bad\.toml: not a TOML file: "):
             load_library(f"{tmp_path}/bad.toml")
+
+
+def test_a_library_may_say_on_which_machines_it_was_fitted(tmp_path: Path) -> None:
+    assert load_library(str(written(tmp_path))).machines == ()
+    named = FILE.replace('title = "Round numbers"\n', 'title = "Round numbers"\nmachines = ["here", "there"]\n')
+    assert load_library(str(written(tmp_path, named))).machines == ("here", "there")
+    one_name = FILE.replace('title = "Round numbers"\n', 'title = "Round numbers"\nmachines = "here"\n')
+    with pytest.raises(InputError, match="machines: "):
+        load_library(str(written(tmp_path, one_name)))
+
+
+def test_the_machines_of_two_levels_are_its_own() -> None:
+    assert load_library("hierarchical-mpi-rccl").machines == ("frontier",)  # not those of RCCL inside its nodes
+    assert load_library("gloo").machines == load_library("transfers").machines == ()

@@ -94,7 +94,7 @@ def test_the_page_has_charts_tables_and_loads_nothing(tmp_path: Path) -> None:
     ]
     assert all(target.startswith(("#", "data:")) for target in page.loaded)
     assert "<b>mine</b>" in page.words and "<b>mine</b>" not in text
-    assert "shares.nic" in page.words and "frontier, 64 devices, left out" in page.words
+    assert "shares.<wbr>nic" in text and "frontier, 64 devices, left out" in page.words
     figures = {name: json.loads(data) for name, data in page.data.items()}
     assert set(figures) == {"fig-agreement", "fig-residuals"}
     from plotly.graph_objects import Figure
@@ -103,7 +103,7 @@ def test_the_page_has_charts_tables_and_loads_nothing(tmp_path: Path) -> None:
         (figure,) = variants.values()
         Figure(figure)
         points = {trace["name"]: len(trace["x"]) for trace in figure["data"] if trace["mode"] == "markers"}
-        assert points == {"fitted": 40, "left out of the fit": 40}
+        assert points == {"fitted": 40, "left out": 40}
 
 
 def test_json_has_parameters_errors_and_every_point(tmp_path: Path) -> None:
@@ -119,6 +119,34 @@ def test_json_has_parameters_errors_and_every_point(tmp_path: Path) -> None:
     assert first["left_out_s"] == pytest.approx(first["time_s"], rel=0.5)
     ((reason, number),) = said["set_aside"].items()
     assert number == 1 and reason.startswith("no model of 'broadcast'; allowed: all_gather, ")
+
+
+def test_a_file_named_twice_counts_once(tmp_path: Path) -> None:
+    my = table(tmp_path / "my.csv", made_up())
+    done = invoke("calibrate", my, my, "--out", tmp_path / "fit.toml", "--when", "today")
+    assert (done.code, done.err) == (0, "")
+    record = load_calibration(tmp_path / "fit.toml").fit
+    assert record is not None and record.fitted.points == 40
+
+
+def test_numbers_fitted_as_one_are_both_written(tmp_path: Path) -> None:
+    rows = [
+        replace(row, seconds=row.seconds * factor)
+        for row, factor in zip(
+            timed(calls((8, 16, 32, 64), SIZES, "cray-mpich"), load_library("cray-mpich"), {"shares.nic": 0.6}),
+            [0.98, 1.02] * 20,
+            strict=True,
+        )
+    ]
+    fitted(tmp_path, rows)
+    calibration = load_calibration(tmp_path / "fit.toml")
+    for one, other in (
+        ("ring.hop_in_node_s", "ring.hop_between_nodes_s"),
+        ("ring_ll.hop_in_node_s", "ring_ll.hop_between_nodes_s"),
+    ):
+        assert calibration.library[one] == calibration.library[other]
+        assert calibration.intervals[one] == calibration.intervals[other]
+    assert calibration.fit is not None and len(calibration.library) == calibration.fit.parameters + 3  # and model_sd
 
 
 def test_one_device_count_has_no_cross_validation_and_says_so(tmp_path: Path) -> None:
@@ -221,8 +249,8 @@ def test_each_fault_is_one_line_and_nothing_is_written(tmp_path: Path, options: 
 
 def test_a_page_in_place_of_the_calibration_is_refused(tmp_path: Path) -> None:
     file = table(tmp_path / "my.csv", made_up())
-    out = tmp_path / "fit.html"
-    said = refusal("calibrate", file, "--out", out)
+    out = tmp_path / "fit.toml"
+    said = refusal("calibrate", file, "--out", out, "--page", out)
     assert said == f"--page: got {out}, the calibration itself; allowed: another file"
 
 

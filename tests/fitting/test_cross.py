@@ -10,10 +10,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from simfrontier.collectives import load_library
 from simfrontier.fitting import cross
 from simfrontier.fitting.cross import Crossed, cross_validated, places_of
 from simfrontier.fitting.fit import Fitted, Problem, fit
-from simfrontier.measured import CallRow
+from simfrontier.measured import CallRow, load_table
 from tests.fitting.rings import DEVICES, MIB, TRUE, calls, problem, rings, timed
 
 
@@ -111,3 +112,24 @@ def test_what_the_other_points_do_not_show_keeps_the_files_value() -> None:
     crossed = cross_validated(Problem(library=library, harnesses=(), rows=rows))
     assert "ring.hop_between_nodes_s" in crossed.fits["frontier", 16].unseen
     assert "ring.hop_between_nodes_s" not in crossed.fits["frontier", 64].unseen
+
+
+def test_a_value_that_was_fitted_to_the_points_left_out_predicts_none_of_them() -> None:
+    """RCCL's cap inside a node shows on 8 GCDs only, and the file's comes from these very rows: a fit without them has
+    seen them all the same. The same times, not measured so, may be held against the file's value."""
+    cap = "ring_caps.ranks_8_packages_4_bytes_per_s"
+    measured = [
+        row
+        for row in load_table("rccl_frontier").rows
+        if isinstance(row, CallRow) and row.devices in (8, 16, 32) and row.num_bytes >= 2**26
+    ]
+    known = cross_validated(Problem(library=load_library("rccl"), harnesses=(), rows=measured))
+    here = np.array([row.devices == 8 for row in measured])
+    assert np.isnan(known.errors[here]).all() and not np.isnan(known.errors[~here]).any()
+    assert known.faults == {
+        ("frontier", 8): f"no other points show {cap}, and the file's value was fitted to these",
+    }
+    others = [replace(row, seconds=1.01 * row.seconds) for row in measured]
+    crossed = cross_validated(Problem(library=load_library("rccl"), harnesses=(), rows=others))
+    assert not np.isnan(crossed.errors).any() and crossed.faults == {}
+    assert cap in crossed.fits["frontier", 8].unseen

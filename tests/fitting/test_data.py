@@ -60,11 +60,11 @@ def test_several_machines_may_be_fitted_to_together() -> None:
 @pytest.mark.parametrize(
     ("machines", "library", "said"),
     [
-        ((), "rccl", "the rows are of several machines: frontier (4 rows), lumi-g (1 rows); allowed: one of them, "),
+        ((), "rccl", "the rows are of several machines: frontier (4 rows), lumi-g (1 row); allowed: one of them, "),
         (
             ("frontier",),
             None,
-            "the rows are of several libraries: rccl (5 rows), nccl (1 rows); allowed: one of them, ",
+            "the rows are of several libraries: rccl (5 rows), nccl (1 row); allowed: one of them, ",
         ),
         (("frontierr",), "rccl", "--machine: no rows of machine 'frontierr', did you mean \"frontier\"?"),
         ((), "gloo", "--library: no rows of library 'gloo', allowed: nccl, rccl"),

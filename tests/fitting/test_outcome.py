@@ -20,6 +20,7 @@ from simfrontier.fitting.cross import cross_validated
 from simfrontier.fitting.data import Chosen
 from simfrontier.fitting.fit import Problem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
+from simfrontier.report.calibration_words import far_rows, findings
 from tests.fitting.rings import RINGS, TRUE, problem
 
 
@@ -116,11 +117,51 @@ def test_a_library_with_a_residual_takes_that_of_the_fit() -> None:
     rccl = load_library("rccl")
     assert rccl.residual is not None
     done = replace(DONE, problem=replace_library(DONE.problem, rccl), chosen=replace(DONE.chosen, library="rccl"))
+    done = with_spread(done, 2 * rccl.residual.model_sd)
     calibration = done.calibration("t", "w", "n", "h")
-    assert calibration.library[RESIDUAL] == DONE.record().model_sd
+    assert calibration.library[RESIDUAL] == done.record().model_sd > 1.9 * rccl.residual.model_sd
     assert calibration.kind_of(RESIDUAL) == "fitted"
     changed = load_library("rccl", calibration=calibration).residual
-    assert changed is not None and changed.model_sd == DONE.record().model_sd
+    assert changed is not None and changed.model_sd == done.record().model_sd
+
+
+def with_spread(done: FitOutcome, spread: float) -> FitOutcome:
+    """The same with left-out points that lie so far off."""
+    errors = spread * np.where(np.arange(len(done.problem.rows)) % 2, 1.0, -1.0)
+    return replace(done, crossed=replace(done.crossed, errors=errors))
+
+
+def test_error_bars_never_become_narrower_than_the_shipped_ones() -> None:
+    """Half the library's spread, and then points of one number of devices, of which none can be left out."""
+    rccl = load_library("rccl")
+    assert rccl.residual is not None
+    shipped_sd = rccl.residual.model_sd
+    one = outcome(problem(noise=0.3, devices=(64,)))
+    for done in (with_spread(DONE, shipped_sd / 2), one):
+        fitted = replace(done.fitted, errors=0.01 * done.fitted.errors)
+        of_rccl = replace(done, problem=replace_library(done.problem, rccl), fitted=fitted)
+        assert of_rccl.model_sd == shipped_sd
+        written = of_rccl.calibration("t", "w", "n", "h").library.get(RESIDUAL)
+        assert written == (None if done is one else shipped_sd)
+
+
+def test_a_fit_that_is_worse_than_the_library_as_it_is_says_so() -> None:
+    """Left-out points 1 % off, and 100 times as far as the library's own numbers are."""
+    shipped = far_of(DONE.shipped_errors).mean_abs_error
+    assert not with_spread(DONE, 0.01).is_worse and shipped > 0.05
+    worse = with_spread(DONE, math.log1p(2 * shipped))
+    assert worse.is_worse
+    assert findings(worse)[0].startswith("Warning: the shipped numbers are nearer: ")
+    assert not any(said.startswith("Warning") for said in findings(with_spread(DONE, 0.01)))
+    assert not outcome(problem(devices=(64,))).is_worse
+
+
+def test_errors_of_large_messages_among_several_nodes_stand_apart() -> None:
+    """Every row of the table of errors by its own points: 16 GCDs and more are several nodes, one of 8 is not."""
+    rows = dict(far_rows(DONE))
+    large = [row for row in DONE.problem.rows if row.num_bytes >= 4 * 2**20 and row.devices > 8]
+    assert rows["left out, several nodes, 4 MiB and more"].points == len(large) < len(DONE.problem.rows)
+    assert rows["shipped, unchanged, all sizes"] == far_of(DONE.problem.log_errors({}))
 
 
 def replace_library(made: Problem, library: object) -> Problem:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.collectives import libraries, load_library
-from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
+from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers, with_partners
 from simfrontier.validation.harness import shipped_harnesses
 from tests.fitting.rings import rings
 
@@ -19,9 +19,29 @@ def test_a_changed_parameter_is_what_a_file_with_that_number_says(name: str) -> 
     for key, value in free_parameters(library, ()).items():
         other = 0.99 * value if allowed(key)[1] == 1.0 else 1.01 * value
         (changed, _) = with_numbers(library, (), {key: other})
-        expected = load_library(name, {key: other})
+        expected = load_library(name, with_partners(name, {key: other}))
         assert changed != library, key
         assert replace(changed, sources=()) == replace(expected, sources=()), key
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "partner"),
+    [
+        ("cray-mpich", "ring.hop_in_node_s", "ring.hop_between_nodes_s"),
+        ("cray-mpich", "ring_ll.hop_in_node_s", "ring_ll.hop_between_nodes_s"),
+        ("recursive-halving-mpi4py", "direct.hop_in_node_s", "direct.hop_between_nodes_s"),
+    ],
+)
+def test_two_numbers_fitted_as_one_move_together(name: str, key: str, partner: str) -> None:
+    """Else the second would keep what a fit to all points gave it, in a fit that leaves some out."""
+    library = load_library(name)
+    said = {number.key: number.value for number in library.provenance()}
+    assert said[key] == said[partner]
+    assert with_partners(name, {key: 1e-5}) == {key: 1e-5, partner: 1e-5}
+    (changed, _) = with_numbers(library, (), {key: 1e-5})
+    hops = {"ring": changed.ring, "ring_ll": changed.ring_ll and changed.ring_ll.hops, "direct": changed.direct}
+    one = hops[key.split(".")[0]]
+    assert one is not None and one.in_node_s == one.between_nodes_s == 1e-5
 
 
 def test_the_parameters_are_what_is_marked_as_fitted_and_no_residuals() -> None:

@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 from simfrontier.report.headline import headline, lead_sentence
-from simfrontier.report.probability import bias, in_samples, probability, sampled, share_faster, sources, verdict
+from simfrontier.report.probability import (
+    as_percent,
+    bias,
+    in_samples,
+    probability,
+    sampled,
+    sampled_rate,
+    sampled_step,
+    share_faster,
+    sources,
+    verdict,
+)
 from simfrontier.report.scaling import rates, scaling, step_times
 from simfrontier.report.view import View
 from simfrontier.scenario import scenario_of
@@ -52,28 +63,59 @@ def unknown() -> View:
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "num_samples", "said"),
     [
-        (1.0, "all samples"),
-        (0.0, "none of the samples"),
-        (0.97, "97 % of the samples"),
-        (0.57, "57 % of the samples"),
-        (0.999, "99 % of the samples"),
-        (0.895, "89 % of the samples"),  # less than 90 %, so it must not say 90
-        (0.545, "54 % of the samples"),  # and 46, not 46 and 55
-        (0.455, "46 % of the samples"),
-        (0.001, "1 % of the samples"),
+        (1.0, 200, "more than 99 % of the samples"),  # 1 - 1/200 is 99.5 %, which 99 % is below
+        (0.0, 200, "fewer than 1 % of the samples"),
+        (1.0, 20, "more than 95 % of the samples"),
+        (0.0, 20, "fewer than 5 % of the samples"),
+        (1.0, 100_000, "more than 99 % of the samples"),  # whole numbers only
+        (0.97, 200, "97 % of the samples"),
+        (0.57, 200, "57 % of the samples"),
+        (0.999, 1000, "99 % of the samples"),
+        (0.895, 200, "89 % of the samples"),  # less than 90 %, so it must not say 90
+        (0.545, 200, "54 % of the samples"),  # and 46, not 46 and 55
+        (0.455, 200, "46 % of the samples"),
+        (0.001, 1000, "1 % of the samples"),
     ],
 )
-def test_shares_never_say_more_than_there_is(share: float, said: str) -> None:
-    assert plain(in_samples(share)) == said
+def test_shares_never_say_more_than_there_is(share: float, num_samples: int, said: str) -> None:
+    assert plain(in_samples(share, num_samples)) == said
 
 
-def test_nine_samples_of_ten_are_enough_to_call_it() -> None:
-    ddp, zero3 = outcome("ddp"), outcome("zero3")
-    assert plain(verdict(ddp, zero3, 0.9)) == "ddp is faster than zero3 in 90 % of the samples."
-    close = "ddp and zero3 are too close to call: ddp is faster in 89 % of the samples."
-    assert plain(verdict(ddp, zero3, 0.899)) == close
+def test_in_a_table_all_and_none_are_signs() -> None:
+    assert [plain(as_percent(share, 200)) for share in (1.0, 0.995, 0.0)] == ["> 99 %", "99 %", "< 1 %"]
+
+
+@pytest.mark.parametrize(
+    ("wins", "said"),
+    [
+        (90, "ddp is faster than zero3 in 90 % of the samples."),
+        (89, "ddp and zero3 are too close to call: ddp is faster in 89 % of the samples."),
+    ],
+)
+def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, said: str) -> None:
+    ddp = replace(outcome("ddp"), samples_s=np.where(np.arange(100) < wins, 1.0, 3.0))
+    zero3 = replace(outcome("zero3"), samples_s=np.full(100, 2.0))
+    assert plain(verdict(ddp, zero3)) == said
+
+
+def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
+    row = {"step_time_s": 2.0, "tflops_per_device": 60.0, "step_time_p05_s": 2.2, "step_time_p50_s": 2.4}
+    zero3 = replace(outcome("zero3"), row={**outcome("zero3").row, **row, "step_time_p95_s": 2.5})
+    scenario = study().scenario
+    # rates are as the inverse of times: 60 * 2.0 / 2.4 = 50, from 60 * 2.0 / 2.5 = 48 to 60 * 2.0 / 2.2 = 54.5
+    assert sampled_rate(scenario, zero3) == "median of the samples: 50.0 (48.0 to 54.5)"
+    device = replace(scenario.machine.device, speed_sd=0.017)
+    slow = replace(scenario, machine=replace(scenario.machine, device=device))
+    assert sampled_rate(slow, zero3) == "with the slowest of 8: 50.0 (48.0 to 54.5)"
+    assert plain(sampled_step(slow, zero3)) == "with the slowest of 8: 2.40 s (2.20 s to 2.50 s)"
+    assert (
+        sampled_rate(slow, replace(zero3, samples_s=None)) == sampled_step(slow, replace(zero3, samples_s=None)) == ""
+    )
+    view = View(study=replace(study(), scenario=slow))
+    assert "TFLOPS per GCD where all are typical (with the slowest of 8: " in plain(lead_sentence(view))
+    assert "where all are typical" not in lead_sentence(View(study=study()))
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
@@ -87,7 +129,7 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in 75 % of the samples.")
     assert "predicted to be the fastest" not in said
     assert f"{fastest.plan} and {second.plan} are too close to call" in plain(probability(view))
-    assert f"{second.plan} is faster than {slowest.plan} in all samples." in plain(probability(view))
+    assert f"{second.plan} is faster than {slowest.plan} in more than 75 % of the samples." in plain(probability(view))
 
 
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
@@ -95,7 +137,7 @@ def test_a_ranking_that_samples_agree_on_says_so() -> None:
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
     said = plain(lead_sentence(view))
     assert said.startswith(f"At 8 GCDs, {fastest.plan} is predicted to be the fastest: ")
-    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in all samples.")
+    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples.")
 
 
 def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
@@ -159,19 +201,38 @@ def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
     assert "ddp" not in plain(probability(view))
 
 
-def test_bands_hold_nine_samples_of_ten_and_go_away_with_their_line() -> None:
+def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_their_line() -> None:
     view = View(study=study())
     for plan in view.plans:
         for figure, is_rate in ((rates(view), True), (step_times(view), False)):
-            band, line = (trace for trace in figure["data"] if trace["name"] == plan)
-            assert band["fill"] == "toself" and "fill" not in line
-            assert band["legendgroup"] == line["legendgroup"] == plan and band["showlegend"] is False
-            assert band["x"] == [2, 8, 8, 2] and line["x"] == [2, 8]
-            for place, size in enumerate((2, 8, 8, 2)):
+            line, bars = (trace for trace in figure["data"] if trace["name"] == plan)
+            assert bars["mode"] == "markers" and "error_y" not in line
+            assert bars["legendgroup"] == line["legendgroup"] == plan and bars["showlegend"] is False
+            for place, size in enumerate((2, 8)):
                 row = outcome(plan, size).row
-                seconds = float(row["step_time_p95_s" if place < 2 else "step_time_p05_s"])
                 work = float(row["tflops_per_device"]) * float(row["step_time_s"])
-                assert band["y"][place] == pytest.approx(work / seconds if is_rate else seconds, rel=1e-12)
+                seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
+                low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
+                assert line["y"][place] == pytest.approx(row["tflops_per_device" if is_rate else "step_time_s"])
+                assert bars["y"][place] == pytest.approx(middle, rel=1e-12)
+                error = bars["error_y"]
+                assert error["array"][place] == pytest.approx(high - middle, rel=1e-9)
+                assert error["arrayminus"][place] == pytest.approx(middle - low, rel=1e-9)
+
+
+def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> None:
+    view = View(study=study())
+    bars = [trace for trace in rates(view)["data"] if "error_y" in trace]
+    for place, size in enumerate((2, 8)):
+        stands = [trace["x"][place] for trace in bars]
+        assert stands == sorted(set(stands)) and len(stands) == 3
+        assert stands[1] == pytest.approx(size)
+        assert all(1 / 2 < stand / size < 2 for stand in stands)
+
+
+def test_a_single_size_has_bars_side_by_side() -> None:
+    bars = [trace for trace in rates(View(study=study(devices=(8,))))["data"] if "error_y" in trace]
+    assert len({trace["x"][0] for trace in bars}) == 3
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:

@@ -14,7 +14,7 @@ from simfrontier.measured.rows import CopyRow, RateRow
 from simfrontier.report.validation import CONTENTS, validation_page
 from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name, standing
-from simfrontier.report.validation_words import apart, findings, lead_sentence
+from simfrontier.report.validation_words import apart, findings, lead_sentence, reason_words
 from simfrontier.validation.bounds import Bound
 from simfrontier.validation.outcome import Prediction
 from simfrontier.validation.run import Validation, validate
@@ -79,30 +79,41 @@ def test_names_of_the_tables_are_text_and_never_markup() -> None:
 
 
 def test_the_lead_counts_what_is_averaged() -> None:
-    """Of 8 rows one is odd, one of an unknown library, one a rate: 5 are predicted, each 10 % off."""
+    """Of 8 rows one is odd, one of an unknown library, one a rate, two fitted: 3 are left, each 10 % off."""
     said = lead_sentence(CASES["held"]).replace("\u00a0", " ")
     assert said == (
-        "8 measurements of 2 tables: the 5 that are predicted and no known pathologies are predicted 10.0 % off on "
-        "average, nine in ten within 10.0 %; 100 % lie inside their 90 % interval."
+        "3 measured times of 1 table, of all sizes and numbers of devices, that no fit had seen, are predicted 10.0 % "
+        "off on average, the farthest 10.0 %."
     )
+    [one] = [validate([table([call()])], models())]
+    assert " is predicted 10.0 % off, inside the 90 % interval." in lead_sentence(one).replace("\u00a0", " ")
+    assert lead_sentence(one).startswith("1 measured time of 1 table")
+    many = validate([table([call(1e-3, 16, size) for size in range(1, 12)])], models(1.3))
+    assert (
+        lead_sentence(many)
+        .replace("\u00a0", " ")
+        .endswith("30.0 % off on average, nine in ten within 30.0 %; 0.0 % lie inside their 90 % interval.")
+    )
+    fitted = validate([table([call()])], models(fitted=lambda row: True))
+    assert "that the parameters were fitted to" in lead_sentence(fitted)
     nothing = validate([table([call(library="mpi")])], models())
     assert lead_sentence(nothing).endswith("the models say nothing of them that can be averaged.")
 
 
 def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
     good = " ".join(findings(CASES["held"])).replace("\u00a0", " ")
-    assert "All stated bounds hold (1)." in good
-    assert "1 published rate of training reach 83.3 % to 83.3 % of what the models allow" in good
-    assert "2 rows that the parameters were fitted to: 10.0 % off on average" in good
-    assert "3 rows that no parameter was fitted to: 10.0 % off on average, median error +10.0 %" in good
+    assert "1 of 1 bounds hold; no bound is stated for two (only the most is predicted)." in good
+    assert "1 published rate of training reaches 83.3 % of what the models allow" in good
+    assert "2 rows fitted (the parameters were fitted to them): 10.0 % off on average." in good
+    assert "3 rows held (no parameter was fitted to them): 10.0 % off on average." in good
     assert "Shown and not averaged: 1 row of known pathologies." in good
-    assert "Not predicted: 2 rows: no model of library '<mpi>' (1)" in good
+    assert "Not predicted: 1 row: no model of library '<mpi>' (1)." in good  # a rate of training has its bound
     bad = " ".join(findings(CASES["missed"])).replace("\u00a0", " ")
     assert "Bound missed: one, a<b>: 10.0 % off on average, 1.0 % allowed; 90th percentile 10.0 %" in bad
-    assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50 Tflop/s published" in bad
+    assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50.0 TFLOPS published" in bad
 
 
-@pytest.mark.parametrize(("error", "said"), [(0.032, "+3.2 %"), (-0.1, "-10.0 %"), (None, "–")])
+@pytest.mark.parametrize(("error", "said"), [(0.032, "+3.2 %"), (-0.1, "−10.0 %"), (-1e-5, "0.0 %"), (None, "–")])
 def test_an_error_has_its_sign(error: float | None, said: str) -> None:
     assert apart(error).replace("\u00a0", " ") == said
 
@@ -118,7 +129,7 @@ def test_points_lie_at_their_times_and_pathologies_are_a_trace_of_their_own() ->
     }
     assert {name: len(trace["x"]) for name, trace in drawn.items()} == {
         "fitted": 2,
-        "not fitted": 3,
+        "held": 3,
         "known pathology, not averaged": 1,
     }
     fitted = drawn["fitted"]
@@ -174,6 +185,49 @@ def test_without_an_interval_there_is_no_band() -> None:
     json.dumps(figure, allow_nan=False)
 
 
+def test_a_single_prediction_is_a_dash_with_an_error_bar() -> None:
+    """Predicted 1.1 s, from 1.1 / 1.2 to 1.1 · 1.2 s."""
+    dash, *_ = series_figure([held(1.0, 1.1)])["data"]
+    assert (dash["marker"]["symbol"], dash["x"], dash["y"]) == ("line-ew", [MIB], [1.1])
+    assert dash["error_y"]["array"] == pytest.approx([1.1 * 0.2])
+    assert dash["error_y"]["arrayminus"] == pytest.approx([1.1 - 1.1 / 1.2])
+
+
+def test_a_series_without_predictions_says_so_in_its_name() -> None:
+    rows = [held(1.0, 1.1, devices=16), held(1.0, None, "no model", devices=32)]
+    names = {trace["name"] for trace in series_figure(rows)["data"]}
+    assert names == {"16 devices", "32 devices (no model)"}
+
+
+def test_an_axis_of_decades_begins_at_one() -> None:
+    """From 2 µs to 0.1 s: 1 µs is named, though nothing is there; from 5 µs on it would be far from everything."""
+    for least, first in ((3e-6, 1e-6), (7.5e-6, 1e-5)):
+        layout = agreement_figure([held(least, least), held(0.1, 0.1)])["layout"]
+        assert layout["xaxis"]["tickvals"][0] == pytest.approx(first)
+        assert layout["xaxis"]["range"][0] <= math.log10(first) + 1e-9
+        assert layout["xaxis"]["title"]["text"] == "predicted time"
+
+
+def test_few_rows_are_counted_one_by_one() -> None:
+    assert errors_figure([held(1.0, 1.02)] * 3)["layout"]["yaxis"]["dtick"] == 1
+    assert errors_figure([held(1.0, 1.02)] * 30)["layout"]["yaxis"]["tickformat"] == ",d"
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("no model of 'x'; allowed: a, b", "no model of 'x'"),
+        ("no model of 'x'; did you mean \"y\"?", "no model of 'x'; did you mean \"y\"?"),
+        (
+            "best: a typical one is predicted; the rest is spread",
+            "best: a typical one is predicted; the rest is spread",
+        ),
+    ],
+)
+def test_a_reason_is_said_without_the_list_of_what_is_allowed(why: str, said: str) -> None:
+    assert reason_words(why) == said
+
+
 # ── names ──
 
 
@@ -197,7 +251,9 @@ def test_a_copy_is_named_by_its_benchmark_and_path() -> None:
         source="s",
         place="p",
     )
-    assert row_name(row) == "osu_bw, cray-mpich, lumi-g, intra-node, 4 links 0-1, 4\u00a0KiB"
+    assert row_name(row) == "osu_bw, cray-mpich, lumi-g, in a node, 4 links, 0-1, 4\u00a0KiB"
+    plain = replace(row, benchmark="kernel_copy", pair="median over all pairs of the class")
+    assert row_name(plain).startswith("copy by kernels, cray-mpich, lumi-g, in a node, 4 links, median of pairs, ")
 
 
 def test_a_product_stands_at_the_edge_of_a_cube_of_equal_work() -> None:

@@ -7,9 +7,9 @@ import pytest
 from simfrontier.machine import load_machine
 from simfrontier.report.headline import lead_sentence, limit
 from simfrontier.report.node import colour, drawing, layout
-from simfrontier.report.published import sentences
+from simfrontier.report.published import lacking, sentences
 from simfrontier.report.view import View
-from simfrontier.report.words import device_word, distance, exactly, in_words, listed, number, percent, quantity
+from simfrontier.report.words import device_word, distance, exactly, in_words, listed, number, percent, quantity, signed
 from simfrontier.scenario import PublishedTable
 from tests.report.studies import full, study
 
@@ -20,7 +20,15 @@ def plain(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(80.756, "80.8"), (9408.4, "9,408"), (0.0137102, "0.0137"), (0.0, "0"), (4.0, "4.00"), (math.nan, "–")],
+    [
+        (80.756, "80.8"),
+        (9408.4, "9,408"),
+        (0.0137102, "0.0137"),
+        (0.0, "0"),
+        (4.0, "4.00"),
+        (164.97, "165"),
+        (math.nan, "–"),
+    ],
 )
 def test_numbers_have_three_digits(value: float, said: str) -> None:
     assert number(value) == said
@@ -57,6 +65,14 @@ def test_shares_are_per_cent(share: float, said: str) -> None:
 )
 def test_distances_are_said_plainly(predicted: float, said: str) -> None:
     assert plain(distance(predicted, 2.398)) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0231, "+2.3 %"), (-0.0018, "−0.2 %"), (-0.0001, "0.0 %"), (0.0, "0.0 %"), (-1.5, "−150 %"), (math.nan, "–")],
+)
+def test_changes_have_a_sign(share: float, said: str) -> None:
+    assert plain(signed(share)) == said
 
 
 def test_counts_and_lists_in_words() -> None:
@@ -97,8 +113,25 @@ def test_published_ratios_are_compared_in_words() -> None:
     said = sentences(table, {"a": 10.0, "b": 10.0}, "a")
     assert [plain(sentence) for sentence in said] == [
         "The default prediction of b : a is 1.000, 60 % below the published 2.5.",
-        "c : a was published as 1.5; there is no prediction, because a plan does not fit or was not run.",
+        "c : a was published as 1.5; there is no prediction, because c was not run.",
     ]
+
+
+def test_a_plan_that_was_not_run_is_not_said_to_be_too_big() -> None:
+    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.5, "c": 1.5})
+    assert [plain(sentence).partition("because ")[2] for sentence in sentences(table, {"c": math.nan}, "a")] == [
+        "b and a were not run.",
+        "a was not run and c does not fit.",
+    ]
+    assert [lacking({"a": 1.0, "b": math.nan}, plan) for plan in "abc"] == ["", "does not fit", "not run"]
+
+
+def test_a_ratio_has_the_band_of_its_paired_samples() -> None:
+    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.0})
+    said = sentences(table, {"a": 10.0, "b": 9.2}, "a", bands={"b": (0.9, 0.9443)})
+    assert plain(said[0]) == (
+        "The default prediction of b : a is 0.920 (nine samples of ten: 0.900 to 0.944), 54 % below the published 2."
+    )
 
 
 @pytest.mark.parametrize("name", ["frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad"])

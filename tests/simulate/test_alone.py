@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import Library, load_library
 from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
+from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.alone import Groups
+from simfrontier.simulate.choice import shares_of
+from simfrontier.simulate.two_level import level_rates, with_rates
 from tests.simulate.singles import single
 
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
@@ -30,6 +34,46 @@ def test_it_is_what_the_simulator_takes_on_perlmutter(kind: CollectiveKind) -> N
     groups = Groups(PERLMUTTER, 32)
     simulated = single(kind, 2**24, 32, "perlmutter", "analytic", library=NCCL).step_s
     assert groups.seconds(NCCL, kind, 2**24) == pytest.approx(simulated, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"), [(FRONTIER, "hierarchical-mpi-rccl"), (PERLMUTTER, "hierarchical-mpi-nccl")]
+)
+@pytest.mark.parametrize("num_ranks", [4, 8, 32, 128])
+def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name: str, num_ranks: int) -> None:
+    """Rates from limits that are laid out once are those of the patterns of both levels; and another library, asked of
+    the same groups, gets its own."""
+    groups = Groups(machine, num_ranks)
+    for library in (load_library(name), slower(load_library(name))):
+        told = level_rates(groups.fabric, groups.groups, library, lambda one: shares_of(one, machine, "ring"))
+        known = with_rates(library, groups.shape, told)
+        volume = (num_ranks - 1) / num_ranks * 2**26
+        seconds = known.latency_s("two_level", "all_gather", 2**26, groups.shape, 0.0)
+        seconds += volume / known.cap_bytes_per_s("two_level", groups.shape)
+        assert groups.seconds(library, "all_gather", 2**26) == pytest.approx(seconds, rel=1e-12)
+
+
+def slower(library: Library) -> Library:
+    """The same with half the rate between nodes."""
+    assert library.two_level is not None
+    calls = {
+        kind: replace(
+            levels,
+            between=replace(
+                levels.between, link_shares={link: share / 2 for link, share in levels.between.link_shares.items()}
+            ),
+        )
+        for kind, levels in library.two_level.calls.items()
+    }
+    return replace(library, two_level=replace(library.two_level, calls=calls))
+
+
+def test_the_rate_is_that_of_the_library_that_asks() -> None:
+    groups = Groups(FRONTIER, 64)
+    half = replace(RCCL, link_shares={link: share / 2 for link, share in RCCL.link_shares.items()})
+    first = groups.sent_per_s("ring", RCCL)
+    assert groups.sent_per_s("ring", half) == pytest.approx(first / 2)
+    assert groups.sent_per_s("ring", RCCL) == first
 
 
 def test_strided_groups_share_the_nics() -> None:

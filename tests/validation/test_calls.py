@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import load_library
+from simfrontier.collectives import Residual, load_library
 from simfrontier.machine import load_machine
 from simfrontier.measured.rows import CallRow
 from simfrontier.simulate.alone import Groups
@@ -71,10 +71,25 @@ def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
 
 
 def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
-    found, residual = predict_call(ROW), load_library("rccl").residual
-    assert isinstance(found, Prediction) and residual is not None
-    assert math.log(found.high_s / found.predicted_s) == pytest.approx(1.6449 * residual.model_sd, rel=1e-4)
-    assert math.log(found.predicted_s / found.low_s) == pytest.approx(1.6449 * residual.model_sd, rel=1e-4)
+    residual = load_library("rccl").residual
+    assert residual is not None
+    for row, sd in (
+        (ROW, residual.model_sd),
+        (replace(ROW, num_bytes=2**20), residual.small_sd),
+        (replace(ROW, collective="all_reduce"), residual.of_kind["all_reduce"]),
+    ):
+        found = predict_call(row)
+        assert isinstance(found, Prediction)
+        assert math.log(found.high_s / found.predicted_s) == pytest.approx(1.6449 * sd, rel=1e-4)
+        assert math.log(found.predicted_s / found.low_s) == pytest.approx(1.6449 * sd, rel=1e-4)
+
+
+def test_how_far_off_a_law_is_goes_by_kind_and_size() -> None:
+    told = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, of_kind={"all_reduce": 0.15})
+    assert [told.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]
+    assert [told.sd("all_reduce", size, 2) for size in (1e6, 1e5)] == [0.15, 0.2]
+    assert replace(told, of_kind={"all_reduce": 0.3}).sd("all_reduce", 1e5, 2) == 0.3
+    assert told.sd("all_reduce", 1e5, 1) == 0.1  # in one node the model is as far off as its best
 
 
 @pytest.mark.parametrize(

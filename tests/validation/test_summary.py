@@ -83,6 +83,18 @@ def test_tables_are_summed_up_in_their_order_and_once_all_together() -> None:
     assert summaries_of([]) == ()
 
 
+def test_rows_that_no_fit_had_seen_are_summed_up_apart() -> None:
+    rows = [held(1.0, 1.5, "fitted"), held(1.0, 1.1, "left out"), held(1.0, 1.3)]
+    made = summary_of("one", rows)
+    assert made.unseen is not None and (made.unseen.count, made.unseen.mean_abs) == (2, pytest.approx(0.2))
+    assert summary_of("one", rows[:1]).unseen is None
+
+
+def test_a_rate_of_training_is_not_among_what_is_not_predicted() -> None:
+    rows = [replace(held(None, None, "no model"), why=ONLY_BOUNDED), held(1.0, None, "no model")]
+    assert summary_of("one", rows).num_unknown == 1
+
+
 # ── bounds ──
 
 
@@ -115,6 +127,17 @@ def test_a_bound_on_some_uses_looks_at_no_others() -> None:
     assert [each.holds for each in judge([fitted, unseen], rows)] == [True, False]
 
 
+def test_a_series_is_judged_by_what_was_left_out_where_anything_was() -> None:
+    """Fitted rows are 50 % off and left-out ones 5 %: only these and held ones count, and which is said."""
+    fitted, out, unseen = held(1.0, 1.5, "fitted"), held(1.0, 1.05, "left out"), held(1.0, 1.03)
+    bound = Bound(table="one", series="all", mean_abs=0.1)
+    [judged] = judge([bound], [fitted, out, unseen])
+    assert judged.errors is not None and (judged.errors.count, judged.uses) == (2, ("left out", "held"))
+    assert judged.errors.mean_abs == pytest.approx(0.04) and judged.holds
+    [without] = judge([bound], [fitted, unseen])
+    assert without.uses == ("fitted", "held") and not without.holds
+
+
 def test_a_bound_without_rows_is_missed() -> None:
     [judged] = judge([Bound(table="gone", series="all", mean_abs=1.0)], [held(1.0, 1.0)])
     assert judged.errors is None and not judged.holds
@@ -140,6 +163,14 @@ def test_a_file_of_bounds_is_read_in_its_order(tmp_path: Path) -> None:
 # ── tables held against models ──
 
 ODD = Pathology(reason="a stall", num_bytes=(MIB, MIB), num_devices=(128, None))
+
+
+def test_a_users_row_is_a_known_pathology_only_where_it_is_outside_its_interval() -> None:
+    """The model is 10 % off, inside its interval, and 50 % off, outside; others' tables are taken as they are told."""
+    row = call(3.0, 128)
+    for factor, citation, use in ((1.1, "", "held"), (1.5, "", "pathology"), (1.1, "a paper", "pathology")):
+        done = validate([table([row], pathologies=(ODD,), citation=citation)], models(factor))
+        assert [each.use for each in done.rows] == [use]
 
 
 def test_each_row_is_used_as_what_it_is() -> None:
