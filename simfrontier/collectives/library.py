@@ -93,8 +93,8 @@ class Library:
     way on one connection (None: any number). `reduces_backwards`: rings that sum go against the order, from each rank
     to the one before it (only single messages know it: fluid loads are of the mirrored ring). `least_elements`: a ring
     cuts a block only into parts of at least so many elements. `ring_slices`, `tree_slices`: into how many parts a
-    channel cuts a block, and 1 MiB of what it carries on a tree; over several nodes such a part has `tree_least_bytes` at
-    least. `tree_chunk_bytes`: of a channel, that a hop of a tree between nodes waits for.
+    channel cuts a block, and 1 MiB of what it carries on a tree; over several nodes such a part has at least
+    `tree_least_bytes`. `tree_chunk_bytes`: of a channel, that a hop of a tree between nodes waits for.
 
     `halving`: exchanges in pairs, of half of the message with the neighbour, of a quarter two ranks further and so on,
     each as a direct message. `two_level`: the two libraries behind a call of that algorithm.
