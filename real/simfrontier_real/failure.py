@@ -14,7 +14,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier_real.executor import GONE, StuckError, is_broken
 from simfrontier_real.world import LINGER_S, SpokenError, World
 
-COLLECT_S = 3.0  # how long the tables of other ranks are waited for
+COLLECT_S = 6.0  # how long the tables of other ranks are waited for; on a busy host they get stuck seconds apart
 MAX_LINES = 40
 
 
