@@ -3,6 +3,7 @@ cores."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -11,12 +12,16 @@ from contextlib import suppress
 
 
 def preload() -> None:
-    """Import what the ranks will need; nothing of it starts a thread."""
+    """Import what the ranks will need; nothing of it starts a thread. The ranks' collectors of garbage never look at
+    it: each would write to every page of it, and so copy what all of them share."""
     import torch.distributed  # noqa: F401
 
     import simfrontier_real.cli
     import simfrontier_real.jobs
     import simfrontier_real.train_session  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 class Forked:
