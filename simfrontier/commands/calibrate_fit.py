@@ -12,11 +12,11 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from simfrontier.collectives import Calibration, load_library, write_calibration
 from simfrontier.collectives.fit_record import Far
+from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.calibrate import Labels, date_of
 from simfrontier.commands.calibrate_rows import faults_of
 from simfrontier.errors import InputError
@@ -74,16 +74,7 @@ def fit_chosen(chosen: Chosen) -> FitOutcome:
     """The fit to the chosen rows and those without each device count; a bar shows how far it is. Raises InputError."""
     harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, chosen.rows)))
     problem = Problem(library=load_library(chosen.library), harnesses=harnesses, rows=chosen.rows)
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description:<40}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+    with bar_of_work() as bar:
         task = bar.add_task(f"fit to {len(chosen.rows):,} points", total=1 + len(places_of(problem)))
         fitted = fit(problem)
         crossed = cross_validated(

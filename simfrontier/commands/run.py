@@ -10,9 +10,9 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report import write_manifest, write_results
 from simfrontier.report.assumptions import fitted_elsewhere
@@ -46,16 +46,7 @@ def run_scenario(
         scenario.refuse_variations()
     total = len(scenario.plans) * len(scenario.file.run.devices)
     total += sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description:<40}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,  # in a log it would leave an empty line before the one that says what is wrong
-    ) as bar:
+    with bar_of_work() as bar:
         task = bar.add_task("simulating", total=total)
 
         def said(what: str) -> None:

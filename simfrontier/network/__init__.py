@@ -3,7 +3,7 @@
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
-from simfrontier.network.pattern import Pattern, direct, local, meeting, ring, tree
+from simfrontier.network.pattern import Pattern, direct, equal_parts, local, meeting, ring, tree
 from simfrontier.network.perturbation import Perturbation
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Pattern",
     "Perturbation",
     "direct",
+    "equal_parts",
     "fold",
     "local",
     "meeting",

@@ -127,6 +127,15 @@ def meeting(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
     return _assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
 
 
+def equal_parts(fabric: Fabric, pattern: Pattern) -> tuple[Ints, Floats]:
+    """The wires that a pattern loads, and what each would give its activities if all ran alike and it alone held them
+    up, in bytes of volume per second. The least of them is where max-min rates begin."""
+    wires = slice(0, pattern.num_wire_loads)
+    load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
+    used = np.flatnonzero(load)
+    return used, fabric.capacity[used] / load[used]
+
+
 def _masks(at: Layout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 

@@ -11,7 +11,7 @@ from simfrontier.fitting.fit import Floats
 from simfrontier.fitting.outcome import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
 from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
-from simfrontier.report.manifest import versions
+from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import agreement_figure
@@ -145,11 +145,4 @@ def _reading() -> str:
         "shipped, unchanged": "By the numbers in the library's file, which may have been fitted to the same points.",
         "robust": "Errors of more than about 10 % count less than by their square, so that a few outliers move little.",
     }
-    made = [[text(name), text(version)] for name, version in versions().items()]
-    return section(
-        "reading",
-        "How to read this",
-        table(["word", "meaning"], [[text(word), text(meaning)] for word, meaning in meanings.items()], "words"),
-        "<h3>What made this page</h3>",
-        table(["what", "version"], made, "words"),
-    )
+    return how_to_read(meanings)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
 from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence, signed
+from simfrontier.report.ending import how_to_read
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
-from simfrontier.report.manifest import versions
 from simfrontier.report.markup import Figure, cards, items, panels, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
 from simfrontier.report.sweep import sweep_section
@@ -256,11 +256,4 @@ def _reading(check: CrossCheck) -> str:
         ),
         "message": "Bytes of the call’s messages, scales included, whatever the algorithm.",
     }
-    made = [[text(name), text(version)] for name, version in versions().items()]
-    return section(
-        "reading",
-        "How to read this",
-        table(["word", "meaning"], [[text(word), text(meaning)] for word, meaning in meanings.items()], "words"),
-        "<h3>What made this page</h3>",
-        table(["what", "version"], made, "words"),
-    )
+    return how_to_read(meanings)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simfrontier.measured.index import Table
-from simfrontier.report.manifest import versions
+from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import USE_NAMES, agreement_figure, errors_figure, series_figure
@@ -336,14 +336,7 @@ def _reading() -> str:
         "90 % interval": "Nine of ten measurements should be in it, by the errors on rows that a fit had not seen.",
         "predicted": "The collective alone on the first nodes of the machine, and what the measuring program adds.",
     }
-    made = [[text(name), text(version)] for name, version in versions().items()]
-    return section(
-        "reading",
-        "How to read this",
-        table(["word", "meaning"], [[text(word), text(meaning)] for word, meaning in meanings.items()], "words"),
-        "<h3>What made this page</h3>",
-        table(["what", "version"], made, "words"),
-    )
+    return how_to_read(meanings)
 
 
 def _share(value: float | None) -> str:

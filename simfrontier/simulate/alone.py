@@ -16,7 +16,7 @@ from simfrontier.collectives.two_level import LevelRates
 from simfrontier.collectives.volume import sent_part
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Pattern, direct, ring, tree
+from simfrontier.network import Fabric, Pattern, direct, equal_parts, ring, tree
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.choice import shares_of
 from simfrontier.simulate.two_level import level_groups, levels_of, with_rates
@@ -137,10 +137,8 @@ class Groups:
         return {"tree": tree, "direct": direct}[algorithm](self.fabric, self.groups, whole)
 
     def _limits_of(self, pattern: Pattern) -> Mapping[str, float]:
-        fabric, wires = self.fabric, slice(0, pattern.num_wire_loads)
-        load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
-        used = np.flatnonzero(load)
-        rate, classes = fabric.capacity[used] / load[used], fabric.link_class[used]
+        fabric, (used, rate) = self.fabric, equal_parts(self.fabric, pattern)
+        classes = fabric.link_class[used]
         return {fabric.class_names[number]: float(rate[classes == number].min()) for number in np.unique(classes)}
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simfrontier.collectives import GroupShape, Library
 from simfrontier.collectives.two_level import LevelRates
-from simfrontier.network import Fabric, Pattern, ring
+from simfrontier.network import Fabric, Pattern, equal_parts, ring
 
 Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
@@ -97,10 +97,7 @@ def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pa
 
 
 def _slowest(fabric: Fabric, pattern: Pattern) -> float:
-    wires = slice(0, pattern.num_wire_loads)
-    load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
-    used = np.flatnonzero(load)
-    return float((fabric.capacity[used] / load[used]).min(initial=np.inf))
+    return float(equal_parts(fabric, pattern)[1].min(initial=np.inf))
 
 
 def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:

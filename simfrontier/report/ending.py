@@ -1,0 +1,20 @@
+"""The section that pages end with: what their words mean, and which versions made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simfrontier.report.manifest import versions
+from simfrontier.report.markup import section, table, text
+
+
+def how_to_read(meanings: Mapping[str, str]) -> str:
+    """The section: words with their meanings, both as plain text, and versions."""
+    made = [[text(name), text(version)] for name, version in versions().items()]
+    return section(
+        "reading",
+        "How to read this",
+        table(["word", "meaning"], [[text(word), text(meaning)] for word, meaning in meanings.items()], "words"),
+        "<h3>What made this page</h3>",
+        table(["what", "version"], made, "words"),
+    )
