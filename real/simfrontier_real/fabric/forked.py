@@ -3,7 +3,6 @@ cores."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import traceback
@@ -19,9 +18,9 @@ def preload() -> None:
     import simfrontier_real.cli
     import simfrontier_real.jobs
     import simfrontier_real.train_session  # noqa: F401
+    from simfrontier_real.timed import freeze
 
-    gc.collect()
-    gc.freeze()
+    freeze()
 
 
 class Forked:
