@@ -1,19 +1,23 @@
-"""The command line inside this process: the exit code and what a person would see."""
+"""The command line inside this process: the exit code, what a person would see, and changed files to call it with."""
 
 from __future__ import annotations
 
 import gc
 import io
+import json
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from simfrontier.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 TOY = ROOT / "scenarios" / "toy.toml"
+Change = Callable[[dict[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +54,25 @@ def refusal(*arguments: str | Path) -> str:
     assert (ran.code, ran.out) == (2, ""), ran
     assert ran.err.startswith("simfrontier: ") and ran.err.count("\n") == 1 and ran.err.endswith("\n"), ran.err
     return ran.err.removeprefix("simfrontier: ").removesuffix("\n")
+
+
+def said_of_file(path: Path, tmp_path: Path, *more: str) -> str:
+    """What `run` says about a scenario file, less the file's name; no folder may be left."""
+    said = refusal("run", path, "--out", tmp_path / "new" / "out", *more)
+    assert not (tmp_path / "new").exists()
+    assert said.startswith(f"{path}: "), said
+    return said.removeprefix(f"{path}: ")
+
+
+def said_of(settings: list[str], tmp_path: Path, plan: str = "zero3", devices: str = "8") -> str:
+    """What `run` says about the toy scenario with settings and one plan."""
+    given = [word for setting in settings for word in ("--set", setting)]
+    return said_of_file(TOY, tmp_path, "--plans", plan, "--devices", devices, *given)
+
+
+def changed_json(source: Path, target: Path, change: Change) -> Path:
+    """The JSON file `source` with something changed in it, as `target`."""
+    form = json.loads(source.read_text(encoding="utf-8"))
+    change(form)
+    target.write_text(json.dumps(form), encoding="utf-8")
+    return target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from simfrontier.schedule import digest, load
 from simfrontier.trace import read_perfetto
-from tests.invoke import TOY, invoke, refusal
+from tests.invoke import TOY, Change, changed_json, invoke, refusal
 
 PLANS = ("zero3", "zero-topo")
 
@@ -117,15 +116,8 @@ def test_the_scenarios_settings_count(exported: Path) -> None:
     assert json.loads(ran.out)["fidelity"] == "analytic"
 
 
-Change = Callable[[dict[str, Any]], object]
-
-
 def changed(source: Path, folder: Path, change: Change) -> Path:
-    form = json.loads(source.read_text(encoding="utf-8"))
-    change(form)
-    path = folder / "changed.json"
-    path.write_text(json.dumps(form), encoding="utf-8")
-    return path
+    return changed_json(source, folder / "changed.json", change)
 
 
 def _without_reductions(form: dict[str, Any]) -> None:

@@ -1,36 +1,12 @@
-"""Scenarios that cannot be: exit code 2 and one line naming file, key, what was got and what is allowed; and what a
-scenario means."""
+"""Scenarios that cannot be: exit code 2 and one line naming file, key, what was got and what is allowed."""
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.scenario import load_scenario, parse_setting, scenario_of
-from simfrontier.workload import PRECISIONS, MlpShape, find_model
-from tests.invoke import ROOT, TOY, refusal
-
-DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
-
-
-def said_of_file(path: Path, tmp_path: Path, *more: str) -> str:
-    """What `run` says about a scenario file, less the file's name; no folder may be left."""
-    said = refusal("run", path, "--out", tmp_path / "new" / "out", *more)
-    assert not (tmp_path / "new").exists()
-    assert said.startswith(f"{path}: "), said
-    return said.removeprefix(f"{path}: ")
-
-
-def said_of(settings: list[str], tmp_path: Path, plan: str = "zero3", devices: str = "8") -> str:
-    """What `run` says about the toy scenario with settings and one plan."""
-    given = [word for setting in settings for word in ("--set", setting)]
-    return said_of_file(TOY, tmp_path, "--plans", plan, "--devices", devices, *given)
-
+from tests.invoke import TOY, refusal, said_of, said_of_file
 
 # ── files ──
 
@@ -249,146 +225,6 @@ def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, said: st
     assert refusal("run", TOY, "--out", tmp_path / "out", "--set", text) == said
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("a=1", 1),
-        ("a=1.5", 1.5),
-        ("a=true", True),
-        ('a="1"', "1"),
-        ("a=[1, 2]", [1, 2]),
-        ("a=0.10.0", "0.10.0"),
-        ("a=int8:64", "int8:64"),
-        ("a= x y ", "x y"),
-        ("a=", ""),
-        ("a=" + "[" * 5000, "[" * 5000),
-    ],
-)
-def test_a_setting_is_toml_or_a_bare_word(text: str, value: object) -> None:
-    assert parse_setting(text) == ("a", value)
-
-
-def test_an_mlp_is_named_or_of_ones_own() -> None:
-    tiny = scenario_of(DOCUMENT, "toy.toml", {"model.name": "tiny-mlp", "model.hidden": 32}).shape
-    assert tiny == replace(find_model("tiny-mlp"), hidden=32)
-    sizes = {"num_layers": 3, "inputs": 8, "hidden": 16, "classes": 4}
-    own = scenario_of(DOCUMENT, "toy.toml", {"model.name": "own", **{f"model.{k}": v for k, v in sizes.items()}}).shape
-    assert own == MlpShape(name="own", source="scenario", **sizes)
-
-
-def test_the_precision_is_that_of_the_workload() -> None:
-    assert scenario_of(DOCUMENT, "toy.toml").precision.model == "fp16"
-    for name in ("tiny", "tiny-mlp"):
-        scenario = scenario_of(DOCUMENT, "toy.toml", {"model.name": name, "model.precision": "fp64"})
-        assert scenario.workload(scenario.mesh(4)).precision == scenario.precision == PRECISIONS["fp64"]
-
-
-# ── plans ──
-
-CODEC = "write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"
-ALL_REDUCE = (
-    "cannot carry int8:64; use fp64, fp32, fp16 or bf16, "
-    "or give the state a flat placement so that the reduction is a scatter"
-)
-
-
-@pytest.mark.parametrize(
-    ("plan", "setting", "said"),
-    [
-        ("zero3", "gather_code=1", 'gather_code: unknown key, did you mean "gather_codec"?'),
-        ("zero3", "family=zero33", "family: 'zero33' is unknown; did you mean \"zero3\"?"),
-        (
-            "zero3",
-            "family=3",
-            "family: 3 is unknown; allowed: ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp",
-        ),
-        ("zeropp", "hpz=3", "hpz: got 3, allowed: a valid boolean"),
-        ("zero3", "gather_codec=int8", f"gather_codec: codec 'int8': {CODEC}"),
-        ("zero3", "gather_codec=int8:0", f"gather_codec: codec 'int8:0': {CODEC}"),
-        ("zero3", "gather_codec=int8:-4", f"gather_codec: codec 'int8:-4': {CODEC}"),
-        ("zero3", "gather_codec=int9:64", "gather_codec: codec 'int9:64': did you mean \"int8\"?"),
-        ("zero3", "gather_codec=fp16:64", "gather_codec: codec 'fp16:64': fp16 takes no block size"),
-        ("zero3", "gather_codec=8", 'gather_codec: got 8, allowed: a codec, such as "fp16" or "int8:6144"'),
-        ("zeropp", "hpz_version=0.11.0", "hpz_version: got '0.11.0', allowed: '0.10.0', '0.10.2' or '0.13.2'"),
-        ("zeropp", "hpz=1", "hpz: got 1, allowed: a valid boolean"),
-        ("zeropp", 'secondary=["rack"]', "secondary: got 'rack'; allowed: gcd, node, package"),
-        ("hsdp", 'shard=["nod"]', "shard: got 'nod'; did you mean \"node\"?"),
-        ("hsdp", 'shard=["gcd", "gcd"]', "shard: got 'gcd' twice, allowed: every axis once"),
-        ("hsdp", "shard=gcd", "shard: got 'gcd', allowed: a valid tuple"),
-        ("hsdp", "gradient_codec=int8:64", f"at 8 devices: step_reduction: an all-reduce over node {ALL_REDUCE}"),
-        (
-            "ddp",
-            "gradient_codec=int8:64",
-            f"at 8 devices: step_reduction: an all-reduce over node+package+gcd {ALL_REDUCE}",
-        ),
-        ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'plain', 'fp16' or 'int8'"),
-        ("zero-topo", "publish=direct", "publish: got 'direct', allowed: 'node_then_package' or 'flat'"),
-    ],
-)
-def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str, said: str) -> None:
-    got = said_of([f"plans.{plan}.{setting}"], tmp_path, plan)
-    mark = ": " if said.startswith("at ") else "."
-    assert got == f"plans.{plan}{mark}{said}"
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ('weight=["pack"]', ".weight: got 'pack'; did you mean \"package\"?"),
-        ("weight=[3]", ".weight: got 3; allowed: gcd, node, package"),
-        ('optimizer=["gcd", "gcd"]', ".optimizer: got 'gcd' twice, allowed: every axis once"),
-        ('nesting=["gcd"]', ".weight: got 'package', allowed: axes of nesting: gcd"),
-        ('nesting=["gcd", "package"]', ".optimizer: got 'node', allowed: axes of nesting: gcd, package"),
-        ('copy_axes=["rack"]', ".copy_axes: got 'rack'; allowed: gcd, node, package"),
-        (
-            "copy_rule=never",
-            ".copy_rule: got 'never', allowed: 'first_gather_of_step', 'every_forward' or 'stale_forward'",
-        ),
-        ('step_reduction=[{axes=["nod"]}]', ".step_reduction[0].axes: got 'nod'; did you mean \"node\"?"),
-        (
-            'step_reduction=[{axes=["node"], codec="int9"}]',
-            ".step_reduction[0].codec: codec 'int9': did you mean \"int8\"?",
-        ),
-        (
-            'step_reduction=[{axes=["node"], via="rings"}]',
-            ".step_reduction[0].via: got 'rings', allowed: 'library', 'ring', 'direct', 'tree' or 'hierarchical'",
-        ),
-        (
-            'step_reduction=[{axes=["package"]}]',
-            ": at 8 devices: head.weight.grad.reduced: the move from [gcd:flat node:partial(sum) package:partial(sum)] "
-            "to [gcd:flat node:flat package:flat] crosses node, but its hops cross: package",
-        ),
-        (
-            'step_reduction=[{axes=["node"]}, {axes=["package", "node"]}]',
-            ": at 8 devices: head.weight.grad.reduced: hops cross node twice; every axis belongs to one hop",
-        ),
-    ],
-)
-def test_each_bad_lattice_names_its_axes(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([f"plans.my-own.{setting}"], tmp_path, "my-own") == f"plans.my-own{said}"
-
-
-def test_a_hop_needs_axes(tmp_path: Path) -> None:
-    said = said_of(['plans.my-own.step_reduction=[{codec="fp16"}]'], tmp_path, "my-own")
-    assert said == "plans.my-own.step_reduction[0].axes: missing"
-
-
-@pytest.mark.parametrize(
-    ("plans", "said"),
-    [
-        ("zero4", f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
-        (
-            "lattice",
-            f"{TOY}: plans: 'lattice' is unknown; allowed: ddp, hsdp, my-own, zero-topo, zero1, zero2, zero3, zeropp",
-        ),
-        ("zero3,ddp,zero3", f"{TOY}: plans: got 'zero3' twice, allowed: every plan once"),
-        (",", "--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo"),
-    ],
-)
-def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, said: str) -> None:
-    assert refusal("run", TOY, "--out", tmp_path / "out", "--plans", plans) == said
-
-
 # ── perturbation, sensitivity, published ──
 
 
@@ -469,53 +305,3 @@ def test_published_figures_are_of_plans_that_are_there(tmp_path: Path) -> None:
     assert said == "published.ratios: 'zeropq' is not a plan of this scenario; did you mean \"zeropp\"?"
     said = said_of(['published={ source = "x", ratios = { zeropp = 0 } }'], tmp_path)
     assert said == "published.ratios.zeropp: got 0, allowed: greater than 0"
-
-
-def test_published_figures_of_plans_that_are_not_run_stay() -> None:
-    published = {"source": "x", "ratios": {"zero3": 1.0, "my-own": 2.0}}
-    assert scenario_of({**DOCUMENT, "published": published}, "f", plans=("zero3",)).file.published is not None
-
-
-# ── what a scenario means ──
-
-
-def test_settings_plans_and_sizes_replace_what_the_file_says() -> None:
-    found = load_scenario(TOY, {"training.micro_batch": 4}, ("zeropp", "ddp"), (8, 4))
-    assert found.file.training.micro_batch == 4
-    assert list(found.plans) == ["zeropp", "ddp"]
-    assert found.file.run.devices == [8, 4]
-    assert str(found.plans["zeropp"].weight_codec) == "int8:64"  # type: ignore[attr-defined]
-
-
-def test_a_family_that_the_file_does_not_list_has_its_defaults() -> None:
-    document = {**DOCUMENT, "plans": {"ddp": {}}}
-    assert str(scenario_of(document, "f", plans=("zeropp",)).plans["zeropp"].weight_codec) == "int8:6144"  # type: ignore[attr-defined]
-
-
-def test_a_document_is_not_changed_by_what_is_set() -> None:
-    before = repr(DOCUMENT)
-    scenario_of(DOCUMENT, "f", {"engine.overlap": False}, ("ddp",))
-    assert repr(DOCUMENT) == before
-
-
-def test_dotted_overrides_are_keys_of_the_machine_and_the_library() -> None:
-    found = load_scenario(TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16})
-    assert found.machine.link_classes["nic"].share == 0.5
-    assert found.library.num_channels == 16
-    assert {p.key: p.kind for p in found.library.provenance()}["num_channels"] == "assumed"
-
-
-def test_the_sensitivity_of_plans_that_are_not_run_is_left_out() -> None:
-    path = ROOT / "scenarios" / "frontier-20b.toml"
-    assert load_scenario(path).file.sensitivity is not None
-    assert load_scenario(path, plans=("zero3", "zero-topo")).file.sensitivity is None
-
-
-def test_a_size_off_the_mesh_is_refused_when_asked_for() -> None:
-    with pytest.raises(InputError, match="3 devices do not fill"):
-        load_scenario(TOY).mesh(3)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_scenario_and_all_its_variations_can_be_made(path: Path) -> None:
-    load_scenario(path).refuse_variations()

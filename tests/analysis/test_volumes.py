@@ -3,75 +3,12 @@
 psi parameters, M = 2 psi bytes, n nodes, N = 8n ranks, g micro-batches. The two scalars of a step are left out.
 """
 
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations
 
-import numpy as np
 import pytest
 
-from simfrontier.analysis import Needs, Parts, op_need, step_needs
-from simfrontier.analysis.volumes import need_per_byte
-from simfrontier.collectives import messages_of, sent_share
-from simfrontier.collectives.library import Algorithm
-from simfrontier.collectives.volume import Part
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, direct, ring, tree
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, find_model, gpt
-
-NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
-# every weight divides by 16, 24 and 64 ranks, and every matrix by twice as many
-EXACT = GptShape(
-    name="exact", num_layers=3, hidden=384, heads=4, vocabulary=384, sequence=16, source="made for this test"
-)
-PSI = EXACT.num_parameters
-M = 2 * PSI
-# vectors (norms and biases) take the fallback route of quantised gradients
-VECTORS = EXACT.num_layers * 13 * EXACT.hidden + 2 * EXACT.hidden
-MATRICES = PSI - VECTORS
-NEOX = find_model("gpt-neox-20b")
-# everything is sharded, and nothing that was gathered is kept for a second use
-PLAIN = Engine(persistence_elements=0, reuse_elements=0)
-IN_NODE, ALL = ("package", "gcd"), ("node", "package", "gcd")
-
-
-def mesh_of(nodes: int) -> Mesh:
-    return Mesh((("node", nodes), ("package", 4), ("gcd", 2)))
-
-
-def built(
-    family: str,
-    nodes: int,
-    grad_accum: int = 1,
-    *,
-    shape: GptShape = EXACT,
-    engine: Engine = PLAIN,
-    checkpointing: bool = False,
-    **options: object,
-) -> Schedule:
-    mesh = mesh_of(nodes)
-    plan = make_plan(family, FAMILIES[family][0].model_validate({"family": family, **options}), mesh)
-    return build(gpt(shape, mesh.num_ranks, checkpointing=checkpointing), plan, mesh, engine, grad_accum)
-
-
-def needs(family: str, nodes: int, grad_accum: int = 1, **options: object) -> Needs:
-    return step_needs(built(family, nodes, grad_accum, **options))  # type: ignore[arg-type]
-
-
-def moved(need: Needs, boundary: str, part: Part | None = None) -> Fraction:
-    """All but the scalars."""
-    return need.total(boundary, part=part) - need.total(boundary, "scalar", part)
-
-
-def foreign(count: int) -> Fraction:
-    """1 - 1/count: what of a whole that is split evenly lies elsewhere."""
-    return 1 - Fraction(1, count)
-
+from simfrontier.plan import Engine
+from tests.analysis.volumes import ALL, EXACT, IN_NODE, MATRICES, NEOX, PSI, VECTORS, M, foreign, moved, needs
 
 # ── per micro-batch and step, into each node ──
 
@@ -197,7 +134,7 @@ def test_zero_topo_with_cross_gradients_per_micro_batch_pays_for_each(grad_accum
 
 
 def test_a_flat_publish_needs_no_more_than_node_then_package() -> None:
-    """What the node lacks is the same; how often it comes in is the algorithm's doing, see below."""
+    """What the node lacks is the same; how often it comes in is the algorithm's doing (test_needs_of_algorithms)."""
     flat, nested = needs("zero-topo", 3, publish="flat"), needs("zero-topo", 3)
     assert flat.total("node", "publish") == nested.total("node", "publish") == 2 * PSI * foreign(3)
     # a rank ends with psi/2 elements either way; node by node, it receives them once
@@ -303,152 +240,3 @@ def test_quantised_scales_are_a_thousandth() -> None:
     need = needs("zeropp", 48, shape=NEOX, engine=Engine())
     data, scales = need.total("node", "weight_gather", "data"), need.total("node", "weight_gather", "scales")
     assert scales / data == pytest.approx(4 / 6144, rel=0.02)
-
-
-# ── needs themselves ──
-
-
-def collectives(schedule: Schedule) -> Iterator[tuple[Call, Collective]]:
-    for call, op in schedule.roles[0].instances():
-        if isinstance(op, Collective):
-            yield call, op
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_a_step_is_the_sum_of_its_calls(family: str) -> None:
-    schedule = built(family, 3, 2, engine=Engine(), checkpointing=True)
-    need = step_needs(schedule)
-    for boundary in schedule.mesh.names:
-        total = sum((op_need(op, schedule, boundary) for _, op in collectives(schedule)), Fraction(0))
-        assert need.total(boundary) == total
-
-
-def test_padding_is_apart_and_the_rest_is_the_closed_form() -> None:
-    odd = GptShape(name="odd", num_layers=2, hidden=97, heads=1, vocabulary=89, sequence=4, source="made for this test")
-    need = needs("zero3", 3, shape=odd)
-    assert moved(need, "node", "data") == 3 * 2 * odd.num_parameters * foreign(3)
-    weights = gpt(odd, 24, checkpointing=False).weights.values()
-    padding = sum(-w.num_elements % 24 * (odd.num_layers if w.per_layer else 1) for w in weights)
-    assert padding > 0
-    assert moved(need, "node", "padding") == 3 * 2 * padding * foreign(3)
-
-
-def pieces_missing(mesh: Mesh, axes: tuple[str, ...], boundary: str) -> Fraction:
-    """All-gathers, counted piece by piece: what of the groups' pieces a unit has none of, of S = group size."""
-    outer = mesh.names[: mesh.names.index(boundary) + 1]
-    unit = np.arange(mesh.num_ranks) // (mesh.num_ranks // mesh.size(outer))
-    missing = 0
-    for group in mesh.groups(axes):
-        if (unit[group] == 0).any():
-            missing += int((unit[group] != 0).sum())
-    return Fraction(missing, mesh.size(axes))
-
-
-def messages_from_outside(mesh: Mesh, axes: tuple[str, ...], boundary: str) -> Fraction:
-    """All-to-alls, counted message by message: those to a member of a unit from outside it, of S = group size."""
-    outer = mesh.names[: mesh.names.index(boundary) + 1]
-    unit = np.arange(mesh.num_ranks) // (mesh.num_ranks // mesh.size(outer))
-    count = sum(int((unit[group] == 0).sum() * (unit[group] != 0).sum()) for group in mesh.groups(axes))
-    return Fraction(count, mesh.size(axes))
-
-
-def op_over(axes: tuple[str, ...], kind: CollectiveKind, codec: Codec) -> Collective:
-    return Collective(kind=kind, name="gradient", axes=axes, src=(), dst=(), codec=codec)
-
-
-@pytest.mark.parametrize("mesh", [mesh_of(3), Mesh((("a", 2), ("b", 3), ("c", 2), ("d", 2)))], ids=["3x4x2", "2x3x2x2"])
-def test_needs_are_those_of_counting_pieces(mesh: Mesh) -> None:
-    fp16, int4 = Codec("fp16"), Codec("int4", 64)
-    for length in range(1, len(mesh.names) + 1):
-        for axes in combinations(mesh.names, length):
-            for boundary in mesh.names:
-                gathered = pieces_missing(mesh, axes, boundary)
-                exchanged = messages_from_outside(mesh, axes, boundary)
-                assert need_per_byte(op_over(axes, "all_gather", fp16), mesh, boundary) == gathered
-                assert need_per_byte(op_over(axes, "all_gather", int4), mesh, boundary) == gathered
-                assert need_per_byte(op_over(axes, "reduce_scatter", fp16), mesh, boundary) == gathered
-                assert need_per_byte(op_over(axes, "all_reduce", fp16), mesh, boundary) == 2 * gathered
-                assert need_per_byte(op_over(axes, "all_to_all", fp16), mesh, boundary) == exchanged
-                assert need_per_byte(op_over(axes, "reduce_scatter", int4), mesh, boundary) == exchanged
-
-
-def test_an_unknown_boundary_names_the_nearest() -> None:
-    schedule = built("zero3", 2)
-    _, op = next(collectives(schedule))
-    with pytest.raises(InputError, match=r"^mesh: no axis 'nodes'; did you mean \"node\"\?$"):
-        op_need(op, schedule, "nodes")
-
-
-def test_one_node_needs_nothing_from_others() -> None:
-    for family in NAMED:
-        assert needs(family, 1).total("node") == 0
-
-
-def test_parts_of_single_tensors() -> None:
-    schedule = built("zero-topo", 2, engine=Engine(persistence_elements=384))
-    parts = Parts(schedule)
-    kinds = {
-        (op.name, ref.name.split(".mixed")[0]): parts.of(op, ref.name)
-        for _, op in collectives(schedule)
-        for ref in op.dst
-        if op.name in ("gradient", "publish")
-    }
-    assert kinds["gradient", "qkv.weight.grad.got0"] == "data"
-    assert kinds["gradient", "qkv.bias.grad.hop0"] == "fallback"
-    assert kinds["publish", "qkv.bias"] == "data"  # 1152 elements
-    assert kinds["publish", "dense.bias"] == "persisted"  # 384 elements
-
-
-# ── what algorithms bring in, held against the needs ──
-
-FRONTIER = load_machine("frontier")
-
-
-def entering(pattern: Pattern, op: Collective, algorithm: Algorithm, schedule: Schedule, nodes: int) -> Fraction:
-    """Bytes that come into a node, on average, when an algorithm carries out an op."""
-    size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
-    volume = size * sent_share(op, algorithm, schedule.mesh)
-    return volume * Fraction(int(pattern.edges[:, 2].sum()), pattern.divisor) / nodes
-
-
-@pytest.mark.parametrize("nodes", [2, 3])
-def test_a_ring_brings_three_models_less_a_rank_into_each_node(nodes: int) -> None:
-    schedule = built("zero3", nodes, 2)
-    world = ring(Fabric.build(FRONTIER, nodes), schedule.mesh.groups(ALL), {})
-    total = sum(
-        (entering(world, op, "ring", schedule, nodes) for _, op in collectives(schedule) if op.name != "scalar"),
-        Fraction(0),
-    )
-    assert total == 2 * 3 * M * foreign(8 * nodes)
-
-
-@pytest.mark.parametrize("nodes", [2, 3])
-def test_a_flat_publish_by_ring_and_by_direct_messages(nodes: int) -> None:
-    """Two groups of 4n ranks gather psi/2 elements each. Their rings bring each element in once, (1 - 1/4n); direct
-    messages bring it to each of the node's 4 pairs, (1 - 1/n): four times the need."""
-    schedule = built("zero-topo", nodes, publish="flat")
-    fabric, groups = Fabric.build(FRONTIER, nodes), schedule.mesh.groups(("node", "package"))
-    publish = [op for _, op in collectives(schedule) if op.name == "publish"]
-    assert {frozenset(op.axes) for op in publish} == {frozenset(("node", "package"))}
-    need = step_needs(schedule).total("node", "publish")
-
-    def brought(pattern: Pattern, algorithm: Algorithm) -> Fraction:
-        return sum((entering(pattern, op, algorithm, schedule, nodes) for op in publish), Fraction(0))
-
-    assert brought(ring(fabric, groups, {}), "ring") == 2 * PSI * foreign(4 * nodes)
-    assert brought(direct(fabric, groups, {}), "direct") == 4 * need == 8 * PSI * foreign(nodes)
-
-
-@pytest.mark.parametrize("family", NAMED)
-def test_no_algorithm_brings_in_less_than_the_need(family: str) -> None:
-    nodes = 3
-    schedule = built(family, nodes, engine=Engine(), checkpointing=True)
-    fabric = Fabric.build(FRONTIER, nodes)
-    made = {"ring": ring, "direct": direct, "tree": tree}
-    for op in {id(op): op for _, op in collectives(schedule)}.values():
-        need = op_need(op, schedule, "node")
-        groups = schedule.mesh.groups(op.axes)
-        coded = op.kind == "reduce_scatter" and op.codec.is_quantised
-        algorithms: list[Algorithm] = ["direct"] if coded else ["ring", "tree"] if op.kind == "all_reduce" else ["ring"]
-        for algorithm in algorithms:
-            assert entering(made[algorithm](fabric, groups, {}), op, algorithm, schedule, nodes) >= need

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from simfrontier.schedule import Call, Codec, Collective, Compute, Op, Role, Schedule
 from tests.real.schedules import ENGINES, EXACT, INT8, QUANTISED, STALE, schedule
-from tests.schedule.test_check import changed, dropped, mutated, where, with_tensor
+from tests.schedule.mutations import changed, dropped, mutated, where, with_tensor
 
 MESH = (2, 1, 2)
 UNWRITTEN = "micro-batch 0 is read, but nothing has been written there"

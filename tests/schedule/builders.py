@@ -49,6 +49,21 @@ def schedule_of(
     return build(workload, make_plan(options.family, options, mesh), mesh, engine, grad_accum)
 
 
+def zero3(grad_accum: int = 2) -> Schedule:
+    """ZeRO-3 on eight devices, two in each of four packages on two nodes, with tight limits."""
+    return schedule_of(options_of("zero3"), mesh_of(2, 2, 2), ENGINES["tight"], grad_accum)
+
+
+def zeropp(version: str = "0.13.2") -> Schedule:
+    """ZeRO++ of a DeepSpeed version, where `zero3` runs; two micro-batches."""
+    return schedule_of(options_of("zeropp", hpz_version=version), mesh_of(2, 2, 2), ENGINES["tight"], 2)
+
+
+def topo() -> Schedule:
+    """ZeRO-topo, where `zero3` runs; two micro-batches."""
+    return schedule_of(options_of("zero-topo"), mesh_of(2, 2, 2), ENGINES["tight"], 2)
+
+
 @cache
 def frontier_20b(family: str, num_layers: int = 44, grad_accum: int = 1) -> Schedule:
     """The 20B model on 48 nodes of Frontier, with the engine's published sizes."""

@@ -1,0 +1,98 @@
+"""What a scenario means: settings, plans, sizes and defaults, and what is left out."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.scenario import load_scenario, parse_setting, scenario_of
+from simfrontier.workload import PRECISIONS, MlpShape, find_model
+from tests.invoke import ROOT, TOY
+
+DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=1", 1),
+        ("a=1.5", 1.5),
+        ("a=true", True),
+        ('a="1"', "1"),
+        ("a=[1, 2]", [1, 2]),
+        ("a=0.10.0", "0.10.0"),
+        ("a=int8:64", "int8:64"),
+        ("a= x y ", "x y"),
+        ("a=", ""),
+        ("a=" + "[" * 5000, "[" * 5000),
+    ],
+)
+def test_a_setting_is_toml_or_a_bare_word(text: str, value: object) -> None:
+    assert parse_setting(text) == ("a", value)
+
+
+def test_an_mlp_is_named_or_of_ones_own() -> None:
+    tiny = scenario_of(DOCUMENT, "toy.toml", {"model.name": "tiny-mlp", "model.hidden": 32}).shape
+    assert tiny == replace(find_model("tiny-mlp"), hidden=32)
+    sizes = {"num_layers": 3, "inputs": 8, "hidden": 16, "classes": 4}
+    own = scenario_of(DOCUMENT, "toy.toml", {"model.name": "own", **{f"model.{k}": v for k, v in sizes.items()}}).shape
+    assert own == MlpShape(name="own", source="scenario", **sizes)
+
+
+def test_the_precision_is_that_of_the_workload() -> None:
+    assert scenario_of(DOCUMENT, "toy.toml").precision.model == "fp16"
+    for name in ("tiny", "tiny-mlp"):
+        scenario = scenario_of(DOCUMENT, "toy.toml", {"model.name": name, "model.precision": "fp64"})
+        assert scenario.workload(scenario.mesh(4)).precision == scenario.precision == PRECISIONS["fp64"]
+
+
+def test_settings_plans_and_sizes_replace_what_the_file_says() -> None:
+    found = load_scenario(TOY, {"training.micro_batch": 4}, ("zeropp", "ddp"), (8, 4))
+    assert found.file.training.micro_batch == 4
+    assert list(found.plans) == ["zeropp", "ddp"]
+    assert found.file.run.devices == [8, 4]
+    assert str(found.plans["zeropp"].weight_codec) == "int8:64"  # type: ignore[attr-defined]
+
+
+def test_a_family_that_the_file_does_not_list_has_its_defaults() -> None:
+    document = {**DOCUMENT, "plans": {"ddp": {}}}
+    assert str(scenario_of(document, "f", plans=("zeropp",)).plans["zeropp"].weight_codec) == "int8:6144"  # type: ignore[attr-defined]
+
+
+def test_a_document_is_not_changed_by_what_is_set() -> None:
+    before = repr(DOCUMENT)
+    scenario_of(DOCUMENT, "f", {"engine.overlap": False}, ("ddp",))
+    assert repr(DOCUMENT) == before
+
+
+def test_dotted_overrides_are_keys_of_the_machine_and_the_library() -> None:
+    found = load_scenario(TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16})
+    assert found.machine.link_classes["nic"].share == 0.5
+    assert found.library.num_channels == 16
+    assert {p.key: p.kind for p in found.library.provenance()}["num_channels"] == "assumed"
+
+
+def test_the_sensitivity_of_plans_that_are_not_run_is_left_out() -> None:
+    path = ROOT / "scenarios" / "frontier-20b.toml"
+    assert load_scenario(path).file.sensitivity is not None
+    assert load_scenario(path, plans=("zero3", "zero-topo")).file.sensitivity is None
+
+
+def test_a_size_off_the_mesh_is_refused_when_asked_for() -> None:
+    with pytest.raises(InputError, match="3 devices do not fill"):
+        load_scenario(TOY).mesh(3)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_scenario_and_all_its_variations_can_be_made(path: Path) -> None:
+    load_scenario(path).refuse_variations()
+
+
+def test_published_figures_of_plans_that_are_not_run_stay() -> None:
+    published = {"source": "x", "ratios": {"zero3": 1.0, "my-own": 2.0}}
+    assert scenario_of({**DOCUMENT, "published": published}, "f", plans=("zero3",)).file.published is not None
