@@ -2,9 +2,24 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from simfrontier.errors import InputError
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Told(Protocol[T_co]):
+    """A number that a file tells."""
+
+    @property
+    def value(self) -> T_co: ...
+
+
+def told(number: Told[T] | None, default: T) -> T:
+    """A number that a file may leave out."""
+    return default if number is None else number.value
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.machine import Machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.choice import group_shape
 from simfrontier.simulate.resample import Factors, resampled_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
@@ -68,11 +67,13 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
 def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> Factors:
     """Log-normal factors of median 1 on the durations of a step's ops.
 
-    A collective takes exp(sd z + run_sd y) times as long, sd by kind and size (`Residual.sd`), z by kind of call (none
-    where its time was measured), y by op; all groups of an op share both. With c = `common_share`, z is sqrt(c) of a
-    number that all sizes of message of a kind have in common, and sqrt(1 - c) of one of the size's own. A matrix
-    product takes exp(matmul_sd x), x by sample alone. What a device does by itself takes, besides, what the slowest of
-    its rank class takes (`slowest`).
+    A collective takes exp(sd z + run_sd y) times as long, sd by kind and size of the call that carries it
+    (`Residual.sd`), z by kind of collective (none where its time was measured), y by op; all groups of an op share
+    both. With c = `common_share`, z is sqrt(c) of a number that all sizes of message of a kind have in common, and
+    sqrt(1 - c) of one of the size's own. A matrix product takes exp(matmul_sd x), x by sample alone. What a device does
+    by itself takes, besides, what the slowest of its rank class takes (`slowest`).
+
+    `of_op` is laid out whole, 8 bytes for every op and sample, though a step is resampled block by block.
     """
     draws = Draws(seed=seed, num_samples=num_samples)
     devices = step.schedule.mesh.num_ranks
@@ -144,24 +145,21 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
     """Logs of systematic errors [num_samples] by id of the op; ops without such an error are not in it."""
     cluster, schedule = step.cluster, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
-    shapes = {}
     out: dict[int, Floats] = {}
     for op in {id(op): op for op in step.program.ops}.values():
         if not isinstance(op, Collective):
             if op.matmul is not None:
                 out[id(op)] = matmul
             continue
-        if op.axes not in shapes:
-            shapes[op.axes] = group_shape(cluster.fabric, schedule.mesh, op.axes)
-        shape = shapes[op.axes]
-        if cluster.library.table(call_of(op), shape) is None:
+        if cluster.table(op) is None:
+            shape = cluster.shape(op.axes)
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
             kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
             common = draws.of("call", schedule.mesh.num_ranks, *kind)
             own = draws.of("call", schedule.mesh.num_ranks, *kind, size)
             share = spread.law.common_share
             mixed = np.sqrt(share) * common + np.sqrt(1.0 - share) * own
-            out[id(op)] = spread.law.sd(op.kind, size, shape.num_nodes) * mixed
+            out[id(op)] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * mixed
     return out
 
 

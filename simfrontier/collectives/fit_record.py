@@ -94,13 +94,7 @@ def record_lines(record: FitRecord) -> Iterator[str]:
 
 
 def _far(file: FarFile) -> Far:
-    return Far(
-        points=file.points,
-        mean_abs_error=file.mean_abs_error,
-        p90_abs_error=file.p90_abs_error,
-        worst_abs_error=file.worst_abs_error,
-        residual_sd=file.residual_sd,
-    )
+    return Far(**file.model_dump())
 
 
 def _inline(far: Far) -> str:

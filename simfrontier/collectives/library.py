@@ -164,6 +164,17 @@ class Library:
             )
         return (via,)
 
+    def taken(
+        self, kind: CollectiveKind, quantised: bool, via: Via, message_bytes: float, group: GroupShape
+    ) -> tuple[Algorithm, ...]:
+        """What may carry a call with its largest message, less what the library's own rule of trees excludes; of what
+        is left the fastest is taken. Raises InputError as `algorithms`."""
+        options = self.algorithms(kind, quantised, via)
+        others = tuple(option for option in options if option != "tree")
+        if self.tuning is None or others in ((), options):
+            return options
+        return ("tree",) if self.tuning.takes_tree(message_bytes, group) else others
+
     def slices(self, algorithm: Algorithm, channel_bytes: float, num_nodes: int) -> int:
         """Into how many parts, that follow one another, a channel cuts its blocks, or what it carries on a tree.
 
@@ -223,10 +234,6 @@ class Library:
         hops = rounds * (group.size - 1)
         return min(low, simple, key=lambda step: step.base_s + hops * step.extra_s)
 
-    def prefers_tree(self, message_bytes: float, group: GroupShape) -> bool | None:
-        """Whether the library takes a tree for an all-reduce; None where it has no rule and what is faster is taken."""
-        return None if self.tuning is None else self.tuning.takes_tree(message_bytes, group)
-
     def step_law(
         self,
         algorithm: Algorithm,
@@ -262,7 +269,7 @@ class Library:
             case "direct":
                 return _added(self.direct)
             case "halving" | "two_level":
-                raise AssertionError("single messages of these are refused where calls are lowered")
+                raise AssertionError("plans do not go by halving, and two levels are not lowered to messages")
 
     def _tree_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> float:
         hops, rate_share = self._tree_hops(message_bytes, group, bytes_per_s)

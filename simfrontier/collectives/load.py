@@ -16,8 +16,9 @@ from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.tuning import Tuned, Tuning, Way
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
+from simfrontier.machine.sources import sources_of
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.tomlfile import read_toml
+from simfrontier.tomlfile import read_toml, told
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, RingFile, TuningFile
@@ -85,7 +86,7 @@ def _path(name_or_path: str) -> Path:
 
 
 def _override(document: dict[str, Any], key: str, value: float, where: str, kind: str, source: str) -> None:
-    numbers = [number.key for number in _sources(document, "") if number.unit != "entries"]
+    numbers = [number.key for number in _sources(document) if number.unit != "entries"]
     if key not in numbers:
         raise InputError(f"{where}: {key!r} is not a number of this library; {nearest(key, numbers)}")
     table = document
@@ -104,12 +105,13 @@ def _library(document: dict[str, Any], where: str) -> Library:
     from simfrontier.machine.faults import one_line
 
     if "levels" in document:
-        return two_level_library(document, where, tuple(_sources(document, "")), _one_level)
+        library = two_level_library(document, where, _one_level)
+        return replace(library, sources=(*_sources(document), *library.sources))
     try:
         file = LibraryFile.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{where}: {one_line(error, LibraryFile)}") from None
-    choices = _choices(file, where)
+    choices, tree = _choices(file, where), file.tree
     return Library(
         name=file.name,
         title=file.title,
@@ -121,28 +123,24 @@ def _library(document: dict[str, Any], where: str) -> Library:
         ring_ll=_low_latency(file.ring_ll) if file.ring_ll is not None else None,
         link_shares={name: share.value for name, share in file.shares.items()},
         ring_caps={ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
-        tree=_hops(file.tree) if file.tree is not None else None,
+        tree=_hops(tree) if tree is not None else None,
         tree_ll=_hops(file.tree_ll) if file.tree_ll is not None else None,
-        tree_ratio=file.tree.bandwidth_ratio.value if file.tree is not None else 1.0,
+        tree_ratio=tree.bandwidth_ratio.value if tree is not None else 1.0,
         direct=_hops(file.direct),
-        sources=tuple(_sources(document, "")),
+        sources=_sources(document),
         choices=choices,
-        tuning=_tuning(file.tuning) if file.tuning is not None else None,
+        tuning=_tuning(file.tuning, where) if file.tuning is not None else None,
         residual=residual_of(file.residual) if file.residual is not None else None,
         ring_order=file.ring_order,
         paced=file.paced,
-        in_flight=file.in_flight.value if file.in_flight is not None else None,
+        in_flight=told(file.in_flight, None),
         reduces_backwards=file.reduces_backwards,
-        least_elements=file.ring.least_elements.value if file.ring.least_elements is not None else 1,
-        ring_slices=file.ring.slices.value if file.ring.slices is not None else RING_SLICES,
-        tree_slices=file.tree.slices.value if file.tree is not None and file.tree.slices is not None else TREE_SLICES,
-        least_bytes=file.least_bytes.value if file.least_bytes is not None else 0.0,
-        tree_chunk_bytes=file.tree.chunk_bytes.value
-        if file.tree is not None and file.tree.chunk_bytes is not None
-        else 0.0,
-        tree_least_bytes=file.tree.least_slice_bytes.value
-        if file.tree is not None and file.tree.least_slice_bytes is not None
-        else 1.0,
+        least_elements=told(file.ring.least_elements, 1),
+        ring_slices=told(file.ring.slices, RING_SLICES),
+        tree_slices=told(tree.slices if tree else None, TREE_SLICES),
+        least_bytes=told(file.least_bytes, 0.0),
+        tree_chunk_bytes=told(tree.chunk_bytes if tree else None, 0.0),
+        tree_least_bytes=told(tree.least_slice_bytes if tree else None, 1.0),
     )
 
 
@@ -167,21 +165,25 @@ def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[Algori
 def _pipeline(part: RingFile) -> Pipeline:
     return Pipeline(
         forwarded_share=part.forwarded_share.value,
-        sharpness=part.sharpness.value if part.sharpness is not None else math.inf,
+        sharpness=told(part.sharpness, math.inf),
     )
 
 
 def _low_latency(part: LowLatencyFile) -> LowLatency:
     return LowLatency(
         hops=_hops(part),
-        channel_s=part.channel_s.value if part.channel_s is not None else 0.0,
-        bytes_per_channel=part.bytes_per_channel.value if part.bytes_per_channel is not None else math.inf,
-        num_channels=part.num_channels.value if part.num_channels is not None else 1,
+        channel_s=told(part.channel_s, 0.0),
+        bytes_per_channel=told(part.bytes_per_channel, math.inf),
+        num_channels=told(part.num_channels, 1),
         rate_share=part.rate_share.value,
     )
 
 
-def _tuning(part: TuningFile) -> Tuning:
+def _tuning(part: TuningFile, where: str) -> Tuning:
+    if "ring_simple" not in part.ways:
+        raise InputError(f"{where}: tuning.ways.ring_simple: missing, needed because other ways are weighed against it")
+    if "tree_ll" in part.ways and "tree_simple" not in part.ways:
+        raise InputError(f"{where}: tuning.ways.tree_simple: missing, needed because tree_ll is weighed against it")
     return Tuning(
         ways={way: _believed(way, part) for way in part.ways},
         bus_bytes_per_s=part.bus_bytes_per_s.value,
@@ -190,18 +192,17 @@ def _tuning(part: TuningFile) -> Tuning:
         all_reduce_turns=part.all_reduce_turns.value,
         all_reduce_factor=part.all_reduce_factor.value,
         simple_weight=part.simple_weight.value,
-        one_node_block_bytes=part.one_node_block_bytes.value if part.one_node_block_bytes is not None else None,
+        one_node_block_bytes=told(part.one_node_block_bytes, None),
     )
 
 
 def _believed(way: Way, part: TuningFile) -> Tuned:
     said = part.ways[way]
-    share, cap = said.rate_share.value, said.cap_bytes_per_s.value if said.cap_bytes_per_s is not None else math.inf
-    more, cap_more = said.rate_share_more_nodes, said.cap_more_nodes_bytes_per_s
+    share, cap = said.rate_share.value, told(said.cap_bytes_per_s, math.inf)
     return Tuned(
         hops=_hops(said),
-        rate_share=(share, share if more is None else more.value),
-        cap_bytes_per_s=(cap, cap if cap_more is None else cap_more.value),
+        rate_share=(share, told(said.rate_share_more_nodes, share)),
+        cap_bytes_per_s=(cap, told(said.cap_more_nodes_bytes_per_s, cap)),
         corrections=tuple(part.corrections[way].factors) if way in part.corrections else (),
     )
 
@@ -218,17 +219,10 @@ def _hops(part: Any) -> HopTimes:
     )
 
 
-def _sources(document: dict[str, Any], prefix: str) -> list[Provenance]:
-    from simfrontier.units import unit_of
+def _sources(document: Mapping[str, Any]) -> tuple[Provenance, ...]:
+    return tuple(sources_of(document, _num_entries))
 
-    out: list[Provenance] = []
-    for name, part in document.items():
-        if isinstance(part, dict) and "source" in part:
-            key = prefix + name
-            value, unit = (part["value"], unit_of(key)) if "value" in part else (len(part) - 2, "entries")
-            interval = (part["low"], part["high"]) if "low" in part and "high" in part else None
-            kind, source = part["kind"], part["source"]
-            out.append(Provenance(key=key, value=value, unit=unit, kind=kind, source=source, interval=interval))
-        elif isinstance(part, dict):
-            out += _sources(part, f"{prefix}{name}.")
-    return out
+
+def _num_entries(table: Mapping[str, Any]) -> int:
+    """Beside the kind and the source."""
+    return len(table["factors"]) if "factors" in table else len(table) - 2

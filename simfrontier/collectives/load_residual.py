@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from simfrontier.collectives.library import Residual
 from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.tomlfile import told
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import ResidualFile
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
 
 def residual_of(part: ResidualFile) -> Residual:
     """How far a library's law is off, out of its file."""
-    told = {kind: getattr(part, f"{kind}_sd") for kind in get_args(CollectiveKind)}
+    by_kind = {kind: getattr(part, f"{kind}_sd") for kind in get_args(CollectiveKind)}
     return Residual(
         model_sd=part.model_sd.value,
         run_sd=part.run_sd.value,
-        common_share=part.common_share.value if part.common_share is not None else 1.0,
-        small_sd=part.small_sd.value if part.small_sd is not None else 0.0,
-        small_bytes=part.small_bytes.value if part.small_bytes is not None else 0.0,
-        of_kind={kind: number.value for kind, number in told.items() if number is not None},
+        common_share=told(part.common_share, 1.0),
+        small_sd=told(part.small_sd, 0.0),
+        small_bytes=told(part.small_bytes, 0.0),
+        of_kind={kind: number.value for kind, number in by_kind.items() if number is not None},
     )

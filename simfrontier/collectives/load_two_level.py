@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 
 
-def two_level_library(
-    document: dict[str, Any], where: str, own: tuple[Provenance, ...], load: Callable[[str], Library]
-) -> Library:
-    """The library of a document with `levels`: the library inside, its calls replaced by those of two levels.
-
-    `own`: the document's numbers with their sources; `load`: finds a library of one level by name. Raises InputError.
-    """
+def two_level_library(document: dict[str, Any], where: str, load: Callable[[str], Library]) -> Library:
+    """The library of a document with `levels`: the library inside, its calls replaced by those of two levels; its
+    sources are those of both levels' libraries. `load` finds a library of one level by name. Raises InputError."""
     from pydantic import ValidationError
 
     from simfrontier.collectives.two_level_schema import TwoLevelFile
@@ -48,7 +44,7 @@ def two_level_library(
         name=file.name,
         title=file.title,
         machines=tuple(file.machines),
-        sources=(*own, *_named(inside), *_named(between)),
+        sources=tuple(dict.fromkeys((*_named(inside), *_named(between)))),  # both may be one library
         choices={**inside.choices, **dict.fromkeys(taken, two_level)},
         residual=residual_of(file.residual) if file.residual is not None else None,
         two_level=TwoLevel(inside=inside, calls=calls),

@@ -41,12 +41,9 @@ class LowLatencyFile(HopsFile):
     num_channels: Count | None = None  # at most; without: 1
 
 
-class BelievedFile(Strict):
+class BelievedFile(HopsFile):
     """What a library believes of one way (an algorithm and a protocol) when it chooses."""
 
-    base_s: AtLeastZero
-    hop_in_node_s: AtLeastZero
-    hop_between_nodes_s: AtLeastZero
     rate_share: Positive  # of the bus's rate, on at most two nodes
     rate_share_more_nodes: Positive | None = None  # without: the same
     cap_bytes_per_s: Positive | None = None  # on at most two nodes

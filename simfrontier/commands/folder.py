@@ -26,7 +26,8 @@ def ensure_writable(folder: Path) -> None:
 def filled(folder: Path, stale: tuple[str, ...] = ()) -> Iterator[Path]:
     """A new folder to write into; at the end its files go into `folder`, and files there that match `stale` and were
     not written again are removed. After an error `folder` is as it was. Raises InputError where it cannot be
-    written."""
+    written; what else could not be opened meanwhile is raised as it is."""
+    elsewhere: OSError | None = None
     try:
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,6 +37,9 @@ def filled(folder: Path, stale: tuple[str, ...] = ()) -> Iterator[Path]:
                     yield Path(new)
                 except InputError as error:
                     raise InputError(str(error).replace(new, str(folder))) from None
+                except OSError as error:
+                    elsewhere = None if _is_of(folder, error) else error
+                    raise
                 names = sorted(file.name for file in Path(new).iterdir())
                 for name in names:
                     os.replace(Path(new) / name, folder / name)
@@ -48,7 +52,16 @@ def filled(folder: Path, stale: tuple[str, ...] = ()) -> Iterator[Path]:
                     folder.rmdir()
             raise
     except OSError as error:
+        if error is elsewhere:
+            raise
         raise _not_writable(folder, error) from None
+
+
+def _is_of(folder: Path, error: OSError) -> bool:
+    """Whether it is about a file in the folder, or does not say of which it is, as that of a full disk."""
+    if not isinstance(error.filename, str):
+        return True
+    return Path(error.filename).absolute().is_relative_to(folder.absolute())
 
 
 def _not_writable(folder: Path, error: OSError) -> InputError:

@@ -21,7 +21,8 @@ from simfrontier.machine.hardware import (
     Provenance,
 )
 from simfrontier.machine.routing import routes
-from simfrontier.machine.schema import CopiesFile, DragonflyFile, MachineFile, MatmulFile, Number
+from simfrontier.machine.schema import CopiesFile, DragonflyFile, MachineFile, MatmulFile
+from simfrontier.tomlfile import told
 
 PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part, as `bus`; all others join two devices
 
@@ -32,7 +33,7 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
     _check_link_classes(file)
     classes = {
         name: LinkClass(
-            name=name, bytes_per_s=c.bytes_per_s.value, share=c.share.value, half_bytes=_known(c.half_bytes)
+            name=name, bytes_per_s=c.bytes_per_s.value, share=c.share.value, half_bytes=told(c.half_bytes, 0.0)
         )
         for name, c in file.link_classes.items()
     }
@@ -54,8 +55,8 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             matmul_flops_per_s=file.device.matmul_flops_per_s.value,
             matmul_half_edge=file.device.matmul_half_edge.value,
             kernel_gap_s=file.device.kernel_gap_s.value,
-            speed_sd=_known(file.device.speed_sd),
-            matmul_sd=_known(file.device.matmul_sd),
+            speed_sd=told(file.device.speed_sd, 0.0),
+            matmul_sd=told(file.device.matmul_sd, 0.0),
             fp32=_matmul(file.device.fp32),
             fp64=_matmul(file.device.fp64),
         ),
@@ -64,11 +65,6 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
         sources=sources,
         copies=_copies(file.copies) if file.copies else None,
     )
-
-
-def _known(number: Number[float] | None) -> float:
-    """A number that a file may leave out, which then is 0."""
-    return number.value if number is not None else 0.0
 
 
 def _matmul(file: MatmulFile | None) -> Matmul | None:

@@ -34,6 +34,8 @@ def _what(fault: ErrorDetails, model: type[BaseModel]) -> str:
             return f"missing, give {{ {', '.join(needed)} }}" if needed else "missing"
         case "model_type":
             return f"got {got}, allowed: a table {{ {', '.join(_needed_at(location, model))} }}"
+        case "interval":
+            return fault["msg"]
         case _:
             return f"got {got}, allowed: {fault['msg'].removeprefix('Input should be ')}"
 
@@ -56,12 +58,6 @@ def _needed_at(location: Location, model: type[BaseModel]) -> list[str]:
 
 def _keys(annotation: Any) -> list[str]:
     return list(annotation.model_fields) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []
-
-
-def _needed(annotation: Any) -> list[str]:
-    """The keys that a table must have; all of them where it needs none."""
-    needed = [key for key in _keys(annotation) if annotation.model_fields[key].is_required()]
-    return needed or _keys(annotation)
 
 
 def _annotation_at(location: Location, model: type[BaseModel]) -> Any:

@@ -188,6 +188,11 @@ class Device:
         """Achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
         return self.matmuls()["fp16"].rate(m, n, k, batch)
 
+    def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
+        """Time of a kernel, s: the gap before it, then the slower of `math_s` seconds of arithmetic and of moving
+        `num_bytes` through memory, on a device of `speed` times the typical one."""
+        return self.kernel_gap_s + max(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share)) / speed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:

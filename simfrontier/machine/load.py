@@ -4,13 +4,14 @@ Whatever is wrong with a file becomes one InputError line: file, key, what was g
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine.hardware import Machine, Provenance
+from simfrontier.machine.sources import sources_of
 from simfrontier.tomlfile import read_toml
 from simfrontier.units import unit_of
 
@@ -50,15 +51,15 @@ def load_machine(
     where = path.name if path.parent == CATALOG else str(path)
     try:
         file = _validate(document)
-        machine = build(file, tuple(_sources(document)))
+        machine = build(file, _sources(document))
         if measured is not None and measured.numbers:
             where += ", with a calibration"
             document = _overridden(document, measured.numbers, "measured", measured.source)
-            machine = build(_validate(document), tuple(_sources(document)))
+            machine = build(_validate(document), _sources(document))
         if overrides:
             where += ", with overrides"
             document = _overridden(document, overrides, "assumed", OVERRIDE_SOURCE)
-            machine = build(_validate(document), tuple(_sources(document)))
+            machine = build(_validate(document), _sources(document))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     return machine
@@ -87,17 +88,8 @@ def _validate(document: dict[str, Any]) -> "MachineFile":
         raise InputError(one_line(error, MachineFile)) from None
 
 
-def _sources(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenance]:
-    """Every table of a valid document that has a kind and a source, in the file's order."""
-    for name, part in document.items():
-        if not isinstance(part, dict):
-            continue
-        key = prefix + name
-        if "source" not in part:
-            yield from _sources(part, f"{key}.")
-            continue
-        value, unit = (part["value"], unit_of(key)) if "value" in part else (_num_entries(part), "entries")
-        yield Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"])
+def _sources(document: Mapping[str, Any]) -> tuple[Provenance, ...]:
+    return tuple(sources_of(document, _num_entries))
 
 
 def _num_entries(table: Mapping[str, Any]) -> int:
@@ -118,5 +110,7 @@ def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: 
             table = table[name]
         # A scenario's numbers are floats; a count is a whole number all the same.
         whole = isinstance(value, float) and value.is_integer() and unit_of(key) == "count"
+        for bound in ("low", "high"):  # of the number that is replaced
+            table.pop(bound, None)
         table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
     return changed

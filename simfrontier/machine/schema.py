@@ -4,14 +4,15 @@ Every number is a table `{ value, kind, source }` with its unit in its key. The 
 links, rings and chains fit together is checked where the node is built.
 """
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
 Text = Annotated[str, Field(min_length=1)]
 Order = Annotated[list[int], Field(min_length=2)]
-T = TypeVar("T")
+T = TypeVar("T", bound=float)
 
 
 class Strict(BaseModel):
@@ -24,6 +25,16 @@ class Number(Strict, Generic[T]):
     source: Text
     low: T | None = None  # 90 % confidence interval of what was fitted
     high: T | None = None
+
+    @model_validator(mode="after")
+    def _lies_within(self) -> Self:
+        if self.low is not None and self.high is not None:
+            if not self.low <= self.value <= self.high:
+                said = f"got {self.low:g} to {self.high:g}, allowed: around {self.value:g}"
+                raise PydanticCustomError("interval", said)
+        elif self.low is not None or self.high is not None:
+            raise PydanticCustomError("interval", "got one end of an interval, allowed: low and high, or neither")
+        return self
 
 
 class Table(Strict):

@@ -3,7 +3,7 @@
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
-from simfrontier.network.pattern import Pattern, direct, equal_parts, local, meeting, ring, tree
+from simfrontier.network.pattern import Pattern, direct, equal_parts, finished, local, meeting, ring, tree
 from simfrontier.network.perturbation import Perturbation
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Perturbation",
     "direct",
     "equal_parts",
+    "finished",
     "fold",
     "local",
     "meeting",

@@ -4,7 +4,7 @@ Steady state only: start-up latencies, and the caps that a library's protocol se
 built from templates of one node, written out over arrays of nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,6 +136,36 @@ def equal_parts(fabric: Fabric, pattern: Pattern) -> tuple[Ints, Floats]:
     return used, fabric.capacity[used] / load[used]
 
 
+def finished(
+    fabric: Fabric,
+    group_of: NDArray[np.int32],
+    acts: Sequence[Ints],
+    links: Sequence[Ints],
+    weights: Sequence[Floats],
+    *,
+    peak: Floats,
+    edges: Ints,
+    divisor: int,
+) -> Pattern:
+    """The pattern of loads on wires, in parts that follow one another, with the memory and the compute units of every
+    rank added; `peak` is 0 where an activity uses no wire."""
+    own = group_of.astype(np.int64)
+    pattern = Pattern(
+        num=len(peak),
+        group_of=group_of,
+        act=np.concatenate([*acts, own, own]),
+        link=np.concatenate([*links, fabric.hbm_of, fabric.units_of]),
+        weight=np.concatenate([*weights, np.ones(2 * fabric.num_ranks)]),
+        num_wire_loads=sum(map(len, acts)),
+        peak=np.where(peak > 0.0, peak, 1.0),
+        edges=edges,
+        divisor=divisor,
+    )
+    for array in (pattern.group_of, pattern.act, pattern.link, pattern.weight, pattern.peak, pattern.edges):
+        array.flags.writeable = False
+    return pattern
+
+
 def _masks(at: Layout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 
@@ -202,22 +232,7 @@ def _assemble(
         links.append(pools[1])
         weights.append(pools[2] / pool_share)
         np.maximum.at(peak, pools[0], pools[2])
-    num_wire_loads = sum(len(part) for part in acts)
-    own = at.group_of.astype(np.int64)
-    pattern = Pattern(
-        num=at.num_groups,
-        group_of=at.group_of,
-        act=np.concatenate([*acts, own, own]),
-        link=np.concatenate([*links, fabric.hbm_of, fabric.units_of]),
-        weight=np.concatenate([*weights, np.ones(2 * fabric.num_ranks)]),
-        num_wire_loads=num_wire_loads,
-        peak=np.where(peak > 0.0, peak, 1.0),
-        edges=total,
-        divisor=divisor,
-    )
-    for array in (pattern.group_of, pattern.act, pattern.link, pattern.weight, pattern.peak, pattern.edges):
-        array.flags.writeable = False
-    return pattern
+    return finished(fabric, at.group_of, acts, links, weights, peak=peak, edges=total, divisor=divisor)
 
 
 def _shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:

@@ -28,7 +28,7 @@ class Groups:
 
     `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
     a node. A group smaller than a node has the node to itself. Raises InputError where the machine has not so many
-    devices, or groups would lie unevenly.
+    devices, or groups would be of one device or lie unevenly on the nodes.
     """
 
     machine: Machine
@@ -47,6 +47,12 @@ class Groups:
             raise InputError(
                 f"{self.machine.name}: got {self.num_devices} devices, allowed above one node: multiples of {per_node}"
             )
+        equal = 1 <= self.stride < self.num_devices and self.num_devices % self.stride == 0
+        if not (equal and (self.num_devices <= per_node or 0 in (per_node % self.stride, self.stride % per_node))):
+            raise InputError(
+                f"{self.machine.name}: got a stride of {self.stride} over {self.num_devices} devices, allowed: groups "
+                "of equal size, of two devices or more, with equally many on each of their nodes"
+            )
         self.num_nodes = -(-self.num_devices // per_node)
         self.fabric = Fabric.build(self.machine, self.num_nodes, num_devices=self.num_devices)
         self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
@@ -61,10 +67,7 @@ class Groups:
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by what the library takes for it."""
-        options = library.algorithms(kind, False, "library")
-        by_tree = library.prefers_tree(num_bytes, self.shape) if len(options) > 1 else None
-        if by_tree is not None:
-            options = ("tree",) if by_tree else tuple(option for option in options if option != "tree")
+        options = library.taken(kind, False, "library", num_bytes, self.shape)
         return min(self.seconds_by(algorithm, library, kind, num_bytes) for algorithm in options)
 
     def seconds_by(self, algorithm: Algorithm, library: Library, kind: CollectiveKind, num_bytes: float) -> float:

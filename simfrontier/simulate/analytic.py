@@ -4,11 +4,12 @@ clock."""
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.issuer import ops_by_lane
 from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Timeline
+from simfrontier.simulate.waits import earlier, meetings
 
 
 def analytic(program: Expanded, cluster: Cluster) -> Timeline:
@@ -18,30 +19,19 @@ def analytic(program: Expanded, cluster: Cluster) -> Timeline:
     end = start + latency + amount / speed alone. What an op waits for stands before it in the program.
     """
     folding = cluster.folding
-    by_lane = ops_by_lane(program)
     shape = (program.num_ops, folding.num_rank_classes)
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    groups = {key: (folding.activity_of(key), len(folding.count(key))) for key in cluster.patterns}
-    took = {}
-    for index, op in enumerate(program.ops):
+    took: dict[int, NDArray[np.float64]] = {}
+    each = zip(program.ops, earlier(program), meetings(cluster, program), strict=True)
+    for index, (op, before, meeting) in enumerate(each):
         if id(op) not in took:
             priced = cluster.of(op)
-            of_class, num_groups = groups[priced.pattern]
-            alone = np.array([work.alone_s for work in priced.works])[of_class]
-            took[id(op)] = (alone, of_class, num_groups)
-        alone, of_class, num_groups = took[id(op)]
-        mine = ready[index]
-        if program.position[index]:
-            mine[:] = end[by_lane[program.lane[index]][program.position[index] - 1]]
-        for lane, count in program.waits[index]:
-            np.maximum(mine, end[by_lane[lane][count - 1]], out=mine)
-        if num_groups == 1:
-            start[index] = mine.max()
-        elif num_groups == len(mine):
-            start[index] = mine
-        else:
-            latest = np.zeros(num_groups)
-            np.maximum.at(latest, of_class, mine)
-            start[index] = latest[of_class]
-        np.add(start[index], alone, out=end[index])
+            alone = np.array([work.alone_s for work in priced.works])
+            took[id(op)] = alone[folding.activity_of(priced.pattern)]
+        for other in before:
+            np.maximum(ready[index], end[other], out=ready[index])
+        start[index] = ready[index]
+        if meeting is not None:
+            meeting.wait(start[index])
+        np.add(start[index], took[id(op)], out=end[index])
     return Timeline(ready=ready.T.copy(), start=start.T.copy(), end=end.T.copy(), num_solves=0)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, GroupShape, StepLaw, call_of, messages_of, sent_share
+from simfrontier.collectives import Algorithm, GroupShape, StepLaw, messages_of, sent_share
 from simfrontier.collectives.lowering import Recipe, lower
 from simfrontier.network import fold
 from simfrontier.network.route import route
 from simfrontier.network.servers import servers_of
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.choice import group_shape, shares_of, speeds_alone
+from simfrontier.simulate.choice import shares_of, speeds_alone
 from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import recipes_of, wire_kind
 from simfrontier.simulate.passage import Way
@@ -100,7 +100,7 @@ class Calls:
     def _plan(self, op: Collective, group: int) -> Planned:
         cluster, algorithm = self.cluster, self.cluster.algorithms[id(op)]
         ranks = tuple(self._groups(op.axes)[0][group].tolist())
-        shape = group_shape(cluster.fabric, cluster.schedule.mesh, op.axes)
+        shape = cluster.shape(op.axes)
         messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
         if id(op) not in self._recipes:
             self._recipes[id(op)] = recipes_of(op, cluster)
@@ -132,7 +132,7 @@ class Calls:
                     is_host=is_host,
                 )
             )
-        table = cluster.library.table(call_of(op), shape)
+        table = cluster.table(op)
         measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
         return Planned(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
 

@@ -72,15 +72,22 @@ class Choices:
     mesh: Mesh
     library: Library
     known: dict[tuple[tuple[str, ...], str], Pattern] = field(default_factory=dict)
+    shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict)
+
+    def shape(self, axes: tuple[str, ...]) -> GroupShape:
+        """Of the groups over `axes`; InputError as `group_shape`, where no pattern is written for them."""
+        if axes not in self.shapes:
+            self.shapes[axes] = group_shape(self.fabric, self.mesh, axes)
+        return self.shapes[axes]
 
     def get(self, axes: tuple[str, ...], algorithm: str) -> Pattern:
         if (axes, algorithm) not in self.known:
             groups = self.mesh.groups(axes)
-            group_shape(self.fabric, self.mesh, axes)  # refuses groups that no pattern is written for
+            shape = self.shape(axes)
             if algorithm == MEETING:
                 made = meeting(self.fabric, groups)
             elif algorithm == "two_level":
-                made = self._two_level(axes)
+                made = self._two_level(groups, shape)
             elif algorithm == "halving":
                 raise InputError(
                     f"library {self.library.name}: recursive halving is modelled for calls alone, not for plans; "
@@ -95,10 +102,9 @@ class Choices:
             self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
 
-    def _two_level(self, axes: tuple[str, ...]) -> Pattern:
+    def _two_level(self, groups: NDArray[np.integer], shape: GroupShape) -> Pattern:
         """The pattern of both levels; from then on the library knows how fast each of them is."""
-        groups, shape = self.mesh.groups(axes), group_shape(self.fabric, self.mesh, axes)
-        rates = level_rates(self.fabric, groups, self.library, self._ring_shares)
+        rates = level_rates(self.fabric, groups, shape, self.library, self._ring_shares)
         self.library = with_rates(self.library, shape, rates)
         return two_level_pattern(self.fabric, groups, self.library, self._ring_shares)
 
@@ -107,13 +113,10 @@ class Choices:
 
     def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
         """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
-        options = self.library.algorithms(op.kind, op.codec.is_quantised, op.via)
+        largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
+        options = self.library.taken(op.kind, op.codec.is_quantised, op.via, largest, self.shape(op.axes))
         if len(options) == 1:
             return options[0]
-        largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
-        by_tree = self.library.prefers_tree(largest, group_shape(self.fabric, self.mesh, op.axes))
-        if by_tree is not None:
-            return "tree" if by_tree else next(option for option in options if option != "tree")
         patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}
         return min(options, key=lambda a: seconds_alone(op, a, schedule, self.library, self.fabric, patterns[a]))
 

@@ -125,6 +125,16 @@ class Cluster:
         """Key of that pattern."""
         return pattern_key(op.axes, self.algorithms[id(op)])
 
+    def shape(self, axes: tuple[str, ...]) -> GroupShape:
+        """Of the groups over `axes`."""
+        if axes not in self._shapes:
+            self._shapes[axes] = group_shape(self.fabric, self.schedule.mesh, axes)
+        return self._shapes[axes]
+
+    def table(self, op: Collective) -> CallTable | None:
+        """The measured times that a call takes, if there are any."""
+        return self.library.table(call_of(op), self.shape(op.axes))
+
     def _intern(self, key: tuple[object, ...], rows: NDArray[np.int64], load: NDArray[np.float64], cap: float) -> int:
         if key not in self._interned:
             self._interned[key] = len(self.flows)
@@ -143,10 +153,9 @@ class Cluster:
             batch, m, n, k = matmul_shape(op, mesh)
             matmul = self.machine.matmul(matmul_dtype(op, self.schedule.tensors))
             math_s = op.local_flops(mesh) / matmul.rate(m, n, k, batch)
-        memory_s = traffic / (device.hbm_bytes_per_s * device.hbm_share)
         works = []
         for cls, speed in enumerate(speeds.tolist()):
-            alone = traffic / (device.kernel_gap_s + max(math_s, memory_s) / speed)
+            alone = traffic / device.kernel_s(math_s, traffic, speed)
             units = math_s / speed * device.num_compute_units / traffic
             column = self.folding.column(LOCAL, cls)
             load = column.hbm + column.units * units
@@ -156,7 +165,7 @@ class Cluster:
     def _collective(self, op: Collective) -> Priced:
         if id(op) in self.small:
             return self._small(op)
-        table = self._table(op)
+        table = self.table(op)
         if table is not None:
             return self._measured(op, table)
         algorithm = self.algorithms[id(op)]
@@ -164,7 +173,7 @@ class Cluster:
         mesh, tensors = self.schedule.mesh, self.schedule.tensors
         share = float(sent_share(op, algorithm, mesh))
         messages = messages_of(op, tensors, mesh)
-        shape = self._shape(op.axes)
+        shape = self.shape(op.axes)
         hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
         peaks, alone = self._peak(key), self.alone(key)
         works = []
@@ -218,12 +227,9 @@ class Cluster:
             works.append(Work(latency, volume * peak, speed, flow))
         return Priced(key, tuple(works))
 
-    def _table(self, op: Collective) -> CallTable | None:
-        return self.library.table(call_of(op), self._shape(op.axes))
-
     def _small(self, op: Collective) -> Priced:
         key = pattern_key(op.axes, MEETING)
-        algorithm, table = self.algorithms[id(op)], self._table(op)
+        algorithm, table = self.algorithms[id(op)], self.table(op)
         if table is None:
             seconds = seconds_alone(op, algorithm, self.schedule, self.library, self.fabric, self.pattern_of(op))
         else:
@@ -241,18 +247,13 @@ class Cluster:
     def _cap(self, key: str) -> float:
         """What the library lets a rank send at most on a pattern."""
         axes, algorithm = key.rsplit("/", 1)
-        return self.library.cap_bytes_per_s(algorithm, self._shape(tuple(axes.split("+"))))  # type: ignore[arg-type]
+        return self.library.cap_bytes_per_s(algorithm, self.shape(tuple(axes.split("+"))))  # type: ignore[arg-type]
 
     def _peak(self, key: str) -> NDArray[np.float64]:
         if key not in self._peaks:
             _, first = np.unique(self.folding.activity_class[key], return_index=True)
             self._peaks[key] = self.patterns[key].peak[first]
         return self._peaks[key]
-
-    def _shape(self, axes: tuple[str, ...]) -> GroupShape:
-        if axes not in self._shapes:
-            self._shapes[axes] = group_shape(self.fabric, self.schedule.mesh, axes)
-        return self._shapes[axes]
 
 
 def price(

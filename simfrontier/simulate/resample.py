@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.issuer import ops_by_lane
 from simfrontier.simulate.step import SimulatedStep
+from simfrontier.simulate.waits import Meeting, earlier, meetings
 
 BLOCK_BYTES = 2**27  # ends of the samples that one pass holds: more samples than that are done one block after another
 
@@ -32,23 +31,6 @@ class Factors:
         return int(self.of_op.shape[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Meeting:
-    """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
-    group."""
-
-    order: NDArray[np.int64]
-    first: NDArray[np.int64]
-    group: NDArray[np.integer]
-
-    def wait(self, ready: NDArray[np.float64]) -> None:
-        """Turn the times at which classes are ready [num_rank_classes, num_samples] into those at which groups are."""
-        if len(self.first) == 1:
-            ready[:] = ready.max(axis=0)
-        else:
-            ready[:] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
-
-
 def resampled_s(step: SimulatedStep, factors: Factors) -> NDArray[np.float64]:
     """Step times in seconds [num_samples] when every op takes its simulated time, times its factors.
 
@@ -59,43 +41,16 @@ def resampled_s(step: SimulatedStep, factors: Factors) -> NDArray[np.float64]:
     """
     timeline = step.timeline
     took = np.ascontiguousarray((timeline.end - timeline.start).T)[:, :, None]
-    earlier, meetings = _earlier(step.program), _meetings(step)
+    before, met = earlier(step.program), meetings(step.cluster, step.program)
     room = max(1, BLOCK_BYTES // max(1, took.nbytes))
     blocks = [slice(begin, begin + room) for begin in range(0, factors.num_samples, room)]
-    return np.concatenate([_last_end(took, earlier, meetings, factors, block) for block in blocks])
-
-
-def _earlier(program: Expanded) -> list[list[int]]:
-    """The ops whose ends an op waits for; all stand before it in the program."""
-    by_lane = ops_by_lane(program)
-    out = []
-    for lane, position, waits in zip(program.lane, program.position, program.waits, strict=True):
-        before = [by_lane[lane][position - 1]] if position else []
-        out.append(before + [by_lane[other][count - 1] for other, count in waits])
-    return out
-
-
-def _meetings(step: SimulatedStep) -> list[_Meeting | None]:
-    """How the rank classes of each op meet; None where each is a group by itself."""
-    cluster, known, by_op = step.cluster, dict[str, _Meeting | None](), dict[int, _Meeting | None]()
-    for op in step.program.ops:
-        if id(op) in by_op:
-            continue
-        key = cluster.of(op).pattern
-        if key not in known:
-            group = cluster.folding.activity_of(key)
-            order = np.argsort(group, kind="stable")
-            first = np.flatnonzero(np.diff(group[order], prepend=-1))
-            alone = len(first) == len(group)
-            known[key] = None if alone else _Meeting(order=order, first=first, group=group)
-        by_op[id(op)] = known[key]
-    return [by_op[id(op)] for op in step.program.ops]
+    return np.concatenate([_last_end(took, before, met, factors, block) for block in blocks])
 
 
 def _last_end(
     took: NDArray[np.float64],
-    earlier: list[list[int]],
-    meetings: list[_Meeting | None],
+    before: list[list[int]],
+    met: list[Meeting | None],
     factors: Factors,
     block: slice,
 ) -> NDArray[np.float64]:
@@ -103,8 +58,8 @@ def _last_end(
     of_op, of_class = factors.of_op[:, block], factors.of_class[:, block]
     ends = np.zeros((len(took), *of_class.shape))
     rows = list(ends)
-    for index, (end, before, meeting) in enumerate(zip(rows, earlier, meetings, strict=True)):
-        for other in before:
+    for index, (end, others, meeting) in enumerate(zip(rows, before, met, strict=True)):
+        for other in others:
             np.maximum(end, rows[other], out=end)
         if meeting is not None:
             meeting.wait(end)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import GroupShape, Library
-from simfrontier.collectives.two_level import LevelRates
-from simfrontier.network import Fabric, Pattern, equal_parts, ring
+from simfrontier.collectives.two_level import LevelRates, shapes_of
+from simfrontier.network import Fabric, Pattern, equal_parts, finished, ring
 
 Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
@@ -40,15 +40,14 @@ def levels_of(library: Library) -> tuple[Library, Library]:
     return next(iter(library.two_level.calls.values())).between, library.two_level.inside
 
 
-def level_rates(fabric: Fabric, groups: Ranks, library: Library, shares: Shares) -> LevelRates:
-    """What a rank of the slowest group sends per second between nodes and inside: its links' equal parts, at most the
-    cap of the library inside."""
+def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Library, shares: Shares) -> LevelRates:
+    """What a rank of the slowest of these groups, of that shape, sends per second between nodes and inside: its links'
+    equal parts, at most the cap of the library inside."""
     (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
-    packages = len(np.unique(fabric.device_of[within[0]] // fabric.machine.devices_per_package))
-    shape = GroupShape(size=within.shape[1], num_nodes=1, num_packages=packages)
+    cap = inside.cap_bytes_per_s("ring", shapes_of(shape)[1])
     return LevelRates(
         between=_slowest(fabric, _rings(fabric, across, between, shares)),
-        inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), inside.cap_bytes_per_s("ring", shape)),
+        inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),
     )
 
 
@@ -72,24 +71,11 @@ def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: S
     carried_by, _, payload = _summed(fabric, payloads, counts, group_of)
     peak = np.zeros(len(groups))
     np.maximum.at(peak, carried_by, payload)
-    own = group_of.astype(np.int64)
     edges = np.zeros((len(groups), 3), np.int64)
     for pattern, count, other in zip(patterns, counts, reversed(patterns), strict=True):
         np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
-    pattern = Pattern(
-        num=len(groups),
-        group_of=group_of,
-        act=np.concatenate([act, own, own]),
-        link=np.concatenate([link, fabric.hbm_of, fabric.units_of]),
-        weight=np.concatenate([weight, np.ones(2 * fabric.num_ranks)]),
-        num_wire_loads=len(act),
-        peak=np.where(peak > 0.0, peak, 1.0),
-        edges=edges,
-        divisor=(size - 1) * patterns[0].divisor * patterns[1].divisor,
-    )
-    for array in (pattern.group_of, pattern.act, pattern.link, pattern.weight, pattern.peak, pattern.edges):
-        array.flags.writeable = False
-    return pattern
+    divisor = (size - 1) * patterns[0].divisor * patterns[1].divisor
+    return finished(fabric, group_of, [act], [link], [weight], peak=peak, edges=edges, divisor=divisor)
 
 
 def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pattern:

@@ -191,6 +191,20 @@ def test_small_messages_and_kinds_without_times_err_more() -> None:
     assert logs.std(axis=1) == pytest.approx([0.1, 0.2, 0.3], rel=0.1)
 
 
+def test_a_coded_reduction_errs_as_the_all_to_all_that_carries_it() -> None:
+    """Whatever its schedule says of the way: it cannot be summed on a ring. A coded all-gather stays one."""
+    law = Residual(model_sd=0.1, run_sd=0.0, of_kind={"all_to_all": 0.3, "reduce_scatter": 0.2})
+    ways = (("reduce_scatter", "library"), ("reduce_scatter", "ring"), ("all_gather", "library"))
+    ops = [(kind, ("node", "gcd"), 2**24, "a", via) for kind, via in ways]
+    step = simulate_step(
+        calls(Mesh((("node", 2), ("gcd", 4))), *ops, codec="int8:64"),  # type: ignore[arg-type]
+        load_machine("toy-cluster"),
+        load_library("rccl"),
+    )
+    logs = np.log(factors(step, replace(NOTHING, law=law), "coded", 2000, 1).of_op)
+    assert logs.std(axis=1) == pytest.approx([0.3, 0.3, 0.1], rel=0.1)
+
+
 def test_the_same_kind_of_call_errs_otherwise_at_another_number_of_devices() -> None:
     only_model = replace(NOTHING, law=replace(CERTAIN, model_sd=0.1))
     rows = [{tuple(row) for row in by_kind(done(nodes=nodes), only_model, "zero3").values()} for nodes in (2, 4)]

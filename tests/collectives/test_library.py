@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import libraries, load_library
+from simfrontier.collectives import Residual, libraries, load_library
 from simfrontier.collectives.library import Algorithm, GroupShape, Library
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import CollectiveKind, Via
@@ -199,6 +200,7 @@ def test_every_library_of_the_catalog_loads_and_names_its_sources() -> None:
         known = load_library(name)
         assert known.name == name
         assert all(number.source for number in known.provenance())
+        assert len({number.key for number in known.provenance()}) == len(known.provenance())  # each stands once
 
 
 def test_an_override_is_assumed_and_leaves_the_rest(tmp_path: Path) -> None:
@@ -232,6 +234,16 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
         ),
         (BASE, BASE.replace(', source = "test"', ""), "ring.base_s.source: missing"),
         (BASE, BASE.replace("value = 10e-6, ", ""), "ring.base_s.value: missing"),
+        (
+            BASE,
+            BASE.replace(" }", ", low = 9, high = 1 }"),
+            "ring.base_s: got 9 to 1, allowed: around 1e-05",
+        ),
+        (
+            BASE,
+            BASE.replace(" }", ", low = 9e-6 }"),
+            "ring.base_s: got one end of an interval, allowed: low and high, or neither",
+        ),
         ("value = 0.6", "value = 1.6", "shares.nic.value: got 1.6, allowed: less than or equal to 1"),
         ("value = 4,", "value = 0,", "num_channels.value: got 0, allowed: greater than or equal to 1"),
         ("value = 4,", "value = 4.0,", "num_channels.value: got 4.0, allowed: a valid integer"),
@@ -302,3 +314,11 @@ def test_a_library_may_say_on_which_machines_it_was_fitted(tmp_path: Path) -> No
 def test_the_machines_of_two_levels_are_its_own() -> None:
     assert load_library("hierarchical-mpi-rccl").machines == ("frontier",)  # not those of RCCL inside its nodes
     assert load_library("gloo").machines == load_library("transfers").machines == ()
+
+
+def test_how_far_off_a_law_is_goes_by_kind_and_size() -> None:
+    told = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, of_kind={"all_reduce": 0.15})
+    assert [told.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]
+    assert [told.sd("all_reduce", size, 2) for size in (1e6, 1e5)] == [0.15, 0.2]
+    assert replace(told, of_kind={"all_reduce": 0.3}).sd("all_reduce", 1e5, 2) == 0.3
+    assert told.sd("all_reduce", 1e5, 1) == 0.1  # in one node the model is as far off as its best

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,4 +105,3 @@ def test_the_measured_all_gathers_of_the_plateau_by_hand() -> None:
     found = RCCL.latency_s("ring", "all_gather", 2**26, shape, 86.4e9) + 127 / 128 * 2**26 / 86.4e9
     assert found == pytest.approx(3.54e-3, rel=2e-3)
     assert found + 54.5e-6 + 128 * 4.3e-6 == pytest.approx(3.943e-3, rel=0.06)
-    assert math.isfinite(found)

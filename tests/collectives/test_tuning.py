@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.collectives import GroupShape, load_library
-from simfrontier.collectives.tuning import WAYS, Tuned, Tuning
+from simfrontier.collectives.load import CATALOG
+from simfrontier.collectives.tuning import WAYS, Tuned, Tuning, Way
+from simfrontier.errors import InputError
 
 RCCL, NCCL = load_library("rccl").tuning, load_library("nccl").tuning
 assert RCCL is not None and NCCL is not None
@@ -103,3 +107,48 @@ def test_a_cap_holds_a_rate_down() -> None:
     two, more = (NCCL.predicted_s("ring_ll", "all_gather", 2**40, a100s(n)) for n in (8, 12))
     assert two == pytest.approx(2**40 / (22.5e9 * 8 / 7), rel=1e-3)
     assert more == pytest.approx(2**40 / (19e9 * 12 / 11), rel=1e-3)
+
+
+# ── library files ──
+
+
+def without(folder: Path, *ways: Way) -> str:
+    """A file of RCCL less some of its ways."""
+    text = (CATALOG / "rccl.toml").read_text(encoding="utf-8")
+    for way in ways:
+        text, times = re.subn(rf"\[tuning\.ways\.{way}\]\n(.+\n)+", "", text)
+        assert times == 1
+    path = folder / "mine.toml"
+    path.write_text(text if len(ways) < len(WAYS) else text.replace("[tuning.corr", "[tuning.ways]\n[tuning.corr"))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        (("ring_simple",), "ring_simple: missing, needed because other ways are weighed against it"),
+        (WAYS, "ring_simple: missing, needed because other ways are weighed against it"),
+        (("tree_simple",), "tree_simple: missing, needed because tree_ll is weighed against it"),
+    ],
+)
+def test_ways_that_others_are_weighed_against_must_be_there(tmp_path: Path, ways: tuple[Way, ...], said: str) -> None:
+    path = without(tmp_path, *ways)
+    with pytest.raises(InputError) as caught:
+        load_library(path)
+    assert str(caught.value) == f"{path}: tuning.ways.{said}"
+
+
+@pytest.mark.parametrize("ways", [("ring_ll",), ("tree_ll",), ("tree_simple", "tree_ll"), WAYS[1:]])
+def test_all_other_ways_may_be_missing(tmp_path: Path, ways: tuple[Way, ...]) -> None:
+    library = load_library(without(tmp_path, *ways))
+    assert library.tuning is not None and set(library.tuning.ways) == {*WAYS} - {*ways}
+    for tree in (False, True):
+        assert library.tuning.protocol(tree, "all_reduce", 8, gcds(1024)) in ("simple", "ll")
+    assert library.tuning.takes_tree(2**30, gcds(16)) == ("tree_simple" not in ways)
+
+
+def test_a_table_of_corrections_counts_its_factors() -> None:
+    rows = {row.key: row for row in load_library("rccl").provenance()}
+    for way in WAYS:
+        row = rows[f"tuning.corrections.{way}"]
+        assert (row.value, row.unit) == (len(RCCL.ways[way].corrections), "entries") == (27, "entries")

@@ -154,7 +154,8 @@ def test_levels_are_columns_and_rows_of_the_nodes() -> None:
 def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
     """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
     shares inside."""
-    rates = level_rates(fabric(4), np.arange(32)[None, :], two, lambda one: shares_of(one, FRONTIER, "ring"))
+    shape = GroupShape(size=32, num_nodes=4, num_packages=16)
+    rates = level_rates(fabric(4), np.arange(32)[None, :], shape, two, lambda one: shares_of(one, FRONTIER, "ring"))
     assert rates.between == pytest.approx(5e9)
 
 
@@ -244,6 +245,16 @@ def test_a_number_of_the_file_can_be_set() -> None:
             'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }',
             "",
             "levels.all_gather.reorder_bytes_per_s: missing",
+        ),
+        (
+            'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }',
+            'reorder_bytes_per_s = { value = 1e12, source = "test" }',
+            "levels.all_gather.reorder_bytes_per_s.kind: missing",
+        ),
+        (
+            'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }',
+            'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test", low = 1e12 }',
+            "levels.all_gather.reorder_bytes_per_s: got one end of an interval, allowed: low and high, or neither",
         ),
     ],
 )

@@ -97,6 +97,17 @@ def test_overrides_change_a_number_and_say_so() -> None:
     assert {key: row for key, row in rows.items() if key not in overrides} == untouched
 
 
+def test_a_fitted_number_has_its_interval_until_it_is_set_otherwise(tmp_path: Path) -> None:
+    told = 'kernel_gap_s = { value = 1e-6, kind = "fitted", source = "toy", low = 0.5e-6, high = 1e-6 }'
+    text = (CATALOG / "toy-pair.toml").read_text(encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(re.sub(r"kernel_gap_s = .*", told, text), encoding="utf-8")
+    rows = {row.key: row for row in load_machine(str(path)).provenance()}
+    assert rows["device.kernel_gap_s"].interval == (0.5e-6, 1e-6) and rows["device.hbm_bytes"].interval is None
+    changed = {row.key: row for row in load_machine(str(path), {"device.kernel_gap_s": 2e-6}).provenance()}
+    assert (changed["device.kernel_gap_s"].value, changed["device.kernel_gap_s"].interval) == (2e-6, None)
+
+
 def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:
     machine = load_machine("frontier", {"link_classes.nic.bytes_per_s": 50e9, "link_classes.global.bytes_per_s": 1e9})
     assert {link.bytes_per_s for link in machine.node.links if link.link_class == "nic"} == {50e9}

@@ -64,6 +64,26 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
             "device.hbm_bytes.source: got '', allowed: String should have at least 1 character",
         ),
         (
+            HBM,
+            'hbm_bytes = { value = 16e9, kind = "fitted", source = "toy", low = 9, high = 1 }',
+            "device.hbm_bytes: got 9 to 1, allowed: around 1.6e+10",
+        ),
+        (
+            HBM,
+            'hbm_bytes = { value = 16e9, kind = "fitted", source = "toy", low = 15e9, high = 15.9e9 }',
+            "device.hbm_bytes: got 1.5e+10 to 1.59e+10, allowed: around 1.6e+10",
+        ),
+        (
+            HBM,
+            'hbm_bytes = { value = 16e9, kind = "fitted", source = "toy", low = 15e9 }',
+            "device.hbm_bytes: got one end of an interval, allowed: low and high, or neither",
+        ),
+        (
+            HBM,
+            'hbm_bytes = { value = 16e9, kind = "fitted", source = "toy", high = 17e9 }',
+            "device.hbm_bytes: got one end of an interval, allowed: low and high, or neither",
+        ),
+        (
             f"hbm_share = {TOY % '1.0'}",
             f"hbm_share = {TOY % '1.5'}",
             "device.hbm_share.value: got 1.5, allowed: less than or equal to 1",

@@ -48,6 +48,9 @@ sys.exit(100 + child.poll())
 """
 
 
+TO_NOBODY = "sys.stdout.reconfigure(write_through=False); r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)"
+
+
 def forked(main: str, then: str = "") -> subprocess.CompletedProcess[str]:
     """A child that does `main` in place of the command line's; the exit code is 100 more than what was seen of it."""
     command = [sys.executable, "-c", FORKED.format(main=main, then=then)]
@@ -62,6 +65,8 @@ def forked(main: str, then: str = "") -> subprocess.CompletedProcess[str]:
         ("sys.exit(3)", 3),
         ("sys.exit('no')", 1),
         ("os.kill(os.getpid(), signal.SIGKILL)", -9),
+        (f"{TO_NOBODY}; print('this is still to be said')", 0),
+        ("sys.stdout.close(); sys.exit(3)", 3),
         ("os._exit(9 * (sys.argv != ['simfrontier-real', 'replay', 'x'] or os.environ['PLACE'] != 'here'))", 0),
     ],
 )

@@ -20,8 +20,9 @@ def mesh_of(machine: Machine, num_ranks: int) -> Mesh:
     return Mesh((("node", num_ranks // per_node), ("gcd", per_node)))
 
 
-def calls(mesh: Mesh, *ops: tuple[CollectiveKind, tuple[str, ...], int, str, Via]) -> Schedule:
-    """Collectives (kind, axes, bytes of the whole message, lane, via) of bytes, that wait for nothing but their lane.
+def calls(mesh: Mesh, *ops: tuple[CollectiveKind, tuple[str, ...], int, str, Via], codec: str = "fp16") -> Schedule:
+    """Collectives (kind, axes, bytes of the whole message as fp16, lane, via) of bytes, that wait for nothing but their
+    lane.
 
     A tensor holds, on every rank, what `messages_of` takes for the whole message."""
     tensors, made = {}, []
@@ -38,7 +39,7 @@ def calls(mesh: Mesh, *ops: tuple[CollectiveKind, tuple[str, ...], int, str, Via
                 axes=axes,
                 src=(Ref(names[0]),),
                 dst=(Ref(names[1]),),
-                codec=parse_codec("fp16"),
+                codec=parse_codec(codec),
                 via=via,
                 lane=lane,
                 comm=lane,

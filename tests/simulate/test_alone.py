@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Library, load_library
+from simfrontier.collectives import Algorithm, Library, load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
@@ -45,7 +45,8 @@ def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name
     the same groups, gets its own."""
     groups = Groups(machine, num_ranks)
     for library in (load_library(name), slower(load_library(name))):
-        told = level_rates(groups.fabric, groups.groups, library, lambda one: shares_of(one, machine, "ring"))
+        shape, of_links = groups.shape, lambda one: shares_of(one, machine, "ring")
+        told = level_rates(groups.fabric, groups.groups, shape, library, of_links)
         known = with_rates(library, groups.shape, told)
         volume = (num_ranks - 1) / num_ranks * 2**26
         seconds = known.latency_s("two_level", "all_gather", 2**26, groups.shape, 0.0)
@@ -91,6 +92,63 @@ def test_strided_groups_share_the_nics() -> None:
 def test_groups_of_every_second_or_fourth_device_are_laid_out(stride: int) -> None:
     """32 GCDs: two groups of 16 share the 4 NICs, four groups of 8 likewise: a half and a quarter of 100 GB/s each."""
     assert Groups(FRONTIER, 32, stride).limits("ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
+
+
+@pytest.mark.parametrize(("devices", "stride"), [(6, 4), (8, 8), (8, 0), (24, 3), (24, 6), (24, 16)])
+def test_groups_of_one_device_and_unequal_ones_are_refused(devices: int, stride: int) -> None:
+    with pytest.raises(InputError) as caught:
+        Groups(FRONTIER, devices, stride)
+    assert str(caught.value) == (
+        f"frontier: got a stride of {stride} over {devices} devices, allowed: groups of equal size, of two devices or "
+        "more, with equally many on each of their nodes"
+    )
+
+
+# ── what a library takes of several algorithms ──
+
+
+def choosing(**choices: tuple[Algorithm, ...]) -> Library:
+    """RCCL with other choices, and with its own rule of trees."""
+    return replace(RCCL, choices={**RCCL.choices, **choices})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("options", [("ring", "ring_twice"), ("ring_twice", "ring")])
+@pytest.mark.parametrize("size", [2**20, 2**28])
+def test_the_rule_of_trees_is_none_for_calls_that_have_no_tree(options: tuple[Algorithm, ...], size: int) -> None:
+    """512 GCDs: a reduce-scatter goes by the faster of its rings, though an all-reduce of 1 MiB would go by tree."""
+    library = choosing(reduce_scatter=options, all_reduce=("ring",))
+    groups = Groups(FRONTIER, 512)
+    assert RCCL.tuning is not None and RCCL.tuning.takes_tree(2**20, groups.shape)
+    assert groups.seconds_by("ring", library, "reduce_scatter", size) < groups.seconds_by(
+        "ring_twice", library, "reduce_scatter", size
+    )
+    seconds = groups.seconds_by("ring", library, "reduce_scatter", size)
+    assert groups.seconds(library, "reduce_scatter", size) == seconds
+    step = single("reduce_scatter", size, 512, fidelity="analytic", library=library)
+    assert list(step.cluster.algorithms.values()) == ["ring"]
+    assert step.step_s == pytest.approx(seconds, rel=1e-9)
+
+
+def test_the_rule_of_trees_takes_no_tree_that_is_not_listed() -> None:
+    library, groups = choosing(all_reduce=("ring", "halving")), Groups(FRONTIER, 512)
+    by_ring, by_halving = (groups.seconds_by(way, library, "all_reduce", 2**20) for way in ("ring", "halving"))
+    assert groups.seconds(library, "all_reduce", 2**20) == min(by_ring, by_halving)
+
+
+@pytest.mark.parametrize(("size", "by_tree"), [(2**20, True), (2**34, False)])
+def test_the_rule_of_trees_leaves_all_others_or_none(size: int, by_tree: bool) -> None:
+    library, groups = choosing(all_reduce=("halving", "tree", "ring")), Groups(FRONTIER, 512)
+    assert library.tuning is not None and library.tuning.takes_tree(size, groups.shape) == by_tree
+    left: tuple[Algorithm, ...] = ("tree",) if by_tree else ("halving", "ring")
+    assert library.taken("all_reduce", False, "library", size, groups.shape) == left
+    assert library.taken("all_reduce", False, "ring", size, groups.shape) == ("ring",)  # the schedule says so
+    free = replace(library, tuning=None)
+    assert free.taken("all_reduce", False, "library", size, groups.shape) == ("halving", "tree", "ring")
+    only = choosing(all_reduce=("tree",))
+    assert only.taken("all_reduce", False, "library", size, groups.shape) == ("tree",)
+
+
+# ── what a machine cannot hold ──
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_tables_hold_on_a_machine_of_links_too(family: str) -> None:
     for op in collectives(built):
         if cluster.of(op).works[0].amount:
             times = alone_in_the_engine(cluster, op)
-            shape = cluster._shape(op.axes)
+            shape = cluster.shape(op.axes)
             wanted = expected_s(op, built, library, shape.num_packages, shape.num_nodes)
             assert times == pytest.approx([wanted] * len(times), rel=1e-9)
             checked += 1

@@ -58,9 +58,12 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
         sys.argv = ["simfrontier-real", *arguments]
         code = _main()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)  # nothing of the parent's stack is ours to unwind
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):  # who read it has gone, or it was closed
+                    stream.flush()
+        finally:
+            os._exit(code)  # nothing of the parent's stack is ours to unwind
 
 
 def _main() -> int:

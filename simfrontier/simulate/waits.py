@@ -1,0 +1,57 @@
+"""Who waits for whom: an op for the ends of earlier ones, and a rank class for the others of its group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.issuer import ops_by_lane
+from simfrontier.simulate.pricing import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Meeting:
+    """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
+    group."""
+
+    order: NDArray[np.int64]
+    first: NDArray[np.int64]
+    group: NDArray[np.integer]
+
+    def wait(self, ready: NDArray[np.float64]) -> None:
+        """Turn the times at which classes are ready [num_rank_classes, ...] into those at which groups are."""
+        if len(self.first) == 1:
+            ready[:] = ready.max(axis=0)
+        else:
+            ready[:] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
+
+
+def earlier(program: Expanded) -> list[list[int]]:
+    """The ops whose ends an op waits for, the one before it in its lane among them; all stand before it in the
+    program."""
+    by_lane = ops_by_lane(program)
+    out = []
+    for lane, position, waits in zip(program.lane, program.position, program.waits, strict=True):
+        before = [by_lane[lane][position - 1]] if position else []
+        out.append(before + [by_lane[other][count - 1] for other, count in waits])
+    return out
+
+
+def meetings(cluster: Cluster, program: Expanded) -> list[Meeting | None]:
+    """How the rank classes of each op meet; None where each is a group by itself."""
+    known, by_op = dict[str, Meeting | None](), dict[int, Meeting | None]()
+    for op in program.ops:
+        if id(op) in by_op:
+            continue
+        key = cluster.of(op).pattern
+        if key not in known:
+            group = cluster.folding.activity_of(key)
+            order = np.argsort(group, kind="stable")
+            first = np.flatnonzero(np.diff(group[order], prepend=-1))
+            alone = len(first) == len(group)
+            known[key] = None if alone else Meeting(order=order, first=first, group=group)
+        by_op[id(op)] = known[key]
+    return [by_op[id(op)] for op in program.ops]
