@@ -166,17 +166,13 @@ def calibrate(
         "--packages": packages,
         "--min-bytes": min_bytes,
     }
+    data = list(dict.fromkeys(data))
     options = "" if fit is None else (" --fit" if fit else " --tables")
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
     labels = Labels(where=where, when=when, title=title, said=options)
-    machines = tuple(part.strip() for part in (machine or "").split(",") if part.strip())
-    setup = Setup(
-        machine=machines[0] if len(machines) == 1 else None,
-        library=library,
-        devices=devices,
-        nodes=nodes,
-        packages=packages,
-    )
+    machines = _names("--machine", machine, "frontier,lumi-g")
+    alone = machines[0] if len(machines) == 1 else None
+    setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, data)) if fit is None else fit:
         from simfrontier.commands.calibrate_fit import calibrate_fit
 
@@ -327,7 +323,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None) -> Scenario:
     from simfrontier.scenario import load_scenario, parse_setting
 
-    return load_scenario(scenario, dict(map(parse_setting, settings or ())), _names(plans), _sizes(devices))
+    names = _names("--plans", plans, "zero3,zero-topo")
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices))
 
 
 def _refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
@@ -337,10 +334,10 @@ def _refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> Non
             raise InputError(f"{option}: got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)")
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def _names(option: str, text: str | None, example: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and not names:
-        raise InputError("--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo")
+        raise InputError(f"{option}: got nothing; allowed: names separated by commas, e.g. {example}")
     return names
 
 

@@ -1,5 +1,4 @@
-"""`simfrontier calibrate --tables`: logs of nccl-tests and rccl-tests of several versions, merging, logs that are
-wrong; other measured times as tables."""
+"""`simfrontier calibrate --tables`: logs of nccl-tests and rccl-tests of several versions, merging, and wrong logs."""
 
 from __future__ import annotations
 
@@ -282,106 +281,6 @@ def test_calibrations_that_contradict_each_other_are_refused(tmp_path: Path) -> 
     said = refusal("calibrate", tmp_path / "one.toml", tmp_path / "two.toml", "--out", tmp_path / "all.toml")
     assert said == f'{tmp_path}/two.toml: machine."host.hook_s": got 2e-05, allowed: 1e-05, as {tmp_path}/one.toml says'
     assert not (tmp_path / "all.toml").exists()
-
-
-# ── other measured times as tables ──
-
-CSV = """\
-machine,collective,library,devices,bytes,time_s,source
-frontier,all_gather,rccl,16,1048576,0.001,here
-frontier,all_gather,rccl,16,2097152,0.002,here
-frontier,all_gather,rccl,16,1048576,0.0012,here
-frontier,reduce_scatter,rccl,4,1048576,0.0005,here
-lumi-g,all_gather,rccl,8,1048576,0.0003,there
-"""
-OSU = """\
-# OSU MPI-ROCM Allgather Latency Test v7.5
-# Size       Avg Latency(us)
-1                      36.49
-4096                   40.00
-"""
-
-
-def test_rows_of_a_table_become_tables_of_calls(tmp_path: Path) -> None:
-    """16 devices fill 2 nodes of Frontier and their 8 packages; a point measured twice gets the median."""
-    (tmp_path / "my.csv").write_text(CSV, encoding="utf-8")
-    made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables", "--machine", "frontier", "--when", "today")
-    calibration = load_calibration(tmp_path / "out.toml")
-    first, second = calibration.calls
-    assert (first.group, second.group) == (("all_gather", 16, 2, 8), ("reduce_scatter", 4, 1, 2))
-    assert [point.num_bytes for point in first.points] == [1048576, 2097152]
-    assert [point.seconds for point in first.points] == pytest.approx([0.0011, 0.002])
-    assert calibration.how == "simfrontier calibrate my.csv --tables --machine frontier --out out.toml"
-    assert (calibration.where, calibration.title) == ("frontier", "rccl calls on frontier")
-
-
-def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
-    path = log(tmp_path, "osu.txt", OSU)
-    made(tmp_path / "out.toml", path, "--machine", "lumi-g", "--library", "rccl", "--devices", "8")
-    (call,) = load_calibration(tmp_path / "out.toml").calls
-    assert call.group == ("all_gather", 8, 1, 4)
-    assert call.points == (Point(num_bytes=8, seconds=36.49 / 1e6), Point(num_bytes=32768, seconds=40.0 / 1e6))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "{file}: the rows are of several machines: frontier (4 rows), lumi-g (1 row); allowed: one of them, "),
-        (
-            ("--machine", "frontier", "--page", "p.html"),
-            "--page: got 'p.html' for tables of times; allowed: only with a ",
-        ),
-        (
-            ("--machine", "frontier", "--min-bytes", "1MiB"),
-            "--min-bytes: got '1MiB' for tables of times; allowed: only ",
-        ),
-        (
-            ("--machine", "frontier,lumi-g"),
-            "--machine: got 'frontier,lumi-g' for tables of times; allowed: one machine",
-        ),
-        (("--machine", "lumig"), "{file}: --machine: no rows of machine 'lumig', did you mean \"lumi-g\"?"),
-    ],
-)
-def test_rows_that_do_not_become_tables_are_one_line(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    file = tmp_path / "my.csv"
-    file.write_text(CSV, encoding="utf-8")
-    got = refusal("calibrate", file, "--tables", *options, "--out", tmp_path / "out.toml")
-    assert got.startswith(said.format(file=file))
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_calls_of_which_a_schedule_has_none_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "my.csv"
-    file.write_text(CSV.replace("reduce_scatter", "broadcast"), encoding="utf-8")
-    got = refusal("calibrate", file, "--tables", "--machine", "frontier", "--out", tmp_path / "out.toml")
-    assert got.startswith(f"{file}: broadcast: no schedule has one; allowed: all_gather, ")
-
-
-FAULTY = """\
-machine,collective,library,devices,bytes,time_s,source
-frontier,all_gather,rccl,128,1048576,0.005,axonn-ai/sc2025-pccl-reproducer@5a6353f
-frontier,all_gather,rccl,128,2097152,0.001,axonn-ai/sc2025-pccl-reproducer@5a6353f
-frontier,all_gather,rccl,128,4194304,0.002,me
-"""
-
-
-def test_known_pathologies_stay_out_of_tables_and_programs_are_said(tmp_path: Path) -> None:
-    """1 MiB on 128 GCDs of Frontier is a known fault; the second row's program adds time of its own."""
-    (tmp_path / "my.csv").write_text(FAULTY, encoding="utf-8")
-    said = made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables").out
-    (call,) = load_calibration(tmp_path / "out.toml").calls
-    assert [point.num_bytes for point in call.points] == [2097152, 4194304]
-    assert "– Left out: 1 row: 1 MiB on Frontier's RCCL is anomalous" in said
-    assert "– Warning: the times hold the measuring program’s own work (host work of a PyTorch call" in said
-    document = json.loads(made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables", "--json").out)
-    assert len(document["said"]) == 2
-
-
-def test_a_table_of_pathologies_alone_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "my.csv"
-    file.write_text("".join(FAULTY.splitlines(True)[:2]) + "frontier,all_gather,rccl,512,1048576,0.03,me\n")
-    said = refusal("calibrate", file, "--tables", "--out", tmp_path / "out.toml")
-    assert said.startswith(f"{file}: all 2 rows are of known pathologies: 1 MiB on Frontier")
 
 
 def test_a_calibration_is_a_toml_file(tmp_path: Path) -> None:

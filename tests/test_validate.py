@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
 from simfrontier.validation.bounds import Bound, load_bounds
 from tests.invoke import Ran, invoke, refusal
+from tests.measured.tables import nccl_log, write_calls
+from tests.measured.tables import shipped as shipped_rows
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +30,7 @@ def shipped() -> dict[str, Any]:
 
 
 def calls(name: str = "rccl_frontier") -> list[CallRow]:
-    return [row for row in load_table(name).rows if isinstance(row, CallRow)]
-
-
-def write(path: Path, rows: Sequence[CallRow]) -> Path:
-    """The rows as a user's file."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for row in rows:
-            told = (row.machine, row.collective, row.library, row.devices, row.num_bytes, repr(row.seconds), row.source)
-            writer.writerow(told)
-    return path
+    return shipped_rows(name, CallRow)
 
 
 def words(ran: Ran) -> str:
@@ -161,7 +150,7 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
 def test_a_users_rows_are_held_and_never_fitted_to(tmp_path: Path) -> None:
     """10 % slower than the shipped ones: other measurements, and no bound to leave."""
     rows = [replace(row, seconds=1.1 * row.seconds) for row in calls() if row.devices == 32]
-    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", rows), "--json")
+    ran = invoke("validate", "--data", write_calls(tmp_path / "mine.csv", rows), "--json")
     document = json.loads(ran.out)
     assert (ran.code, ran.err) == (0, "") and document["bounds"] == []
     assert [row["table"] for row in document["rows"]] == ["mine.csv"] * len(rows)
@@ -170,7 +159,7 @@ def test_a_users_rows_are_held_and_never_fitted_to(tmp_path: Path) -> None:
 
 
 def test_predictions_do_not_depend_on_whose_file_a_row_is_in(shipped: dict[str, Any], tmp_path: Path) -> None:
-    document = json.loads(invoke("validate", "--data", write(tmp_path / "mine.csv", calls()), "--json").out)
+    document = json.loads(invoke("validate", "--data", write_calls(tmp_path / "mine.csv", calls()), "--json").out)
     same = ("machine", "bytes", "devices", "predicted_s", "low_s", "high_s", "error", "use", "why", "harness_s")
     mine, its = document["rows"], [row for row in shipped["rows"] if row["table"] == "rccl_frontier"]
     assert [[row[name] for name in same] for row in mine] == [[row[name] for name in same] for row in its]
@@ -178,7 +167,7 @@ def test_predictions_do_not_depend_on_whose_file_a_row_is_in(shipped: dict[str, 
 
 def test_however_far_off_a_users_rows_are_no_bound_is_missed(tmp_path: Path) -> None:
     rows = [replace(row, seconds=3 * row.seconds) for row in calls()]
-    ran = invoke("validate", "--data", write(tmp_path / "slow.csv", rows), "--out", tmp_path / "out")
+    ran = invoke("validate", "--data", write_calls(tmp_path / "slow.csv", rows), "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "") and "slow.csv" in ran.out and "ound missed" not in ran.out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert 'id="fig-agreement"' in page and 'id="bounds"' not in page and 'id="sources"' not in page
@@ -188,14 +177,14 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     paths = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        paths.append(write(tmp_path / folder / "mine.csv", calls()[:3]))
+        paths.append(write_calls(tmp_path / folder / "mine.csv", calls()[:3]))
     document = json.loads(invoke("validate", "--data", paths[0], "--data", paths[1], "--json").out)
     assert list(document["tables"]) == [str(path) for path in paths]
 
 
 def test_a_file_of_which_nothing_can_be_predicted_is_refused(tmp_path: Path) -> None:
     rows = [replace(row, machine="frontire") for row in calls()[:5]]
-    path = write(tmp_path / "mine.csv", rows)
+    path = write_calls(tmp_path / "mine.csv", rows)
     assert refusal("validate", "--data", path) == (
         f"{path}: none of its 5 rows can be predicted: no model of machine 'frontire'; "
         'did you mean "frontier"? (5 rows, the first in line 2)'
@@ -204,12 +193,12 @@ def test_a_file_of_which_nothing_can_be_predicted_is_refused(tmp_path: Path) -> 
 
 def test_a_row_that_cannot_be_predicted_is_said_and_the_others_held(tmp_path: Path) -> None:
     rows = [*calls()[:3], replace(calls()[3], library="other")]
-    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", rows))
+    ran = invoke("validate", "--data", write_calls(tmp_path / "mine.csv", rows))
     assert ran.code == 0 and "Not predicted: 1 row: no model of library 'other' (1, the first in line 5)." in words(ran)
 
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.csv", [replace(row, seconds=-1.0) for row in calls()[:2]])
+    path = write_calls(tmp_path / "mine.csv", [replace(row, seconds=-1.0) for row in calls()[:2]])
     said = refusal("validate", "--data", path)
     assert said.startswith(f"{path} line 2: time_s: ") and "-1.0" in said
     assert refusal("validate", "--data", tmp_path / "none.csv").startswith(f"{tmp_path / 'none.csv'}: ")
@@ -217,7 +206,7 @@ def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
 
 def test_a_users_file_has_no_fit_to_be_left_out_of(tmp_path: Path) -> None:
     for option in ("--cross", "--no-cross"):
-        assert refusal("validate", option, "--data", write(tmp_path / "mine.csv", calls())) == (
+        assert refusal("validate", option, "--data", write_calls(tmp_path / "mine.csv", calls())) == (
             f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
         )
 
@@ -272,8 +261,8 @@ def rows_of(*arguments: str | Path) -> list[dict[str, Any]]:
 
 def test_a_named_programs_time_is_added_whatever_the_source(tmp_path: Path) -> None:
     """Both programs of the shipped table named: as if the source were known."""
-    known = rows_of(write(tmp_path / "known.csv", of_32(calls()[0].source)))
-    mine = write(tmp_path / "mine.csv", of_32("me"))
+    known = rows_of(write_calls(tmp_path / "known.csv", of_32(calls()[0].source)))
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     assert all(row["harness_s"] == 0 for row in rows_of(mine))
     told = rows_of(mine, "--harness", "frontier_call,frontier_list")
     assert [row["harness_s"] for row in told] == [row["harness_s"] for row in known]
@@ -282,7 +271,7 @@ def test_a_named_programs_time_is_added_whatever_the_source(tmp_path: Path) -> N
 
 
 def test_rows_of_unknown_source_are_said_to_have_no_programs_time_added(tmp_path: Path) -> None:
-    mine = write(tmp_path / "mine.csv", of_32("me"))
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     out = tmp_path / "out"
     ran = invoke("validate", "--data", mine, "--out", out)
     said = f"No program’s own time is added to {len(of_32('me'))} rows: the source is not known."
@@ -292,26 +281,44 @@ def test_rows_of_unknown_source_are_said_to_have_no_programs_time_added(tmp_path
     assert len(document["notes"]) == 1 and document["notes"][0] in document["said"]
     for options in (("--harness", "none"), ("--harness", "frontier_call")):
         assert "own time is added" not in words(invoke("validate", "--data", mine, *options))
-    assert "own time is added" not in words(invoke("validate", "--data", write(tmp_path / "known.csv", calls())))
+    assert "own time is added" not in words(invoke("validate", "--data", write_calls(tmp_path / "known.csv", calls())))
 
 
 def test_a_program_of_no_such_name_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    mine = write(tmp_path / "mine.csv", of_32("me"))
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     assert refusal("validate", "--data", mine, "--harness", "frontier_cal") == (
         "--harness: got 'frontier_cal'; did you mean \"frontier_call\"?"
     )
 
 
+@pytest.mark.parametrize("names", ["none,frontier_call", "frontier_call, none"])
+def test_no_program_beside_one_is_refused(tmp_path: Path, names: str) -> None:
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
+    assert refusal("validate", "--data", mine, "--harness", names) == (
+        f"--harness: got {names!r}, none beside other names; allowed: none alone, or names without it"
+    )
+
+
+def test_a_program_that_can_have_measured_no_row_is_refused(tmp_path: Path) -> None:
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
+    assert refusal("validate", "--data", mine, "--harness", "frontier_call,perlmutter_list") == (
+        "--harness: got 'perlmutter_list', which measured all_gather by nccl on perlmutter: no row is of these; "
+        "allowed: frontier_call, frontier_list, none"
+    )
+
+
 @pytest.mark.parametrize(("factor", "looks"), [(1e3, "like milliseconds"), (1e-3, "a thousand times too short")])
 def test_times_that_look_like_another_unit_are_said_to(tmp_path: Path, factor: float, looks: str) -> None:
-    ran = invoke("validate", "--data", write(tmp_path / "mine.csv", of_32("me", factor)))
+    ran = invoke("validate", "--data", write_calls(tmp_path / "mine.csv", of_32("me", factor)))
     assert ran.code == 0
     assert f"which looks {looks}: are times in seconds?" in words(ran)
-    assert "are times in seconds?" not in words(invoke("validate", "--data", write(tmp_path / "b.csv", of_32("me"))))
+    assert "are times in seconds?" not in words(
+        invoke("validate", "--data", write_calls(tmp_path / "b.csv", of_32("me")))
+    )
 
 
 def test_what_the_rows_of_a_table_say_cannot_be_told_beside_it(tmp_path: Path) -> None:
-    mine = write(tmp_path / "mine.csv", of_32("me"))
+    mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     assert refusal("validate", "--data", mine, "--machine", "perlmutter") == (
         f"--machine: got 'perlmutter' beside {mine}, a table whose rows say it (column machine); allowed: beside "
         "output of nccl-tests or OSU"
@@ -323,34 +330,20 @@ def test_a_users_row_is_a_pathology_only_where_its_time_shows_it(tmp_path: Path)
     100,000 devices is beyond the machine, whatever the fault."""
     [odd] = [row for row in calls() if (row.devices, row.num_bytes) == (128, 1 << 20)]
     [there] = [
-        row for row in rows_of(write(tmp_path / "a.csv", calls())) if (row["devices"], row["bytes"]) == (128, 1 << 20)
+        row
+        for row in rows_of(write_calls(tmp_path / "a.csv", calls()))
+        if (row["devices"], row["bytes"]) == (128, 1 << 20)
     ]
     good = replace(odd, seconds=there["predicted_s"])
     far = replace(odd, devices=100_000, source="me")
-    uses = [row["use"] for row in rows_of(write(tmp_path / "b.csv", [odd, good, far]))]
+    uses = [row["use"] for row in rows_of(write_calls(tmp_path / "b.csv", [odd, good, far]))]
     assert uses == ["pathology", "held", "no model"]
-
-
-LOG = (
-    """\
-# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor)
-# Using devices
-"""
-    + "".join(
-        f"#  Rank {rank:2d} Group  0 Pid  1 on node{rank // 8} device {rank % 8} [0xc1] MI250X\n" for rank in range(16)
-    )
-    + """\
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-     1048576         32768  bfloat16    none      -1    400.0    2.62    2.45      0    400.0    2.62    2.45      0
-     2097152         65536  bfloat16    none      -1    500.0    4.19    3.93      0    500.0    4.19    3.93      0
-"""
-)
 
 
 def test_a_log_of_nccl_tests_has_as_many_packages_as_the_machine(tmp_path: Path) -> None:
     """16 ranks on 2 nodes of Frontier fill 8 packages, not 16."""
     path = tmp_path / "all_gather_perf.log"
-    path.write_text(LOG)
+    path.write_text(nccl_log({1048576: 400.0, 2097152: 500.0}, 2, 8))
     told = ("--machine", "frontier", "--library", "rccl")
     assert [(row["packages"], row["use"]) for row in rows_of(path, *told)] == [(8, "held"), (8, "held")]
     said = refusal("validate", "--data", path, *told, "--packages", "16")

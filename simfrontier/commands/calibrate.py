@@ -16,15 +16,16 @@ from simfrontier.collectives.merge import merged
 from simfrontier.collectives.nccl_tests import read_log
 from simfrontier.commands.calibrate_rows import (
     faults_of,
-    form_of,
     named_rows,
     program_words,
     tables_of,
+    text_of,
     without_faults,
 )
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, read_any
 from simfrontier.measured.of_tables import placed
+from simfrontier.measured.read import form_of
 from simfrontier.report.validation_words import counted
 from simfrontier.units import written
 
@@ -105,16 +106,16 @@ def date_of(file: Path) -> str:
 
 
 def _read_into(read: _Read, file: Path, setup: Setup) -> None:
-    match form_of(file):
+    match "calibration" if file.suffix == ".toml" else form_of(file, text_of(file)):
         case "calibration":
             read.known.append((file, load_calibration(file)))
             read.tables += read.known[-1][1].calls
-        case "log":
+        case "nccl-tests" | "":
             log = read_log(file, setup.packages)
             read.tables += placed(log.tables, setup)
             read.hosts += log.hosts
             read.dates.append(date_of(file))
-        case "rows":
+        case "osu" | "table" | "trace":
             read.rows += read_any(file, setup)
             read.dates.append(date_of(file))
 

@@ -11,24 +11,23 @@ from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from simfrontier.collectives import Calibration, load_library, write_calibration
+from simfrontier.collectives import Calibration, write_calibration
 from simfrontier.collectives.fit_record import Far
 from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.calibrate import Labels, date_of
 from simfrontier.commands.calibrate_rows import faults_of
+from simfrontier.commands.console import console, plain
 from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated, places_of
 from simfrontier.fitting.data import Chosen, choose
-from simfrontier.fitting.fit import Problem, fit
+from simfrontier.fitting.fit import fit, problem_of
 from simfrontier.fitting.outcome import FitOutcome, Parameter, far_of
 from simfrontier.measured import Setup, read_any
 from simfrontier.report.calibration import calibration_page
 from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
 from simfrontier.report.words import NOTHING, exactly, percent
-from simfrontier.validation.harness import shipped_harnesses
 from simfrontier.wholefile import write_whole
 
 
@@ -49,7 +48,6 @@ def calibrate_fit(
     page = page or out.with_suffix(".html")
     if page == out:
         raise InputError(f"--page: got {page}, the calibration itself; allowed: another file")
-    files = list(dict.fromkeys(files))
     rows = [row for file in files for row in read_any(file, setup)]
     with faults_of(files):
         done = fit_chosen(choose(rows, machines, setup.library, min_bytes))
@@ -72,8 +70,7 @@ def calibrate_fit(
 
 def fit_chosen(chosen: Chosen) -> FitOutcome:
     """The fit to the chosen rows and those without each device count; a bar shows how far it is. Raises InputError."""
-    harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, chosen.rows)))
-    problem = Problem(library=load_library(chosen.library), harnesses=harnesses, rows=chosen.rows)
+    problem = problem_of(chosen.library, chosen.rows)
     with bar_of_work() as bar:
         task = bar.add_task(f"fit to {len(chosen.rows):,} points", total=1 + len(places_of(problem)))
         fitted = fit(problem)
@@ -93,7 +90,7 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [_plain(said) for said in (lead_sentence(done), *findings(done))],
+        "said": [plain(said) for said in (lead_sentence(done), *findings(done))],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
@@ -128,16 +125,16 @@ _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
     """Parameters, errors fitted and left out, and what they come to."""
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.width = max(console.width, LEAST_WIDTH)
-    console.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
-    console.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
-    console.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
-    console.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    console.print(_plain(lead_sentence(done)), style="bold")
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
+    screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
+    screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
+    screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
+    screen.print(plain(lead_sentence(done)), style="bold")
     for said in findings(done):
-        console.print(_plain(f"– {said}"))
-    console.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
+        screen.print(plain(f"– {said}"))
+    screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 
 def _table(head: Sequence[str], rows: Any) -> Table:
@@ -150,18 +147,13 @@ def _table(head: Sequence[str], rows: Any) -> Table:
 
 
 def _parameter_cells(one: Parameter) -> tuple[str, ...]:
-    known = _plain(exactly(one.file_value, one.unit))
+    known = plain(exactly(one.file_value, one.unit))
     if one.value is None or one.interval is None:
         return one.key, NOTHING, "not shown by the data", known
-    low, high = (_plain(exactly(end, one.unit)) for end in one.interval)
-    return one.key, _plain(exactly(one.value, one.unit)), f"{low} to {high}", known
+    low, high = (plain(exactly(end, one.unit)) for end in one.interval)
+    return one.key, plain(exactly(one.value, one.unit)), f"{low} to {high}", known
 
 
 def _far_cells(far: Far) -> tuple[str, ...]:
     shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
-    return (f"{far.points:,}", *(_plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")
-
-
-def _plain(text: str) -> str:
-    """With blanks as a terminal and a search know them."""
-    return text.replace("\u00a0", " ")
+    return (f"{far.points:,}", *(plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")

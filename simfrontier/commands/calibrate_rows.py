@@ -5,34 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 from simfrontier.collectives import CallTable, Point
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting.data import named
-from simfrontier.machine import Machine, catalog, load_machine
-from simfrontier.measured import CallRow, Setup, load_tables
+from simfrontier.machine import Machine, catalog
+from simfrontier.measured import CallRow, Setup
 from simfrontier.measured.csv_calls import COLUMNS
+from simfrontier.measured.index import call_faults
 from simfrontier.report.validation_words import counted
-from simfrontier.validation.calls import KINDS
+from simfrontier.validation.calls import KINDS, shown_fault
 from simfrontier.validation.harness import harnesses_of, shipped_harnesses
+from simfrontier.validation.machines import shipped_machine
 
 LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
-
-
-def form_of(file: Path) -> Literal["calibration", "log", "rows"]:
-    """What a file is read as: a calibration, a log of nccl-tests, or rows (CSV, OSU output, a trace).
-
-    A file that cannot be read is left to its reader to complain about.
-    """
-    if file.suffix == ".toml":
-        return "calibration"
-    if is_table(file):
-        return "rows"
-    text = _text(file)
-    return "rows" if text.lstrip().startswith("{") or "# OSU " in text else "log"
 
 
 def is_table(file: Path) -> bool:
@@ -42,8 +29,16 @@ def is_table(file: Path) -> bool:
 
 def has_columns(file: Path) -> bool:
     """Whether the first line of a file names columns of a table of calls."""
-    cells = [cell.strip() for cell in _text(file).lstrip().partition("\n")[0].split(",")]
+    cells = [cell.strip() for cell in text_of(file).lstrip().partition("\n")[0].split(",")]
     return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
+
+
+def text_of(file: Path) -> str:
+    """What stands in a file; "" where it cannot be read, which its reader is left to complain about."""
+    try:
+        return file.read_bytes().decode("utf-8-sig", errors="replace")
+    except OSError:
+        return ""
 
 
 @contextmanager
@@ -66,14 +61,15 @@ def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
 
 
 def without_faults(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
-    """The rows that are no known pathologies of a machine or a library, and what is to be said of those that are.
+    """The rows that are no known pathologies of a machine or a library, and what is to be said of those that are: a
+    fault that is known covers them, and their times show it.
 
     Raises InputError where no row is left.
     """
-    faults = [fault for table in load_tables() if table.form == "calls" for fault in table.pathologies]
-    reasons = [next((fault.reason for fault in faults if fault.is_of(row)), "") for row in rows]
-    found = Counter(reason for reason in reasons if reason)
-    kept = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
+    faults = call_faults()
+    reasons = [shown_fault(row, faults) for row in rows]
+    found = Counter(reason for reason in reasons if reason is not None)
+    kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
     if rows and not kept:
         raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(found))}")
     return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in found.items()]
@@ -100,11 +96,10 @@ def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
     return [_table(row, _machine(row.machine)) for row in rows]
 
 
-@lru_cache(maxsize=8)
 def _machine(name: str) -> Machine:
     if name not in catalog():
         raise InputError(f"no model of machine {name!r}; {nearest(name, catalog())}")
-    return load_machine(name)
+    return shipped_machine(name)
 
 
 def _table(row: CallRow, machine: Machine) -> CallTable:
@@ -118,10 +113,3 @@ def _table(row: CallRow, machine: Machine) -> CallTable:
         packages=row.packages or -(-row.devices // machine.devices_per_package),
         points=(Point(num_bytes=row.num_bytes, seconds=row.seconds),),
     )
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8-sig", errors="replace")
-    except OSError:
-        return ""

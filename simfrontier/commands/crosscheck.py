@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from simfrontier.commands.console import console, plain
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
 from simfrontier.report.crosscheck_words import differences, findings, lead_sentence, link_bytes, swept
@@ -194,7 +194,7 @@ def _sayable(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return None
         case str():
-            return _plain(value)
+            return plain(value)
     return value
 
 
@@ -203,19 +203,19 @@ def _sayable(value: Any) -> Any:
 
 def print_check(check: CrossCheck, out: Path | None) -> None:
     """Tables and sentences, for a person."""
-    console = Console(markup=False, emoji=False, highlight=False)
+    screen = console()
     for each in check.comparisons:
-        console.print(_calls(each))
+        screen.print(_calls(each))
         if each.differences:
-            console.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
+            screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
             for said in differences(each):
-                console.print(f"  {said}", soft_wrap=True)
-    console.print(_steps(check))
-    console.print(lead_sentence(check), style="bold")
+                screen.print(f"  {said}", soft_wrap=True)
+    screen.print(_steps(check))
+    screen.print(lead_sentence(check), style="bold")
     for said in findings(check):
-        console.print(_plain(f"– {said}"))
+        screen.print(plain(f"– {said}"))
     if out is not None:
-        console.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def _table(title: str, head: Names) -> Table:
@@ -263,9 +263,4 @@ def _steps(check: CrossCheck) -> Table:
 
 
 def _quantity(value: float, unit: str) -> str:
-    return _plain(quantity(value, unit))
-
-
-def _plain(text: str) -> str:
-    """With blanks as a terminal and a search know them."""
-    return text.replace("\u00a0", " ")
+    return plain(quantity(value, unit))

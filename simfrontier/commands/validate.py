@@ -12,19 +12,20 @@ from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table as Grid
 
 from simfrontier.commands.calibrate_rows import has_columns
+from simfrontier.commands.console import console, plain
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
-from simfrontier.measured import Setup, Table, load_tables, read_any
-from simfrontier.measured.index import Row
+from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
+from simfrontier.measured.index import Row, call_faults
+from simfrontier.measured.rows import first_in
 from simfrontier.report.validation_notes import harness_notes, unit_notes
 from simfrontier.report.validation_words import apart, counted, findings, lead_sentence, which
 from simfrontier.report.words import NOTHING, percent
 from simfrontier.validation.bounds import Judged, load_bounds
-from simfrontier.validation.harness import named_harnesses
+from simfrontier.validation.harness import Harness, named_harnesses, shipped_harnesses
 from simfrontier.validation.models import shipped_models
 from simfrontier.validation.outcome import Held
 from simfrontier.validation.rates import Bounded
@@ -84,9 +85,8 @@ def held_shipped(cross: bool) -> Validation:
 def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
     _refuse_idle(paths, setup)
-    names = [] if harness in (None, "none") else [name.strip() for name in str(harness).split(",")]
-    told = None if harness is None else named_harnesses(names)
-    faults = tuple(pathology for table in load_tables() if table.form == "calls" for pathology in table.pathologies)
+    told = None if harness is None else named_harnesses(harness)
+    faults = call_faults()
     files = list(dict.fromkeys(paths))
     are_told_apart = len({path.name for path in files}) == len(files)
     tables = [
@@ -106,6 +106,7 @@ def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Vali
     done = validate(tables, shipped_models(told))
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
+    _refuse_strange(told or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
     return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if told is None else ())))
 
 
@@ -121,12 +122,22 @@ def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
             )
 
 
+def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
+    """Raise InputError for a named program that cannot have measured any row."""
+    for one in harnesses:
+        if not any(map(one.may_cover, rows)):
+            known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
+            raise InputError(
+                f"--harness: got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
+                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}"
+            )
+
+
 def _refuse_unpredicted(rows: Sequence[Held], name: str) -> None:
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.why for row in rows).most_common(1)
-    _, told, line = next(row.row.place for row in rows if row.why == why).rpartition(" line ")
-    first = f", the first in line {line}" if told else ""
+    first = first_in(next(row.row.place for row in rows if row.why == why))
     raise InputError(
         f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
     )
@@ -137,10 +148,11 @@ def _refuse_unpredicted(rows: Sequence[Held], name: str) -> None:
 
 def as_document(done: Validation) -> dict[str, Any]:
     """Every row with its prediction, the errors of every table, and the bounds."""
+    by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [_plain(said) for said in (lead_sentence(done), *findings(done))],
-        "notes": [_plain(note) for note in done.notes],
+        "said": [plain(said) for said in (lead_sentence(done), *findings(done))],
+        "notes": [plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
             table.name: {
@@ -148,11 +160,9 @@ def as_document(done: Validation) -> dict[str, Any]:
                 "citation": table.citation,
                 "method": table.method,
                 "caveats": table.caveats,
-                **_summary_document(summary),
+                **_summary_document(by_name[table.name]),
             }
             for table in done.tables
-            for summary in done.summaries
-            if summary.name == table.name
         },
         "bounds": [_bound_document(each) for each in done.judged],
         "training": [_training_document(each) for each in done.bounded],
@@ -226,24 +236,24 @@ _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in
 
 def print_validation(done: Validation, out: Path | None) -> None:
     """A table of errors and what they come to, for a person."""
-    console = Console(markup=False, emoji=False, highlight=False)
+    screen = console()
     grid = _grid("predicted / measured − 1, all sizes", _HEAD)
     for summary in done.summaries:
         for place, (words, errors) in enumerate(which(summary)):
             name = summary.name if place == 0 else ""
             style = "dim" if words == "fitted" else "bold" if "+" in words else ""
             grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
-    console.print(grid)
+    screen.print(grid)
     if done.judged:
         bounds = _grid("what tables are held to", _BOUNDS_HEAD)
         for each in done.judged:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
-        console.print(bounds)
-    console.print(_plain(lead_sentence(done)), style="bold")
+        screen.print(bounds)
+    screen.print(plain(lead_sentence(done)), style="bold")
     for said in findings(done):
-        console.print(_plain(f"– {said}"))
+        screen.print(plain(f"– {said}"))
     if out is not None:
-        console.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def _grid(title: str, head: Sequence[str]) -> Grid:
@@ -259,17 +269,12 @@ def _bound_cells(judged: Judged) -> tuple[str, ...]:
     means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
     p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
     count = f"{errors.count:,}" if errors else "0"
-    return (", ".join(judged.uses), count, *map(_plain, (*means, *p90s)))
+    return (", ".join(judged.uses), count, *map(plain, (*means, *p90s)))
 
 
 def _cells(errors: Errors | None) -> tuple[str, ...]:
     if errors is None:
         return ("0", *[NOTHING] * 5)
-    inside = NOTHING if errors.covered is None else percent(errors.covered)
-    shown = (apart(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), apart(errors.worst.error), inside)
-    return (f"{errors.count:,}", *map(_plain, shown))
-
-
-def _plain(text: str) -> str:
-    """With blanks as a terminal and a search know them."""
-    return text.replace("\u00a0", " ")
+    off = (apart(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), apart(errors.worst.error))
+    shown = (*off, percent(errors.covered))
+    return (f"{errors.count:,}", *map(plain, shown))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.collectives import load_library
 from simfrontier.fitting.cross import cross_validated
-from simfrontier.fitting.fit import Problem
+from simfrontier.fitting.fit import problem_of
 from simfrontier.fitting.parameters import with_numbers
 from simfrontier.measured import CallRow
 from simfrontier.measured.index import Row
 from simfrontier.validation.calls import Caller
 from simfrontier.validation.fits import FITS, fitted_rows
-from simfrontier.validation.harness import shipped_harnesses
 from simfrontier.validation.outcome import Prediction
 
 
@@ -24,8 +22,7 @@ def left_out() -> dict[Row, Prediction]:
 
 def _of_library(name: str) -> Iterator[tuple[CallRow, Prediction]]:
     rows = fitted_rows(name)
-    harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
-    problem = Problem(library=load_library(name), harnesses=harnesses, rows=rows)
+    problem = problem_of(name, rows)
     for place, fitted in cross_validated(problem).fits.items():
         library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
         caller = Caller(libraries={name: library}, harnesses=added)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.measured import CallRow, load_tables
-from simfrontier.measured.index import Pathology
-from simfrontier.validation.calls import lacking, other_place
+from simfrontier.measured import CallRow
+from simfrontier.measured.index import Pathology, call_faults
+from simfrontier.validation.calls import lacking, other_place, shown_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
     (one,) = named("library", (row.library for row in rows), libraries)
     of_library = [row for row in rows if row.library == one]
     where = named("machine", (row.machine for row in of_library), machines)
-    faults = [pathology for table in load_tables() for pathology in table.pathologies]
+    faults = call_faults()
     kept: list[CallRow] = []
     reasons: Counter[str] = Counter()
     for row in rows:
@@ -66,4 +66,4 @@ def _reason(row: CallRow, library: str, machines: Sequence[str], min_bytes: int,
         return "of other libraries or machines"
     if row.num_bytes < min_bytes:
         return f"below {min_bytes:,} bytes (--min-bytes)"
-    return lacking(row) or other_place(row) or next((fault.reason for fault in faults if fault.is_of(row)), "")
+    return lacking(row) or other_place(row) or shown_fault(row, faults) or ""

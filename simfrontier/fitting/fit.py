@@ -10,13 +10,13 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library
+from simfrontier.collectives import Library, load_library
 from simfrontier.errors import InputError
 from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
 from simfrontier.measured.rows import CallRow
 from simfrontier.simulate.alone import Groups
 from simfrontier.validation.calls import KINDS, groups_of
-from simfrontier.validation.harness import Harness
+from simfrontier.validation.harness import Harness, shipped_harnesses
 
 SOFT = 0.1  # log errors beyond this count less and less than their square (soft l1)
 STEPS = np.round(np.arange(0.70, 1.31, 0.01), 2)  # values tried of the stepped parameter
@@ -33,14 +33,13 @@ class Fitted:
 
     The stepped parameter's interval is the run of values that sort the points alike: within it nothing changes.
 
-    `unseen`: parameters on which the points do not depend; they keep their values. `cost`: of the robust loss.
+    `unseen`: parameters on which the points do not depend; they keep their values.
     """
 
     values: Mapping[str, float]
     intervals: Mapping[str, tuple[float, float]]
     unseen: tuple[str, ...]
     errors: Floats
-    cost: float
 
     @property
     def num_parameters(self) -> int:
@@ -76,6 +75,12 @@ class Problem:
         return Problem(library=self.library, harnesses=self.harnesses, rows=rows)
 
 
+def problem_of(library: str, rows: Sequence[CallRow]) -> Problem:
+    """Points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
+    harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
+    return Problem(library=load_library(library), harnesses=harnesses, rows=rows)
+
+
 def fit(problem: Problem) -> Fitted:
     """Fit the free parameters, beginning from the values of the files. Raises InputError where points are too few."""
     free, name, number = free_parameters(problem.library, problem.harnesses), problem.library.name, len(problem.rows)
@@ -93,14 +98,13 @@ def fit(problem: Problem) -> Fitted:
             "allowed: more points than parameters"
         )
     found = [(run, *_least_squares(problem, smooth, free, run)) for run in _runs(problem, free, STEPPED in seen)]
-    run, cost, best = min(found, key=lambda each: each[1])
+    run, _, best = min(found, key=lambda each: each[1])
     values = dict(zip(smooth, best.tolist(), strict=True)) | run.values
     return Fitted(
         values=values,
         intervals=_intervals(problem, smooth, values) | run.intervals,
         unseen=tuple(unseen),
         errors=problem.log_errors(values),
-        cost=cost,
     )
 
 

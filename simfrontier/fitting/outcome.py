@@ -16,7 +16,8 @@ from simfrontier.fitting.data import Chosen
 from simfrontier.fitting.fit import Fitted, Floats, Problem
 from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.units import unit_of
-from simfrontier.validation.calls import KINDS, NORMAL_90
+from simfrontier.validation.calls import KINDS
+from simfrontier.validation.outcome import NORMAL_90
 
 LARGE = 4 * 2**20  # bytes of messages that the errors of large ones are of
 
@@ -112,7 +113,7 @@ class FitOutcome:
 
     def record(self) -> FitRecord:
         """How well the fit holds, as a calibration file says it."""
-        known = ~np.isnan(self.crossed.errors)
+        known = self.was_left_out
         return FitRecord(
             library=self.chosen.library,
             machines=self.chosen.machines,

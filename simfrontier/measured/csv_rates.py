@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
 from simfrontier.measured.csvfile import Line, read_lines
-from simfrontier.measured.rows import QUANTITIES, Quantity, RateRow, refuse_repeats
+from simfrontier.measured.rows import QUANTITIES, Quantity, RateRow, What, refuse_repeats
 
 COMMON: Final = ("machine", "quantity", "value", "status", "source")
 MATMUL: Final = (*COMMON, "statistic", "dtype", "m", "n", "k")
@@ -29,15 +31,9 @@ def read_rates(path: Path, called: str = "") -> tuple[RateRow, ...]:
 
 
 def _matmul(line: Line) -> RateRow:
-    return RateRow(
-        machine=line.text("machine"),
-        what="matmul",
-        quantity=cast(Quantity, line.choice("quantity", MATMUL_QUANTITIES)),
-        value=_value(line),
+    return replace(
+        _common(line, "matmul", MATMUL_QUANTITIES),
         statistic=line.text("statistic"),
-        status=line.choice("status", STATUSES),
-        source=line.text("source"),
-        place=line.place,
         m=line.optional("m"),
         n=line.optional("n"),
         k=line.optional("k"),
@@ -47,20 +43,23 @@ def _matmul(line: Line) -> RateRow:
 
 
 def _training(line: Line) -> RateRow:
-    return RateRow(
-        machine=line.text("machine"),
-        what="training",
-        quantity=cast(Quantity, line.choice("quantity", TRAINING_QUANTITIES)),
-        value=_value(line),
-        statistic="published",
-        status=line.choice("status", STATUSES),
-        source=line.text("source"),
-        place=line.place,
+    return replace(
+        _common(line, "training", TRAINING_QUANTITIES),
         model=line.text("model"),
         plan=line.text("plan"),
         devices=line.optional("devices"),
     )
 
 
-def _value(line: Line) -> float:
-    return line.above_zero("value", f"a number of {line.cells['quantity']} above 0")
+def _common(line: Line, what: What, quantities: Sequence[Quantity]) -> RateRow:
+    """What both kinds of rows say, of a published rate."""
+    return RateRow(
+        machine=line.text("machine"),
+        what=what,
+        quantity=cast(Quantity, line.choice("quantity", quantities)),
+        value=line.above_zero("value", f"a number of {line.cells['quantity']} above 0"),
+        statistic="published",
+        status=line.choice("status", STATUSES),
+        source=line.text("source"),
+        place=line.place,
+    )

@@ -66,17 +66,22 @@ class Table:
 
     def pathology_of(self, row: Row) -> str | None:
         """Why a row of this table is a known fault and not the law of its machine; None where it is not."""
-        return next((pathology.reason for pathology in self.pathologies if pathology.is_of(row)), None)
+        return fault_of(row, self.pathologies)
 
 
-def table_names(path: Path = INDEX) -> tuple[str, ...]:
-    """Names of the tables, in the order of the index."""
-    return tuple(_index(path).tables)
+def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
+    """Why a row is one of these faults; None where it is none."""
+    return next((fault.reason for fault in faults if fault.is_of(row)), None)
 
 
 def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
     """All tables, in the order of the index; files stand beside it. Raises InputError."""
     return tuple(_table(path.parent, name, entry) for name, entry in _index(path).tables.items())
+
+
+def call_faults() -> tuple[Pathology, ...]:
+    """The known faults that rows of calls may show, those of all shipped tables. Raises InputError."""
+    return tuple(fault for table in load_tables() if table.form == "calls" for fault in table.pathologies)
 
 
 def load_table(name: str, path: Path = INDEX) -> Table:

@@ -1,8 +1,8 @@
-"""Reading what OSU micro-benchmarks print: a header per benchmark, then a table of sizes and times or rates.
+"""Reading what OSU micro-benchmarks print of collectives: a header per benchmark, then a table of sizes and times.
 
 Format and the meaning of sizes: osu-micro-benchmarks 3 to 7, c/util/osu_util.c (print_header, print_stats) and
-c/mpi/collective. Latencies are averages over ranks in microseconds, rates are in 1e6 bytes/s. Sizes are bytes of one
-rank for an all-gather and of one rank for one other in an all-to-all; the whole input for the others.
+c/mpi/collective. Latencies are averages over ranks in microseconds. Sizes are bytes of one rank for an all-gather and
+of one rank for one other in an all-to-all; the whole input for the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.csvfile import read_text
-from simfrontier.measured.rows import Benchmark, CallKind, CallRow, CopyRow
+from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
 COLLECTIVES: Final[dict[str, CallKind]] = {
@@ -26,11 +26,7 @@ COLLECTIVES: Final[dict[str, CallKind]] = {
     "All-to-All Personalized Exchange Latency Test": "all_to_all",
     "Broadcast Latency Test": "broadcast",
 }
-COPIES: Final[dict[str, Benchmark]] = {
-    "Bandwidth Test": "osu_bw",
-    "Bi-Directional Bandwidth Test": "osu_bibw",
-    "Latency Test": "osu_latency",
-}
+COPIES: Final = ("Bandwidth Test", "Bi-Directional Bandwidth Test", "Latency Test")
 PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
 HEADER: Final = re.compile(r"#\s*OSU\s+(\S+)\s+(.*?)\s*(?:v[0-9.]+)?\s*")
 _COLUMNS: Final = re.compile(r"#\s*Size\s+(.*?)\s*")
@@ -40,7 +36,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One line of a table: what the benchmark calls itself, the size, and microseconds or 1e6 bytes/s."""
+    """One line of a table: what the benchmark calls itself, the size, and the number that is read."""
 
     test: str
     place: str
@@ -78,36 +74,6 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
     return rows
 
 
-def read_osu_copies(
-    path: Path, setup: Setup, path_class: str, pair: str = "", scope: str = "intra-node"
-) -> tuple[CopyRow, ...]:
-    """Rates and latencies of osu_bw, osu_bibw and osu_latency; what the copies cross is not in the output.
-
-    Raises InputError as read_osu does.
-    """
-    entries = list(_entries(path))
-    for entry in entries:
-        if entry.test not in COPIES:
-            raise InputError(f'{entry.place}: "{entry.test}": {nearest(entry.test, COPIES)}; here copies are expected')
-    machine, library = setup.machine_of(str(path)), setup.library_of(str(path))
-    return tuple(
-        CopyRow(
-            machine=machine,
-            path_class=path_class,
-            pair=pair,
-            scope=scope,
-            benchmark=COPIES[entry.test],
-            num_bytes=entry.num_bytes,
-            library=library,
-            value=entry.value,
-            unit="us" if COPIES[entry.test] == "osu_latency" else "MB/s",
-            source=path.name,
-            place=entry.place,
-        )
-        for entry in entries
-    )
-
-
 def _entries(path: Path) -> Iterator[_Entry]:
     """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
     test, inside, found = "", False, False
@@ -134,9 +100,8 @@ def _check_unit(columns: str, test: str, place: str) -> None:
     """The first column after the size is the one that is read."""
     if not test:
         raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
-    unit = "(us)" if "Latency" in test else "(MB/s)"
-    if test in (*COLLECTIVES, *COPIES) and unit not in columns.split("  ")[0]:
-        raise InputError(f'{place}: columns "{columns}", allowed: first a column in {unit}')
+    if test in COLLECTIVES and "(us)" not in columns.split("  ")[0]:
+        raise InputError(f'{place}: columns "{columns}", allowed: first a column in (us)')
 
 
 def _value(text: str, test: str, place: str) -> float:

@@ -151,11 +151,18 @@ def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow]) -> None:
         first = seen.setdefault(replace(row, place=""), row.place)
         if first != row.place:
             raise InputError(
-                f"{row.place}: the same row as line {line_number(first)}, allowed: every measurement once "
+                f"{row.place}: the same row as line {line_of(first)}, allowed: every measurement once "
                 "(several of one point differ in value or source)"
             )
 
 
-def line_number(place: str) -> str:
-    """N of "FILE line N"."""
-    return place.rsplit(" ", 1)[-1]
+def line_of(place: str) -> str:
+    """N of "FILE line N"; "" of a place that has no line."""
+    _, told, line = place.rpartition(" line ")
+    return line if told else ""
+
+
+def first_in(place: str) -> str:
+    """What a message that counts rows adds: `, the first in line N`; "" of a place that has no line."""
+    line = line_of(place)
+    return f", the first in line {line}" if line else ""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, get_args
 
 from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine import catalog, load_machine
+from simfrontier.machine import catalog
+from simfrontier.measured.index import fault_of
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.alone import Groups
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.machines import shipped_machine
+from simfrontier.validation.outcome import Prediction, Unknown, around
 
 if TYPE_CHECKING:
+    from simfrontier.measured.index import Pathology
     from simfrontier.measured.rows import CallRow
 
-NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
-KINDS: dict[str, CollectiveKind] = {
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "all_reduce": "all_reduce",
-    "all_to_all": "all_to_all",
-}
+KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(CollectiveKind)}
 
 
 @dataclass
@@ -44,20 +42,14 @@ class Caller:
         if row.num_bytes < library.least_bytes:
             least = f"{library.least_bytes:,.0f} bytes"
             return Unknown(reason=f"the model of {library.name} is of messages of {least} and more")
+        groups = groups_of(row.machine, row.devices)
         try:
-            alone_s, added_s = self.parts(row, groups_of(row.machine, row.devices))
+            alone_s, added_s = self.parts(row, groups)
         except InputError as error:
             return Unknown(reason=str(error))
-        kind, nodes = KINDS[row.collective], groups_of(row.machine, row.devices).shape.num_nodes
+        kind, nodes = KINDS[row.collective], groups.shape.num_nodes
         sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
-        spread = math.exp(NORMAL_90 * sd)
-        return Prediction(
-            predicted_s=alone_s + added_s,
-            low_s=(alone_s + added_s) / spread,
-            high_s=(alone_s + added_s) * spread,
-            harness_s=added_s,
-            parts={"collective": alone_s, "harness": added_s},
-        )
+        return replace(around(alone_s + added_s, sd), harness_s=added_s)
 
     def parts(self, row: CallRow, groups: Groups) -> tuple[float, float]:
         """Time of the collective alone and what the harness adds."""
@@ -73,7 +65,7 @@ class Caller:
 @lru_cache(maxsize=256)
 def groups_of(machine: str, devices: int) -> Groups:
     """All devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
-    return Groups(load_machine(machine), devices)
+    return Groups(shipped_machine(machine), devices)
 
 
 def lacking(row: CallRow) -> str:
@@ -105,6 +97,19 @@ def other_place(row: CallRow) -> str:
 def predict_call(row: CallRow) -> Prediction | Unknown:
     """The shipped models' time of a row's call, or why they have none."""
     return _shipped().predict(row)
+
+
+def shown_fault(row: CallRow, faults: Sequence[Pathology]) -> str | None:
+    """Why a row of a user's is a known fault; None where it is none.
+
+    Faults are known from others' runs: a row that one of them covers is none where its time is as the shipped models
+    predict, inside their interval or without one.
+    """
+    why = fault_of(row, faults)
+    if why is None:
+        return None
+    made = predict_call(row)
+    return None if isinstance(made, Prediction) and made.covers(row.seconds) is not False else why
 
 
 @lru_cache(maxsize=1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine import Machine, catalog, load_machine
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.machine import Machine, catalog
+from simfrontier.validation.machines import shipped_machine
+from simfrontier.validation.outcome import Prediction, Unknown, around
 
 if TYPE_CHECKING:
     from simfrontier.machine import LinkClass
@@ -60,17 +59,11 @@ def predict_copy(row: CopyRow) -> Prediction | Unknown:
     """The shipped machine's time of the row's message with its 90 % interval, or why there is none."""
     if row.machine not in catalog():
         return Unknown(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
-    machine = load_machine(row.machine)
+    machine = shipped_machine(row.machine)
     reason = lacking(machine, row)
     if reason:
         return Unknown(reason=reason)
     return around(copy_seconds(machine, row), copy_sd(machine, row))
-
-
-def around(seconds: float, sd: float) -> Prediction:
-    """A time and the central 90 % of a normal of its logarithm."""
-    spread = math.exp(NormalDist().inv_cdf(0.95) * sd)
-    return Prediction(predicted_s=seconds, low_s=seconds / spread, high_s=seconds * spread)
 
 
 def copy_fitted(row: CopyRow) -> bool:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from simfrontier.measured.index import load_table
-
-if TYPE_CHECKING:
-    from simfrontier.measured.rows import CallRow
+from simfrontier.measured import CallRow, load_table
 
 Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
 # Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
@@ -31,9 +28,10 @@ def fitted_rows(library: str) -> tuple[CallRow, ...]:
     for name, least_bytes in FITS.get(library, {}).items():
         table = load_table(name)
         rows += [
-            row  # type: ignore[misc]
+            row
             for row in table.rows
-            if row.library == library and row.num_bytes >= least_bytes and table.pathology_of(row) is None  # type: ignore[union-attr]
+            if isinstance(row, CallRow) and row.library == library and row.num_bytes >= least_bytes
+            if table.pathology_of(row) is None
         ]
     return tuple(rows)
 

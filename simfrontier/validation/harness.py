@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
+from simfrontier.machine.sources import sources_of
 from simfrontier.tomlfile import read_toml
-from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
     from simfrontier.measured.rows import CallRow
@@ -59,9 +59,14 @@ def shipped_harnesses() -> tuple[Harness, ...]:
     return tuple(_harness(name, part) for name, part in read_toml(FILE, "harness file").items())
 
 
-def named_harnesses(names: Sequence[str]) -> tuple[Harness, ...]:
-    """The shipped harnesses of these names, for rows of any source. Raises InputError."""
+def named_harnesses(text: str) -> tuple[Harness, ...]:
+    """The shipped harnesses of the names a,b ..., for rows of any source; of "none" no harness. Raises InputError."""
     shipped = {harness.name: harness for harness in shipped_harnesses()}
+    names = [name.strip() for name in text.split(",")]
+    if names == ["none"]:
+        return ()
+    if "none" in names:
+        raise InputError(f"--harness: got {text!r}, none beside other names; allowed: none alone, or names without it")
     for name in names:
         if name not in shipped:
             raise InputError(f"--harness: got {name!r}; {nearest(name, [*shipped, 'none'])}")
@@ -83,14 +88,5 @@ def _harness(name: str, part: Mapping[str, Any]) -> Harness:
         machine=part["machine"],
         collectives=tuple(part["collectives"]),
         **{key: number["value"] for key, number in said.items()},
-        provenance=tuple(
-            Provenance(
-                key=f"harness.{name}.{key}",
-                value=number["value"],
-                unit=unit_of(key),
-                kind=number["kind"],
-                source=number["source"],
-            )
-            for key, number in said.items()
-        ),
+        provenance=tuple(sources_of(said, len, f"harness.{name}.")),
     )

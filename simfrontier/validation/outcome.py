@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import isnan
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from simfrontier.measured.index import Row
 
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
-USES: tuple[Use, ...] = ("fitted", "left out", "held", "pathology", "no model")
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
 UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
+NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 ONLY_BOUNDED = "a rate of training, which is held against a bound"
 
 
@@ -23,14 +22,25 @@ class Prediction:
 
     `low_s` to `high_s` hold 90 % of measurements, if the model's residuals are what it says they are; both are NaN
     where it says nothing of them. `harness_s` is the part of `predicted_s` that belongs to the measuring program and
-    not to the collective (a copy, a call of the host); `parts` are named shares of the time, for people.
+    not to the collective (a copy, a call of the host).
     """
 
     predicted_s: float
     low_s: float
     high_s: float
     harness_s: float = 0.0
-    parts: Mapping[str, float] = field(default_factory=dict)
+
+    def covers(self, measured_s: float) -> bool | None:
+        """Whether a measured time lies inside the interval; None where there is no interval."""
+        if math.isnan(self.low_s) or math.isnan(self.high_s):
+            return None
+        return self.low_s <= measured_s <= self.high_s
+
+
+def around(seconds: float, sd: float) -> Prediction:
+    """A time and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
+    spread = math.exp(NORMAL_90 * sd)
+    return Prediction(predicted_s=seconds, low_s=seconds / spread, high_s=seconds * spread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +77,9 @@ class Held:
     @property
     def is_covered(self) -> bool | None:
         """Whether the measured time lies inside the predicted interval; None where there is no interval."""
-        made = self.prediction
-        if made is None or self.measured_s is None or isnan(made.low_s) or isnan(made.high_s):
+        if self.prediction is None or self.measured_s is None:
             return None
-        return made.low_s <= self.measured_s <= made.high_s
+        return self.prediction.covers(self.measured_s)
 
     @property
     def is_averaged(self) -> bool:

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from simfrontier.collectives import load_library
 from simfrontier.errors import nearest
-from simfrontier.machine import Machine, catalog, load_machine
+from simfrontier.machine import Machine, catalog
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate.pricing import price
-from simfrontier.validation.copies import around
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.machines import shipped_machine
+from simfrontier.validation.outcome import Prediction, Unknown, around
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
 if TYPE_CHECKING:
     from simfrontier.measured.rows import RateRow
 
-BYTES: Final = 2  # of a 16-bit number
+BYTES: Final = DTYPE_BYTES["bf16"]
 TYPICAL: Final = ("typical", "median", "reference")
 MICRO_BATCH: Final = 64  # sequences at once on one device, a large one; 256 add up to 5 %
 STEP: Final = ("norm", "clip", "step")  # first words of what follows the last micro-batch
@@ -56,8 +57,7 @@ def gemm_flops_per_s(machine: Machine, m: int, n: int, k: int) -> float:
     multiplying and of moving each operand once, and the gap before the kernel."""
     device = machine.device
     flops = 2.0 * m * n * k
-    memory_s = BYTES * (m * k + k * n + m * n) / (device.hbm_bytes_per_s * device.hbm_share)
-    return flops / (device.kernel_gap_s + max(flops / device.matmul_rate(m, n, k), memory_s))
+    return flops / device.kernel_s(flops / device.matmul_rate(m, n, k), BYTES * (m * k + k * n + m * n))
 
 
 def gemm_sd(machine: Machine) -> float:
@@ -77,7 +77,7 @@ def predict_rate(row: RateRow) -> Prediction | Unknown:
         return Unknown(
             reason=f"{row.statistic}: a typical device is predicted; the spread (speed_sd) was read off these"
         )
-    machine = load_machine(row.machine)
+    machine = shipped_machine(row.machine)
     return around(2.0 * row.m * row.n * row.k / gemm_flops_per_s(machine, row.m, row.n, row.k), gemm_sd(machine))
 
 
@@ -97,7 +97,7 @@ def training_bound(row: RateRow) -> Bounded | Unknown:
     """
     if row.machine not in catalog():
         return Unknown(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
-    machine = load_machine(row.machine)
+    machine = shipped_machine(row.machine)
     published = row.value * machine.device.peak_flops_per_s if row.quantity == "share_of_peak" else row.flops_per_s
     if published is None and row.quantity == "machine_flops_per_s":
         return Unknown(reason="machine_flops_per_s without a number of devices is no rate of one")

@@ -12,12 +12,12 @@ from simfrontier.collectives import Library, load_library
 from simfrontier.fitting.fit import Problem
 from simfrontier.measured import CallRow
 from simfrontier.validation.harness import Harness
+from tests.rows import call
 
 RINGS = Path(__file__).with_name("rings.toml")
 TRUE = {"ring.hop_between_nodes_s": 90e-6, "ring_ll.hop_between_nodes_s": 30e-6, "shares.nic": 0.7}
 SIZES = tuple(2**power for power in range(20, 31, 2))  # 1 MiB to 1 GiB
 DEVICES = (16, 32, 64, 128, 256)
-MIB = 2**20
 
 
 def rings() -> Library:
@@ -30,20 +30,7 @@ def calls(
 ) -> list[CallRow]:
     """Rows without times: every one takes 1 s."""
     sizes = tuple(sizes)
-    return [
-        CallRow(
-            machine="frontier",
-            collective="all_gather",
-            library=library,
-            devices=number,
-            num_bytes=size,
-            seconds=1.0,
-            source=source,
-            place=f"made up line {number}",
-        )
-        for number in devices
-        for size in sizes
-    ]
+    return [call(1.0, number, size, library, source, f"made up line {number}") for number in devices for size in sizes]
 
 
 def timed(

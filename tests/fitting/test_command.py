@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,11 +11,12 @@ import pytest
 
 from simfrontier.collectives import load_calibration, load_library, write_calibration
 from simfrontier.measured import CallRow
-from tests.fitting.rings import MIB, calls, timed
+from tests.fitting.rings import calls, timed
 from tests.invoke import TOY, Ran, invoke, refusal
+from tests.measured.tables import write_calls
 from tests.report.test_page import Page
+from tests.rows import MIB
 
-HEAD = ("machine", "collective", "library", "devices", "bytes", "time_s", "source")
 SIZES = tuple(2**power * MIB for power in range(0, 10))
 
 
@@ -26,19 +26,9 @@ def made_up(devices: Iterable[int] = (8, 16, 32, 64), noise: float = 0.03) -> li
     return timed(rows, load_library("rccl"), {"shares.nic": 0.6}, noise, seed=11)
 
 
-def table(path: Path, rows: Sequence[CallRow]) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEAD)
-        for row in rows:
-            cells = (row.machine, row.collective, row.library, row.devices, row.num_bytes, row.seconds, row.source)
-            writer.writerow(cells)
-    return path
-
-
 def fitted(folder: Path, rows: Sequence[CallRow], *options: str) -> Ran:
     done = invoke(
-        "calibrate", table(folder / "my.csv", rows), "--out", folder / "fit.toml", "--when", "today", *options
+        "calibrate", write_calls(folder / "my.csv", rows), "--out", folder / "fit.toml", "--when", "today", *options
     )
     assert (done.code, done.err) == (0, ""), done
     return done
@@ -122,7 +112,7 @@ def test_json_has_parameters_errors_and_every_point(tmp_path: Path) -> None:
 
 
 def test_a_file_named_twice_counts_once(tmp_path: Path) -> None:
-    my = table(tmp_path / "my.csv", made_up())
+    my = write_calls(tmp_path / "my.csv", made_up())
     done = invoke("calibrate", my, my, "--out", tmp_path / "fit.toml", "--when", "today")
     assert (done.code, done.err) == (0, "")
     record = load_calibration(tmp_path / "fit.toml").fit
@@ -193,7 +183,7 @@ def test_small_messages_may_be_left_to_others(tmp_path: Path) -> None:
 
 def test_logs_are_fitted_to_where_it_is_said(tmp_path: Path) -> None:
     """What a calibration has as tables is fitted to with --fit."""
-    rows = table(tmp_path / "my.csv", made_up())
+    rows = write_calls(tmp_path / "my.csv", made_up())
     assert invoke("calibrate", rows, "--tables", "--out", tmp_path / "tables.toml").code == 0
     said = ("--fit", "--machine", "frontier", "--library", "rccl")
     done = invoke("calibrate", tmp_path / "tables.toml", *said, "--out", tmp_path / "fit.toml")
@@ -204,7 +194,7 @@ def test_logs_are_fitted_to_where_it_is_said(tmp_path: Path) -> None:
 
 def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
     fitted(tmp_path, made_up())
-    tables = table(tmp_path / "other.csv", made_up((8,)))
+    tables = write_calls(tmp_path / "other.csv", made_up((8,)))
     assert invoke("calibrate", tables, "--tables", "--out", tmp_path / "tables.toml").code == 0
     both = (tmp_path / "fit.toml", tmp_path / "tables.toml")
     assert invoke("calibrate", *both, "--out", tmp_path / "both.toml").code == 0
@@ -241,14 +231,14 @@ def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
 )
 def test_each_fault_is_one_line_and_nothing_is_written(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     rows = made_up()
-    file = table(tmp_path / "my.csv", [*rows, *(replace(row, machine="lumi-g") for row in rows[:10])])
+    file = write_calls(tmp_path / "my.csv", [*rows, *(replace(row, machine="lumi-g") for row in rows[:10])])
     got = refusal("calibrate", file, *options, "--out", tmp_path / "fit.toml")
     assert got.startswith(said.format(file=file)), got
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_page_in_place_of_the_calibration_is_refused(tmp_path: Path) -> None:
-    file = table(tmp_path / "my.csv", made_up())
+    file = write_calls(tmp_path / "my.csv", made_up())
     out = tmp_path / "fit.toml"
     said = refusal("calibrate", file, "--out", out, "--page", out)
     assert said == f"--page: got {out}, the calibration itself; allowed: another file"
@@ -256,6 +246,6 @@ def test_a_page_in_place_of_the_calibration_is_refused(tmp_path: Path) -> None:
 
 def test_bad_data_are_one_line(tmp_path: Path) -> None:
     rows = made_up()
-    file = table(tmp_path / "my.csv", [replace(rows[0], seconds=-1.0), *rows[1:]])
+    file = write_calls(tmp_path / "my.csv", [replace(rows[0], seconds=-1.0), *rows[1:]])
     said = refusal("calibrate", file, "--out", tmp_path / "fit.toml")
     assert said.startswith(f"{file} line 2: time_s: got '-1.0', allowed: a number of seconds above 0")

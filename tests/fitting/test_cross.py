@@ -14,8 +14,10 @@ from simfrontier.collectives import load_library
 from simfrontier.fitting import cross
 from simfrontier.fitting.cross import Crossed, cross_validated, places_of
 from simfrontier.fitting.fit import Fitted, Problem, fit
-from simfrontier.measured import CallRow, load_table
-from tests.fitting.rings import DEVICES, MIB, TRUE, calls, problem, rings, timed
+from simfrontier.measured import CallRow
+from tests.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed
+from tests.measured.tables import shipped
+from tests.rows import MIB
 
 
 def slowed(made: Problem, devices: int, factor: float) -> Problem:
@@ -119,9 +121,7 @@ def test_a_value_that_was_fitted_to_the_points_left_out_predicts_none_of_them() 
     seen them all the same. The same times, not measured so, may be held against the file's value."""
     cap = "ring_caps.ranks_8_packages_4_bytes_per_s"
     measured = [
-        row
-        for row in load_table("rccl_frontier").rows
-        if isinstance(row, CallRow) and row.devices in (8, 16, 32) and row.num_bytes >= 2**26
+        row for row in shipped("rccl_frontier", CallRow) if row.devices in (8, 16, 32) and row.num_bytes >= 2**26
     ]
     known = cross_validated(Problem(library=load_library("rccl"), harnesses=(), rows=measured))
     here = np.array([row.devices == 8 for row in measured])

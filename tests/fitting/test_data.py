@@ -10,7 +10,11 @@ from simfrontier.errors import InputError
 from simfrontier.fitting.data import choose
 from simfrontier.measured import load_table
 from simfrontier.measured.rows import CallRow
-from tests.fitting.rings import MIB, calls
+from simfrontier.validation.calls import predict_call
+from simfrontier.validation.outcome import Prediction
+from tests.fitting.rings import calls
+from tests.measured.tables import shipped
+from tests.rows import MIB
 
 ROWS = calls((16, 32), (MIB, 4 * MIB), library="rccl")
 
@@ -43,11 +47,21 @@ def test_devices_that_do_not_fill_nodes_are_set_aside() -> None:
 
 def test_known_pathologies_are_set_aside() -> None:
     table = load_table("rccl_frontier")
-    rows = [row for row in table.rows if isinstance(row, CallRow)]
+    rows = shipped("rccl_frontier", CallRow)
     faults = [row for row in rows if table.pathology_of(row)]
     chosen = choose(rows, (), None, 0)
     assert faults and set(chosen.rows) == set(rows) - set(faults)
     assert sum(chosen.set_aside.values()) == len(faults)
+
+
+def test_a_row_that_a_known_fault_covers_is_fitted_to_where_its_time_is_as_predicted() -> None:
+    odd = replace(calls((128,), (MIB,), library="rccl")[0], seconds=0.009)  # 11 times the prediction
+    made = predict_call(odd)
+    assert isinstance(made, Prediction)
+    good = replace(odd, seconds=made.predicted_s)
+    chosen = choose([*ROWS, odd, good], (), None, 0)
+    assert chosen.rows == (*ROWS, good)
+    assert list(chosen.set_aside.values()) == [1]
 
 
 def test_several_machines_may_be_fitted_to_together() -> None:

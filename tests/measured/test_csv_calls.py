@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, read_calls
 from simfrontier.measured.rows import CALL_KINDS
+from tests.measured.tables import AGAIN, refused, write_calls
 
 HEAD = "machine,collective,library,devices,bytes,time_s,source"
 ONE = "frontier,all_gather,rccl,8,1048576,0.000151,lab"
@@ -28,11 +26,7 @@ def table(folder: Path, *lines: str, end: str = "\n") -> Path:
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        read_calls(path)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said.replace(str(path), "FILE")
+    return refused(read_calls, path)
 
 
 def test_rows_are_read_in_order_with_their_lines(tmp_path: Path) -> None:
@@ -99,13 +93,11 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
         ([HEAD, '"' + ONE, TWO], "FILE line 2: not CSV: unexpected end of data"),
         (
             [HEAD, ONE, TWO, ONE],
-            "FILE line 4: the same row as line 2, allowed: every measurement once "
-            "(several of one point differ in value or source)",
+            f"FILE line 4: {AGAIN}",
         ),
         (
             [HEAD, ONE, ONE.replace("0.000151", "1.51e-4").replace("all_gather", "allgather")],
-            "FILE line 3: the same row as line 2, allowed: every measurement once "
-            "(several of one point differ in value or source)",
+            f"FILE line 3: {AGAIN}",
         ),
         (
             [HEAD, ONE.replace("all_gather", "all_gathr")],
@@ -180,18 +172,7 @@ def measured(draw: st.DrawFn) -> list[CallRow]:
     return list(found.values())
 
 
-def written(rows: list[CallRow]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEAD.split(","))
-    for row in rows:
-        cells = (row.machine, row.collective, row.library, row.devices, row.num_bytes, repr(row.seconds), row.source)
-        writer.writerow(cells)
-    return out.getvalue()
-
-
 @given(measured().filter(lambda rows: len(rows) > 1))
 def test_rows_that_are_written_are_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list[CallRow]) -> None:
-    path = tmp_path_factory.getbasetemp() / "written.csv"
-    path.write_text(written(rows), encoding="utf-8")
+    path = write_calls(tmp_path_factory.getbasetemp() / "written.csv", rows)
     assert [replace(row, place="") for row in read_calls(path)] == rows

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
 from simfrontier.measured.csv_copies import read_copies
 from simfrontier.measured.csv_rates import read_rates
 from simfrontier.measured.rows import kind_of
+from tests.measured.tables import AGAIN, refused
 
 COPIES = "machine,benchmark,scope,path_class,gcd_pair,bytes,library,value,unit,source"
 BW = "lumi-g,osu_bw,intra-node,4 links,0-1,1000000,cray-mpich,50,GB/s,lab"
@@ -73,16 +73,12 @@ def test_rates_of_training(tmp_path: Path) -> None:
         ([COPIES, BW.replace("50,", "-50,")], "FILE line 2: value: got '-50', allowed: a number above 0"),
         (
             [COPIES, BW, BW],
-            "FILE line 3: the same row as line 2, allowed: every measurement once "
-            "(several of one point differ in value or source)",
+            f"FILE line 3: {AGAIN}",
         ),
     ],
 )
 def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
-    path = table(tmp_path, *lines)
-    with pytest.raises(InputError) as caught:
-        read_copies(path)
-    assert str(caught.value).replace(str(path), "FILE") == said
+    assert refused(read_copies, table(tmp_path, *lines)) == said
 
 
 @pytest.mark.parametrize(
@@ -104,16 +100,12 @@ def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], s
         ([TRAININGS, TRAINING.replace("paper", "papr")], "FILE line 2: status: got 'papr', did you mean \"paper\"?"),
         (
             [TRAININGS, TRAINING, TRAINING],
-            "FILE line 3: the same row as line 2, allowed: every measurement once "
-            "(several of one point differ in value or source)",
+            f"FILE line 3: {AGAIN}",
         ),
     ],
 )
 def test_a_wrong_table_of_rates_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
-    path = table(tmp_path, *lines)
-    with pytest.raises(InputError) as caught:
-        read_rates(path)
-    assert str(caught.value).replace(str(path), "FILE") == said
+    assert refused(read_rates, table(tmp_path, *lines)) == said
 
 
 def test_kinds_are_known_in_the_spellings_that_are_used() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables, table_names
-from simfrontier.measured.index import INDEX
+from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
+from simfrontier.measured.index import INDEX, call_faults, fault_of
+from tests.measured.tables import shipped
 
 # Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.
 CALLS = {
@@ -24,19 +25,15 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_of_the_published_tables_is_there(name: str) -> None:
-    rows = [row for row in load_table(name).rows if isinstance(row, CallRow)]
+    rows = shipped(name, CallRow)
     assert len(rows) == len(load_table(name).rows)
     got = len(rows), sum(row.devices for row in rows), sum(row.num_bytes for row in rows)
     assert got == CALLS[name][:3]
     assert fsum(row.seconds for row in rows) == pytest.approx(CALLS[name][3], rel=1e-12)
 
 
-def copies(name: str) -> list[CopyRow]:
-    return [row for row in load_table(name).rows if isinstance(row, CopyRow)]
-
-
 def test_every_copy_of_the_published_tables_is_there() -> None:
-    lumi, lab = copies("lumi_p2p"), copies("mi250x_p2p_16MiB")
+    lumi, lab = shipped("lumi_p2p", CopyRow), shipped("mi250x_p2p_16MiB", CopyRow)
     assert (len(lumi), sum(row.num_bytes for row in lumi)) == (74, 694_147_858)
     assert fsum(row.value for row in lumi) == pytest.approx(2778.233005, rel=1e-12)
     assert [row.benchmark for row in lab] == ["kernel_copy", "sdma_copy"] * 7
@@ -48,8 +45,7 @@ def test_every_copy_of_the_published_tables_is_there() -> None:
 def test_sizes_of_osu_became_whole_messages() -> None:
     rows = {
         (row.collective, row.library, row.devices, row.num_bytes): row
-        for row in load_table("lumi_mpi_collectives").rows
-        if isinstance(row, CallRow)
+        for row in shipped("lumi_mpi_collectives", CallRow)
     }
     # 4 bytes of each of 8 ranks; 8 bytes for each of 16; a vector of 4 bytes
     assert rows["all_gather", "cray-mpich", 8, 32].seconds == pytest.approx(3.57e-6)
@@ -58,18 +54,15 @@ def test_sizes_of_osu_became_whole_messages() -> None:
     assert rows["broadcast", "cray-mpich", 8, 4].seconds == pytest.approx(0.48e-6)
 
 
-def rates(name: str) -> list[RateRow]:
-    return [row for row in load_table(name).rows if isinstance(row, RateRow)]
-
-
 def test_matrix_products_are_those_of_the_sources() -> None:
-    found = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates("compute_rates") if row.m != 32768}
+    rates = shipped("compute_rates", RateRow)
+    found = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates if row.m != 32768}
     coral = {("frontier", "reference", edge, rate) for edge, rate in zip(EDGES, CORAL, strict=True)}
     others = {("frontier", 127e12), ("frontier", 147e12), ("perlmutter", 271e12)}
     assert coral <= found
     assert others == {(row[0], row[3]) for row in found if row[1] == "best shape found"}
     # 2 × 32768³ = 7.0369e13 operations, in 0.529, 0.557 and 0.601 s
-    big = {(row.machine, row.statistic): row.flops_per_s or 0.0 for row in rates("compute_rates") if row.m == 32768}
+    big = {(row.machine, row.statistic): row.flops_per_s or 0.0 for row in rates if row.m == 32768}
     assert [round(big["frontier", which] / 1e12) for which in ("best", "typical", "worst")] == [133, 126, 117]
     assert [round(big["perlmutter", which] / 1e12, 1) for which in ("p01", "median", "p99")] == [275.1, 258.7, 251.4]
 
@@ -79,7 +72,7 @@ CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
 
 
 def test_training_rates_are_those_of_the_sources() -> None:
-    found = rates("training_rates")
+    found = shipped("training_rates", RateRow)
     shares = {row.model: row.value for row in found if row.quantity == "share_of_peak" and row.devices is None}
     assert shares == {"22B": 0.3838, "175B": 0.3614, "1T": 0.3196}
     per_device = {(row.machine, row.devices): row.flops_per_s for row in found if row.quantity == "machine_flops_per_s"}
@@ -107,10 +100,18 @@ def test_known_faults_are_marked_and_nothing_else() -> None:
     assert len(faults(load_table("mpi_and_hierarchical"))) == 4
 
 
+def test_faults_of_calls_are_those_of_all_tables_of_calls() -> None:
+    faults = call_faults()
+    assert len(faults) == sum(len(table.pathologies) for table in load_tables() if table.form == "calls") == 3
+    table = load_table("lumi_mpi_collectives")
+    assert [fault_of(row, faults) for row in table.rows] == [table.pathology_of(row) for row in table.rows]
+    assert {fault_of(row, faults) for row in shipped("lumi_rccl_one_node", CallRow)} == {None}
+
+
 def test_one_mebibyte_on_32_gcds_is_no_fault() -> None:
     """Its 2 MiB is the fast one: 4 to 16 MiB take 1.00 to 1.02 ms too."""
     table = load_table("rccl_frontier")
-    (row,) = (row for row in table.rows if isinstance(row, CallRow) and (row.devices, row.num_bytes) == (32, 1 << 20))
+    (row,) = (row for row in shipped("rccl_frontier", CallRow) if (row.devices, row.num_bytes) == (32, 1 << 20))
     assert row.seconds == 0.001032
     assert table.pathology_of(row) is None
 
@@ -126,7 +127,6 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         load_table("rccl_frontir")
     assert str(caught.value) == 'table "rccl_frontir" is not in index.toml, did you mean "rccl_frontier"?'
-    assert table_names()[0] == "rccl_frontier"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.measured import Setup, read_any, read_osu_copies
+from simfrontier.measured import Setup, read_any
+from tests.measured.tables import refused
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)
 ALLGATHER = """\
@@ -44,12 +44,6 @@ BW = """\
 # Size      Bandwidth (MB/s)
 16777216           142235.39
 """
-LATENCY = """\
-# OSU MPI Latency Test v4.0
-# Size          Latency (us)
-0                       1.20
-1024                    3.57
-"""
 
 
 def log(folder: Path, text: str) -> Path:
@@ -59,11 +53,7 @@ def log(folder: Path, text: str) -> Path:
 
 
 def refusal(path: Path, setup: Setup = SETUP) -> str:
-    with pytest.raises(InputError) as caught:
-        read_any(path, setup)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said.replace(str(path), "FILE")
+    return refused(lambda file: read_any(file, setup), path)
 
 
 def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) -> None:
@@ -86,17 +76,6 @@ def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) ->
     first = rows[0]
     assert (first.machine, first.library, first.devices, first.nodes) == ("lumi-g", "cray-mpich", 16, 2)
     assert (first.place, first.source) == (f"{path} line 4", "osu.txt")
-
-
-def test_copies_are_read_with_what_they_cross(tmp_path: Path) -> None:
-    path = log(tmp_path, BW + LATENCY + BW.replace("Bandwidth Test", "Bi-Directional Bandwidth Test"))
-    one_way, latency, both = read_osu_copies(path, SETUP, "4 links", "0-1")
-    # 16 MiB at 142,235.39 MB/s: 117.95 us; both ways together at that rate: twice
-    assert one_way.seconds == pytest.approx(16777216 / 142235.39e6)
-    assert both.seconds == pytest.approx(2 * one_way.seconds)
-    assert (latency.benchmark, latency.num_bytes) == ("osu_latency", 1024)
-    assert latency.seconds == pytest.approx(3.57e-6)
-    assert (one_way.path_class, one_way.pair, one_way.scope) == ("4 links", "0-1", "intra-node")
 
 
 @pytest.mark.parametrize(
@@ -148,12 +127,6 @@ def test_wrong_output_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     assert refusal(log(tmp_path, text)) == said
 
 
-def test_a_collective_is_no_copy_and_a_table_needs_its_header(tmp_path: Path) -> None:
-    path = log(tmp_path, ALLGATHER)
-    with pytest.raises(InputError, match=r'line 4: "Allgather Latency Test": .*; here copies are expected$'):
-        read_osu_copies(path, SETUP, "4 links")
-    path = log(tmp_path, BW.partition("\n")[2])
-    with pytest.raises(
-        InputError, match=r'line 2: a table below no "# OSU \.\.\. Test" line, allowed: the whole output$'
-    ):
-        read_osu_copies(path, SETUP, "4 links")
+def test_a_table_needs_its_header(tmp_path: Path) -> None:
+    said = 'FILE line 2: a table below no "# OSU ... Test" line, allowed: the whole output'
+    assert refusal(log(tmp_path, BW.partition("\n")[2] + ALLGATHER)) == said

@@ -8,21 +8,13 @@ from pathlib import Path
 import pytest
 
 from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
-from simfrontier.errors import InputError
 from simfrontier.measured import Setup, read_any
 from simfrontier.measured.read import ALLOWED
 from simfrontier.trace import Span, Trace, write_perfetto
+from tests.measured.tables import nccl_log, refused
 
 SETUP = Setup(machine="frontier", library="rccl", devices=4)
-NCCL_TESTS = """\
-# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 4(factor) warmup iters: 5 iters: 20
-# Using devices
-#  Rank  0 Group  0 Pid  1 on node0 device  0 [0000:c1:00] AMD Instinct MI250X
-#  Rank  1 Group  0 Pid  2 on node1 device  0 [0000:c1:00] AMD Instinct MI250X
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-     1048576         65536     float    none      -1    98.31   10.67    8.00      0    98.31   10.67    8.00      0
-     4194304        262144     float    none      -1    212.5   10.67    8.00      0    212.5   10.67    8.00      0
-"""
+NCCL_TESTS = nccl_log({1048576: 98.31, 4194304: 212.5})
 TABLE = CallTable(
     kind="all_reduce",
     ranks=8,
@@ -34,11 +26,7 @@ CALIBRATION = Calibration(title="mine", where="here", when="today", how="so", ca
 
 
 def refusal(path: Path, setup: Setup = SETUP) -> str:
-    with pytest.raises(InputError) as caught:
-        read_any(path, setup)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said.replace(str(path), "FILE")
+    return refused(lambda file: read_any(file, setup), path)
 
 
 def span(kind: str, axes: str, message_bytes: float, start_s: float, end_s: float) -> Span:

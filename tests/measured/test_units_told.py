@@ -7,28 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, load_table, table_names
+from simfrontier.measured import CallRow, load_tables
 from simfrontier.measured.units_told import MIXED, excess, refuse_other_units
-
-MIB = 1 << 20
-
-
-def row(num_bytes: int, seconds: float, line: int = 0, devices: int = 8, library: str = "rccl") -> CallRow:
-    return CallRow(
-        machine="frontier",
-        collective="all_gather",
-        library=library,
-        devices=devices,
-        num_bytes=num_bytes,
-        seconds=seconds,
-        source="lab",
-        place=f"mine.csv line {line}",
-    )
+from tests.measured.tables import shipped
+from tests.rows import MIB, call
 
 
-def shipped() -> list[list[CallRow]]:
-    tables = [load_table(name).rows for name in table_names()]
-    return [[row for row in rows if isinstance(row, CallRow)] for rows in tables if isinstance(rows[0], CallRow)]
+def row(num_bytes: int, seconds: float, line: int = 0, devices: int = 8) -> CallRow:
+    return call(seconds, devices, num_bytes, place=f"mine.csv line {line}")
 
 
 def refusal(rows: list[CallRow]) -> str:
@@ -95,8 +81,7 @@ def test_any_shipped_table_is_refused_with_some_rows_in_another_unit(factor: flo
 def shipped_series() -> list[list[CallRow]]:
     """RCCL and NCCL of 2 MiB and more by number of devices: sizes in steps of two."""
     found: dict[tuple[object, ...], list[CallRow]] = {}
-    for each in load_table("rccl_frontier").rows:
-        assert isinstance(each, CallRow)
+    for each in shipped("rccl_frontier", CallRow):
         if each.num_bytes > MIB:
             found.setdefault((each.collective, each.devices), []).append(each)
     return list(found.values())
@@ -106,7 +91,7 @@ def test_the_wildest_step_of_the_shipped_tables_is_far_from_refused() -> None:
     """1 MiB at 1,024 GCDs took 0.158022 s, 2 MiB 0.00329 s: 48 times."""
     worst = max(
         excess(b, a) if b.seconds > a.seconds else excess(a, b)
-        for rows in shipped()
+        for rows in (shipped(table.name, CallRow) for table in load_tables() if table.form == "calls")
         for a in rows
         for b in rows
         if (a.machine, a.collective, a.library, a.devices) == (b.machine, b.collective, b.library, b.devices)

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from simfrontier.measured import CallRow, Pathology, Table
+from simfrontier.measured import Pathology, Table
 from simfrontier.measured.index import Row
-from simfrontier.measured.rows import RateRow
+from simfrontier.measured.rows import CopyRow, RateRow
 from simfrontier.validation.models import Models
 from simfrontier.validation.outcome import Held, Prediction, Unknown, Use
 from simfrontier.validation.rates import Bounded
 from simfrontier.workload import MODELS, GptShape
-
-MIB = 1 << 20
-
-
-def call(seconds: float = 1e-3, devices: int = 16, num_bytes: int = MIB, library: str = "rccl") -> CallRow:
-    """A row of an all-gather by a program of no harness."""
-    return CallRow(
-        machine="frontier",
-        collective="all_gather",
-        library=library,
-        devices=devices,
-        num_bytes=num_bytes,
-        seconds=seconds,
-        source="somebody",
-        place="here line 2",
-    )
+from tests.rows import MIB, call
 
 
 def training(value: float = 50e12) -> RateRow:
@@ -44,6 +30,42 @@ def training(value: float = 50e12) -> RateRow:
         plan="zero3",
         devices=384,
     )
+
+
+def copy_row(**changed: Any) -> CopyRow:
+    """A row of a copy between two devices of a node, 16 MiB."""
+    told: dict[str, Any] = {
+        "machine": "lumi-g",
+        "path_class": "4 links",
+        "pair": "0-1",
+        "scope": "intra-node",
+        "benchmark": "osu_bw",
+        "num_bytes": 16 * MIB,
+        "library": "cray-mpich",
+        "value": 100.0,
+        "unit": "GB/s",
+        "source": "made up",
+        "place": "made.csv line 2",
+    }
+    return CopyRow(**{**told, **changed})
+
+
+def rate_row(**changed: Any) -> RateRow:
+    """A row of a matrix product of edge 32,768."""
+    told: dict[str, Any] = {
+        "machine": "frontier",
+        "what": "matmul",
+        "quantity": "seconds",
+        "value": 0.557,
+        "statistic": "typical",
+        "status": "measured",
+        "source": "made up",
+        "place": "made.csv line 2",
+        "m": 32768,
+        "n": 32768,
+        "k": 32768,
+    }
+    return RateRow(**{**told, **changed})
 
 
 def bounded(published: float, most: float) -> Bounded:

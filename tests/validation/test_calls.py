@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Residual, load_library
+from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
+from simfrontier.measured import Pathology
 from simfrontier.measured.rows import CallRow
 from simfrontier.simulate.alone import Groups
-from simfrontier.validation.calls import Caller, predict_call
+from simfrontier.validation.calls import Caller, predict_call, shown_fault
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.outcome import Prediction, Unknown
 
@@ -57,6 +58,9 @@ def test_a_harness_is_of_one_program_library_machine_and_collective(changed: dic
 def test_every_harness_says_where_its_numbers_come_from() -> None:
     for harness in shipped_harnesses():
         assert harness.title and all(number.source and number.unit for number in harness.provenance)
+        for number in harness.provenance:
+            assert (number.interval is not None) == (number.kind == "fitted")
+            assert number.interval is None or number.interval[0] < number.value < number.interval[1]
 
 
 def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
@@ -65,7 +69,6 @@ def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
     assert isinstance(found, Prediction)
     assert found.harness_s == HARNESS.seconds(128, 2**26)
     assert found.predicted_s == alone_s + found.harness_s
-    assert dict(found.parts) == {"collective": alone_s, "harness": found.harness_s}
     bare = Caller(harnesses=()).predict(ROW)
     assert isinstance(bare, Prediction) and bare.predicted_s == alone_s
 
@@ -84,12 +87,15 @@ def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
         assert math.log(found.predicted_s / found.low_s) == pytest.approx(1.6449 * sd, rel=1e-4)
 
 
-def test_how_far_off_a_law_is_goes_by_kind_and_size() -> None:
-    told = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, of_kind={"all_reduce": 0.15})
-    assert [told.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]
-    assert [told.sd("all_reduce", size, 2) for size in (1e6, 1e5)] == [0.15, 0.2]
-    assert replace(told, of_kind={"all_reduce": 0.3}).sd("all_reduce", 1e5, 2) == 0.3
-    assert told.sd("all_reduce", 1e5, 1) == 0.1  # in one node the model is as far off as its best
+def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
+    made = predict_call(ROW)
+    assert isinstance(made, Prediction)
+    fault = Pathology(reason="a stall", exact=(("machine", "frontier"),))
+    slow, fast = replace(ROW, seconds=1.01 * made.high_s), replace(ROW, seconds=0.99 * made.low_s)
+    assert [shown_fault(row, (fault,)) for row in (slow, fast)] == ["a stall", "a stall"]
+    assert shown_fault(replace(ROW, seconds=made.predicted_s), (fault,)) is None
+    assert shown_fault(slow, ()) is None
+    assert shown_fault(replace(slow, library="other"), (fault,)) == "a stall"  # no model says that its time is sound
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.measured import CallRow
+from simfrontier.measured import CallRow, load_table
 from simfrontier.validation.fits import FITS, fitted_rows, was_fitted
 
 
 @pytest.mark.parametrize("library", sorted(FITS))
-def test_every_row_of_a_fit_was_fitted(library: str) -> None:
-    assert all(map(was_fitted, fitted_rows(library)))
+def test_a_fit_is_to_rows_of_its_library_of_its_sizes_and_to_no_fault(library: str) -> None:
+    rows, tables = fitted_rows(library), {name: load_table(name) for name in FITS[library]}
+    assert rows and all(map(was_fitted, rows))
+    for row in rows:
+        [name] = [name for name, table in tables.items() if row in table.rows]
+        assert row.library == library and row.num_bytes >= FITS[library][name]
+        assert tables[name].pathology_of(row) is None
 
 
 def test_a_row_out_of_another_file_is_known_by_what_it_measured() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfrontier.validation.outcome import USES, Prediction, Use
+from simfrontier.validation.outcome import Prediction, Use, around
 from tests.validation.standins import held
 
 SECONDS = st.floats(1e-9, 1e3)
@@ -37,7 +38,15 @@ def test_without_an_interval_nothing_is_said_of_coverage() -> None:
     assert held(1.0, None).is_covered is None and held(None, 1.0).is_covered is None
 
 
-@pytest.mark.parametrize("use", USES)
+def test_an_interval_is_90_percent_of_a_normal_in_log_time() -> None:
+    made = around(2.0, 0.1)
+    assert (made.predicted_s, made.low_s * made.high_s) == (2.0, pytest.approx(4.0))
+    assert math.log(made.high_s / 2.0) == pytest.approx(0.164485, rel=1e-5)
+    bare = around(2.0, math.nan)
+    assert bare.predicted_s == 2.0 and math.isnan(bare.low_s) and math.isnan(bare.high_s)
+
+
+@pytest.mark.parametrize("use", get_args(Use))
 def test_only_rows_with_an_error_that_are_no_pathology_count(use: Use) -> None:
     assert held(1.0, 1.1, use).is_averaged is (use in ("fitted", "left out", "held"))
     assert not held(1.0, None, use).is_averaged and not held(None, 1.0, use).is_averaged

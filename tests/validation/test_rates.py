@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simfrontier.machine import load_machine
-from simfrontier.measured import RateRow, load_table
+from simfrontier.measured import RateRow
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.validation.outcome import Prediction, Unknown
 from simfrontier.validation.rates import (
@@ -20,32 +20,13 @@ from simfrontier.validation.rates import (
     training_flops_per_s,
 )
 from simfrontier.workload import GptShape, find_model
-
-
-def row(**changed: Any) -> RateRow:
-    told: dict[str, Any] = {
-        "machine": "frontier",
-        "what": "matmul",
-        "quantity": "seconds",
-        "value": 0.557,
-        "statistic": "typical",
-        "status": "measured",
-        "source": "made up",
-        "place": "made.csv line 2",
-        "m": 32768,
-        "n": 32768,
-        "k": 32768,
-    }
-    return RateRow(**{**told, **changed})
+from tests.measured.tables import shipped
+from tests.validation.standins import rate_row
 
 
 def training(**changed: Any) -> RateRow:
     shapeless = {"what": "training", "m": None, "n": None, "k": None, "model": "175B", "quantity": "share_of_peak"}
-    return row(**{**shapeless, "value": 0.3614, **changed})
-
-
-def rates(name: str) -> list[RateRow]:
-    return [each for each in load_table(name).rows if isinstance(each, RateRow)]
+    return rate_row(**{**shapeless, "value": 0.3614, **changed})
 
 
 def gpt_shape(name: str) -> GptShape:
@@ -74,7 +55,7 @@ def test_the_spread_is_that_of_the_law_and_of_devices() -> None:
 
 
 def test_fitted_products_are_within_2_percent_and_in_their_interval() -> None:
-    fitted = [each for each in rates("compute_rates") if rate_fitted(each)]
+    fitted = [each for each in shipped("compute_rates", RateRow) if rate_fitted(each)]
     assert [each.m for each in fitted] == [32768, 6400, 12800, 25600, 32768]
     for each in fitted:
         made, seconds = predict_rate(each), each.seconds
@@ -86,7 +67,7 @@ def test_fitted_products_are_within_2_percent_and_in_their_interval() -> None:
 
 def test_one_measured_edge_is_outside_the_law() -> None:
     """CoralGemm at 64000 is another regime: 87.5 Tflop/s where the law says 129."""
-    (odd,) = [each for each in rates("compute_rates") if each.m == 64000]
+    (odd,) = [each for each in shipped("compute_rates", RateRow) if each.m == 64000]
     made = predict_rate(odd)
     assert isinstance(made, Prediction)
     assert not rate_fitted(odd)
@@ -95,7 +76,7 @@ def test_one_measured_edge_is_outside_the_law() -> None:
 
 @pytest.mark.parametrize("machine", ["frontier", "perlmutter"])
 def test_no_product_beats_what_searches_over_shapes_found(machine: str) -> None:
-    found = [each.value for each in rates("compute_rates") if each.machine == machine and each.m is None]
+    found = [each.value for each in shipped("compute_rates", RateRow) if each.machine == machine and each.m is None]
     assert load_machine(machine).device.matmul_flops_per_s <= max(found)
 
 
@@ -112,12 +93,12 @@ def test_no_product_beats_what_searches_over_shapes_found(machine: str) -> None:
     ],
 )
 def test_a_rate_without_a_law_says_why(changed: dict[str, Any], reason: str) -> None:
-    assert predict_rate(row(**changed)) == Unknown(reason=reason)
-    assert not rate_fitted(row(**changed))
+    assert predict_rate(rate_row(**changed)) == Unknown(reason=reason)
+    assert not rate_fitted(rate_row(**changed))
 
 
 def test_published_training_stays_below_the_bound() -> None:
-    made = [training_bound(each) for each in rates("training_rates")]
+    made = [training_bound(each) for each in shipped("training_rates", RateRow)]
     bounded = [each for each in made if isinstance(each, Bounded)]
     told = {(each.row.machine, each.shape.name) for each in bounded}
     assert told == {

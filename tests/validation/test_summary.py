@@ -16,7 +16,8 @@ from simfrontier.validation.bounds import Bound, judge, load_bounds
 from simfrontier.validation.outcome import Held, Prediction
 from simfrontier.validation.run import ONLY_BOUNDED, validate
 from simfrontier.validation.summary import EVERYTHING, errors_of, summaries_of, summary_of
-from tests.validation.standins import MIB, call, held, models, predicted, table, training
+from tests.rows import MIB, call
+from tests.validation.standins import held, models, predicted, table, training
 
 
 def rows_of(errors: Sequence[float], **more: str) -> list[Held]:

@@ -1,0 +1,28 @@
+"""Rows of calls that tests make up."""
+
+from __future__ import annotations
+
+from simfrontier.measured import CallRow
+
+MIB = 1 << 20
+
+
+def call(
+    seconds: float = 1e-3,
+    devices: int = 16,
+    num_bytes: int = MIB,
+    library: str = "rccl",
+    source: str = "somebody",
+    place: str = "here line 2",
+) -> CallRow:
+    """A row of an all-gather on Frontier by a program of no harness."""
+    return CallRow(
+        machine="frontier",
+        collective="all_gather",
+        library=library,
+        devices=devices,
+        num_bytes=num_bytes,
+        seconds=seconds,
+        source=source,
+        place=place,
+    )
