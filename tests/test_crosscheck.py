@@ -240,7 +240,7 @@ def test_a_link_that_is_off_ends_with_1(folders: tuple[Path, Path], tmp_path: Pa
     words = " ".join(ran.out.split())
     assert (ran.code, ran.err) == (1, "") and "do not agree: the bytes of links." in words
     assert "Of 72 link directions that carry more than 1 MB in a step, 1 carried bytes more than 3.0 % off" in words
-    assert "the worst, node 0 nic1>net in zero3: " in words and "(-4.0 %)" in words
+    assert "the worst, node 0 nic1>net in zero3: " in words and "(−4.0 %)" in words
     document = json.loads(invoke("crosscheck", *folders, *SMALL, "--json").out)
     assert document["agree"] is False and document["verdict"]["exact"] and document["verdict"]["near"]
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")

@@ -63,6 +63,9 @@ def fitted_elsewhere(scenario: Scenario) -> str:
 
 def _row(part: str, number: Provenance) -> list[str]:
     value = f"{number.value:,} entries" if number.unit == "entries" else exactly(number.value, number.unit)
+    if number.interval is not None:
+        low, high = (exactly(end, number.unit) for end in number.interval)
+        value += f" ({low} to {high})"
     tag = f'<span class="tag {text(number.kind)}" title="{text(KINDS.get(number.kind, ""))}">{text(number.kind)}</span>'
     return [f"<code>{text(part)}.{text(number.key)}</code>", text(value), tag, text(number.source)]
 

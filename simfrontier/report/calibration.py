@@ -17,8 +17,7 @@ from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import agreement_figure
 from simfrontier.report.validation_words import counted
 from simfrontier.report.words import NOTHING, exactly, number, percent
-from simfrontier.validation.calls import NORMAL_90
-from simfrontier.validation.outcome import Held, Prediction, Use
+from simfrontier.validation.outcome import NORMAL_90, Held, Prediction, Use
 
 CONTENTS = {
     "headline": "In short",
@@ -145,4 +144,4 @@ def _reading() -> str:
         "shipped, unchanged": "By the numbers in the library's file, which may have been fitted to the same points.",
         "robust": "Errors of more than about 10 % count less than by their square, so that a few outliers move little.",
     }
-    return how_to_read(meanings)
+    return how_to_read(meanings, "scipy")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log2
 from typing import Any
 
 from simfrontier.measured import CallRow
 from simfrontier.report.crosscheck_figures import LINE
-from simfrontier.report.crosscheck_words import binary
 from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import axis, figure
-from simfrontier.report.validation_figures import USE_MARKS, USE_NAMES
+from simfrontier.report.theme import axis, figure, powers_of_two
+from simfrontier.report.validation_figures import USE_MARKS, USE_NAMES, clipped
 from simfrontier.report.validation_series import row_name
 from simfrontier.report.validation_words import apart
+from simfrontier.report.words import binary
 from simfrontier.validation.outcome import Held
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge
@@ -33,15 +32,14 @@ def residual_figure(rows: Sequence[Held]) -> Figure:
                     "mode": "markers",
                     "name": USE_NAMES[use],
                     "x": [row.num_bytes for _, row, _ in several],
-                    "y": [min(max(100 * error, -FAR), FAR) for _, _, error in several],
+                    "y": [clipped(error, FAR) for _, _, error in several],
                     "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 7, "opacity": 0.75},
                     "hovertext": [f"{text(row_name(row))}: {apart(error)}" for _, row, error in several],
                     "hovertemplate": f"%{{hovertext}}<extra>{USE_NAMES[use]}</extra>",
                 }
             )
     sizes = [size for trace in traces for size in trace["x"]]
-    powers = range(int(log2(min(sizes))), int(log2(max(sizes))) + 1)
-    ticks = [2**power for power in powers[:: max(1, -(-len(powers) // MAX_TICKS))]]
+    ticks = powers_of_two(min(sizes), max(sizes), MAX_TICKS)
     x = axis("message (bytes)", type="log", tickvals=ticks, ticktext=[binary(tick) for tick in ticks])
     y = axis("predicted / measured − 1 (%)", range=[-1.05 * FAR, 1.05 * FAR])
     return figure(traces, x, {**y, "zeroline": True, "zerolinecolor": LINE}, 420)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence, signed
+from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
@@ -14,7 +14,7 @@ from simfrontier.report.markup import Figure, cards, items, panels, paragraph, p
 from simfrontier.report.shell import whole_page
 from simfrontier.report.sweep import sweep_section
 from simfrontier.report.theme import marks
-from simfrontier.report.words import number, percent, quantity
+from simfrontier.report.words import number, percent, quantity, signed
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, step_times
 from simfrontier.trace.links import WITHIN
@@ -85,7 +85,7 @@ def _headline(check: CrossCheck) -> str:
     judged = [pair for each in check.links for pair in each.judged]
     if judged:
         worst = max(judged, key=lambda pair: pair.apart)
-        shown.append((signed(worst.ratio), "counted on the worst link", f"{worst.name}; {percent(WITHIN)} allowed"))
+        shown.append((signed(worst.ratio - 1), "counted on the worst link", f"{worst.name}; {percent(WITHIN)} allowed"))
     for each in check.comparisons:
         step = step_times(each)
         shown.append((number(step.ratio), f"{each.plan}: step, real / sim", _pair(step.real_s, step.sim_s)))

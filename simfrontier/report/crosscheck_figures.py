@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, log10
 from statistics import median
 from typing import Any
 
 from simfrontier.report.markup import Figure
-from simfrontier.report.theme import CODEC, COMPUTE, Mark, axis, figure
+from simfrontier.report.theme import CODEC, COMPUTE, Mark, axis, decades, figure
 from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.report.words import quantity
 from simfrontier.trace import Span
@@ -106,7 +105,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, Mark]) -> Figure:
     if len(check.comparisons) > 1:
         legend += [_entry(each.plan, INK, marks[each.plan].symbol) for each in check.comparisons]
     traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
-    values = _ticks(low, high)
+    values = decades(low, high)
     ticks = {"type": "log", "tickvals": values, "ticktext": [quantity(value, "s") for value in values]}
     x, y = axis("simulated time of the call", **ticks), axis("real time of the call", **ticks)
     return figure(traces, x, y, 560)
@@ -161,13 +160,6 @@ def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, An
         "y": [None],
         "marker": {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8},
     }
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Decades of seconds, and the more between them the fewer there are."""
-    steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
-    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    return [tick for power in decades for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
 
 
 def timelines_figure(comparison: Comparison, rank: int) -> Figure:

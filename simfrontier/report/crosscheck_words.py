@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from simfrontier.report.words import NOTHING, listed, number, percent, quantity
+from simfrontier.report.words import binary, listed, number, percent, quantity, signed
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, StepTimes, Verdict, step_times
 from simfrontier.trace.limits import Limit, limits_of
@@ -121,14 +120,7 @@ def link_bytes(checks: Sequence[LinkCheck]) -> str:
 def link_words(pair: LinkPair) -> str:
     """What a link carries, simulated and counted, and how far apart these are."""
     both = f"{quantity(pair.sim_bytes, 'bytes')} simulated, {quantity(pair.real_bytes, 'bytes')} counted"
-    return f"{both} ({signed(pair.ratio)})" if pair.sim_bytes else both
-
-
-def signed(ratio: float) -> str:
-    """How far a ratio is from 1: +0.7 %; a dash where there is none."""
-    if not math.isfinite(ratio):
-        return NOTHING
-    return percent(ratio - 1) if ratio < 1 else f"+{percent(ratio - 1)}"
+    return f"{both} ({signed(pair.ratio - 1)})" if pair.sim_bytes else both
 
 
 def swept(points: Sequence[SweepPoint]) -> str:
@@ -137,14 +129,6 @@ def swept(points: Sequence[SweepPoint]) -> str:
     return f"Collectives measured alone, median over messages of {binary(SWEPT_BYTES)} or more: " + (
         "; ".join(said) + "."
     )
-
-
-def binary(num_bytes: float) -> str:
-    """A size as sweeps step through them: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
-    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if num_bytes >= size and num_bytes % size == 0:
-            return f"{num_bytes / size:,.0f}\u00a0{unit}"
-    return quantity(num_bytes, "bytes")
 
 
 def _swept(way: Way, points: Sequence[SweepPoint]) -> str:

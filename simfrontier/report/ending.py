@@ -8,9 +8,9 @@ from simfrontier.report.manifest import versions
 from simfrontier.report.markup import section, table, text
 
 
-def how_to_read(meanings: Mapping[str, str]) -> str:
-    """The section: words with their meanings, both as plain text, and versions."""
-    made = [[text(name), text(version)] for name, version in versions().items()]
+def how_to_read(meanings: Mapping[str, str], *more: str) -> str:
+    """The section: words with their meanings, both as plain text, and versions, those of `more` libraries too."""
+    made = [[text(name), text(version)] for name, version in versions(*more).items()]
     return section(
         "reading",
         "How to read this",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simfrontier.report.crosscheck_words import link_bytes, signed
+from simfrontier.report.crosscheck_words import link_bytes
 from simfrontier.report.fabric_drawing import drawing, key
 from simfrontier.report.markup import panels, paragraph, section, table, text
-from simfrontier.report.words import percent, quantity
+from simfrontier.report.words import percent, quantity, signed
 from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
 
 MAX_WORST = 8  # links that are listed
@@ -57,7 +57,7 @@ def _class_row(name: str, pairs: Sequence[LinkPair]) -> list[str]:
         f"{len(judged):,}",
         quantity(sim, "bytes"),
         quantity(real, "bytes"),
-        signed(real / sim if sim else math.nan),
+        signed(real / sim - 1 if sim else math.nan),
         "–" if worst is None else f"{_apart(worst)} <small>{text(worst.name)}</small>",
     ]
 
@@ -73,7 +73,7 @@ def _link_row(pair: LinkPair) -> list[str]:
 
 def _apart(pair: LinkPair) -> str:
     """Said in the warning colour where it is more than allowed."""
-    said = text(signed(pair.ratio) if pair.sim_bytes else "not simulated")
+    said = text(signed(pair.ratio - 1) if pair.sim_bytes else "not simulated")
     more = f"more than {percent(WITHIN)}"
     return f'<span class="no" title="{text(more)}">{said}</span>' if pair.is_missed else said
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from simfrontier.report.crosscheck_words import link_words, signed
+from simfrontier.report.crosscheck_words import link_words
 from simfrontier.report.fabric_layout import Layout, Point, layout
 from simfrontier.report.markup import text
 from simfrontier.report.node import colour
-from simfrontier.report.words import quantity
+from simfrontier.report.words import quantity, signed
 from simfrontier.trace.links import LinkPair
 
 _THIN, _THICK = 1.4, 8.6
@@ -83,7 +83,7 @@ def _label(both: Sequence[LinkPair], where: Layout) -> Iterator[str]:
     worst = max(judged, key=lambda pair: pair.apart)
     x, y = _spot(both[0], where)
     warned = _WARN if worst.is_missed else ""
-    words = signed(worst.ratio) if worst.sim_bytes else "not simulated"
+    words = signed(worst.ratio - 1) if worst.sim_bytes else "not simulated"
     yield f'<text class="load" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle"{warned}>{text(words)}</text>'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simfrontier.analysis.uncertainty import spread_of
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
 from simfrontier.report.probability import SURE, faster_in, sampled_rate, sampled_step, share_faster
 from simfrontier.report.view import View, rate, step_s
@@ -42,7 +41,7 @@ def lead_sentence(view: View) -> str:
     if close:
         leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
     said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
-    if spread_of(view.scenario.machine, view.scenario.library).speed_sd and best.samples_s is not None:
+    if view.scenario.machine.device.speed_sd and best.samples_s is not None:
         said += f" where all are typical ({sampled_rate(view.scenario, best).partition(' (')[0]})"
     equal = [outcome.plan for outcome in rest if outcome not in ahead]
     if equal:
@@ -77,7 +76,9 @@ def _cards(view: View, best: Outcome) -> str:
 
 def _per_device(view: View, best: Outcome) -> str:
     said, sampled = f"{best.plan} on {view.largest:,}", sampled_rate(view.scenario, best)
-    return f"{said}, all typical; {sampled}" if sampled else said
+    if not sampled:
+        return said
+    return f"{said}{', all typical' if view.scenario.machine.device.speed_sd else ''}; {sampled}"
 
 
 def _per_step(view: View, best: Outcome) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simfrontier.report.markup import paragraph, section, table, text
-from simfrontier.report.words import NOTHING, number, percent, quantity
+from simfrontier.report.words import number, percent, quantity
 from simfrontier.trace.limits import Limit
 from simfrontier.trace.slowed import Slowed
 
@@ -17,8 +17,8 @@ def limits_section(limits: Sequence[Limit]) -> str:
     rows = [
         [
             text(each.what),
-            _share(each.allowed),
-            _share(each.seen),
+            percent(each.allowed),
+            percent(each.seen),
             "yes" if each.holds else '<span class="no">no</span>',
         ]
         for each in limits
@@ -62,7 +62,3 @@ def slowed_section(effects: Sequence[Slowed]) -> str:
     )
     head = ["", "simulated", "slowed", "", "real", "slowed", ""]
     return section("slowed", "One link slowed", paragraph(said), table(head, rows, "named"))
-
-
-def _share(value: float | None) -> str:
-    return NOTHING if value is None else percent(value)

@@ -45,12 +45,12 @@ def scenario_digest(study: Study) -> str:
     return _digest(study.scenario.document)
 
 
-def versions() -> dict[str, str]:
-    """Versions of simfrontier, Python and the libraries that results depend on."""
+def versions(*more: str) -> dict[str, str]:
+    """Versions of simfrontier, Python and the libraries that results depend on: those of a study, and `more`."""
     return {
         "simfrontier": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in LIBRARIES},
+        **{name: _version(name) for name in (*LIBRARIES, *more)},
     }
 
 

@@ -10,7 +10,7 @@ from simfrontier.analysis.uncertainty import band_of, probability_faster, spread
 from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import listed, number, percent, quantity, sizes_in_words
+from simfrontier.report.words import binary, listed, number, percent, quantity, sizes_in_words
 from simfrontier.scenario import Scenario
 from simfrontier.study import BAND, Outcome
 
@@ -60,9 +60,15 @@ def sampled(view: View, size: int) -> list[Outcome]:
 
 def share_faster(first: Outcome, second: Outcome) -> float | None:
     """The share of samples in which the first is faster; None where there are no samples."""
+    found = _share(first, second)
+    return None if found is None else found[0]
+
+
+def _share(first: Outcome, second: Outcome) -> tuple[float, int] | None:
+    """The share of samples in which the first is faster, and how many there are; None where there are none."""
     if first.samples_s is None or second.samples_s is None:
         return None
-    return probability_faster(first.samples_s, second.samples_s)
+    return probability_faster(first.samples_s, second.samples_s), len(first.samples_s)
 
 
 def as_percent(share: float, num_samples: int) -> str:
@@ -83,8 +89,8 @@ def in_samples(share: float, num_samples: int) -> str:
 
 def faster_in(first: Outcome, second: Outcome) -> str:
     """In what share of the samples the first is faster, in words; empty where there are no samples."""
-    share = share_faster(first, second)
-    return "" if share is None or first.samples_s is None else in_samples(share, len(first.samples_s))
+    found = _share(first, second)
+    return "" if found is None else in_samples(*found)
 
 
 def verdict(first: Outcome, second: Outcome) -> str:
@@ -120,7 +126,7 @@ def sources(view: View) -> Iterator[str]:
 
 def _others(law: Residual) -> str:
     """What of a law is farther off than the rest."""
-    others = [f"messages below {quantity(law.small_bytes, 'bytes')} {percent(law.small_sd)}"] if law.small_sd else []
+    others = [f"messages below {binary(law.small_bytes)} {percent(law.small_sd)}"] if law.small_sd else []
     others += [f"{kind.replace('_', '-')}s {percent(sd)}" for kind, sd in law.of_kind.items() if sd != law.model_sd]
     return f" (over several nodes {', '.join(others)})" if others else ""
 
@@ -130,18 +136,20 @@ def bias(view: View, outcome: Outcome) -> str:
     assert outcome.samples_s is not None, "only outcomes with samples are an example"
     low, middle, high = band_of(outcome.samples_s)
     typical, size = step_s(outcome), f"{outcome.devices:,}"
+    differ = bool(view.scenario.machine.device.speed_sd)
     said = (
-        f"Where this page gives one number, {view.devices} are typical and errors zero: {outcome.plan} on {size} takes "
-        f"{quantity(typical, 's')}. "
+        f"Where this page gives one number, {f'{view.devices} are typical and ' if differ else ''}errors are zero: "
+        f"{outcome.plan} on {size} takes {quantity(typical, 's')}. "
     )
-    if spread_of(view.scenario.machine, view.scenario.library).speed_sd:
+    if differ:
         said += (
             f"But a step waits for the slowest of all {size} {view.devices}, and of many one is always slow: that "
             "makes steps longer than typical ones, not only less certain, and more so the more there are. "
         )
     said += f"Half of the samples take more than {quantity(middle, 's')}, nine of ten {_range(low, high)}"
     outside = "below" if typical < low else "above" if typical > high else ""
-    return said + (f"; the typical step lies {outside} that range." if outside else ".")
+    one = "typical step" if differ else "step without errors"
+    return said + (f"; the {one} lies {outside} that range." if outside else ".")
 
 
 def sampled_step(scenario: Scenario, outcome: Outcome) -> str:
@@ -163,7 +171,7 @@ def sampled_rate(scenario: Scenario, outcome: Outcome) -> str:
 
 
 def _of_samples(scenario: Scenario, outcome: Outcome) -> str:
-    if spread_of(scenario.machine, scenario.library).speed_sd:
+    if scenario.machine.device.speed_sd:
         return f"with the slowest of {outcome.devices:,}"
     return "median of the samples"
 
@@ -197,5 +205,5 @@ def _rows(view: View, ranked: Sequence[Outcome]) -> Iterator[list[str]]:
 
 
 def _cell(first: Outcome, second: Outcome) -> str:
-    share = share_faster(first, second)
-    return "" if share is None or first.samples_s is None else text(as_percent(share, len(first.samples_s)))
+    found = _share(first, second)
+    return "" if found is None else text(as_percent(*found))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from simfrontier.analysis.uncertainty import band_of
 from simfrontier.report.markup import items, paragraph, section, table, text
 from simfrontier.report.view import View, rate
@@ -70,7 +68,7 @@ def ratio_bands(view: View, size: int, first: str) -> dict[str, tuple[float, flo
     if first not in samples:
         return {}
     # Both do the same work at one size, so that rates are as the inverse of times.
-    ratios = {plan: band_of(np.divide(samples[first], own)) for plan, own in samples.items() if plan != first}
+    ratios = {plan: band_of(samples[first] / own) for plan, own in samples.items() if plan != first}
     return {plan: (low, high) for plan, (low, _, high) in ratios.items()}
 
 

@@ -39,8 +39,8 @@ def definitions(view: View) -> dict[str, str]:
     """Meaning of the columns of results.csv that the page uses."""
     return {
         "step_time_s": (
-            "One optimizer step: from its first operation to the last one on the rank that ends last, "
-            f"every {view.device} typical."
+            "One optimizer step: from its first operation to the last one on the rank that ends last"
+            f"{f', every {view.device} typical' if view.scenario.machine.device.speed_sd else ''}."
         ),
         "step_time_p05_s, step_time_p50_s, step_time_p95_s": (
             "Sampled steps: nine of ten take from the first to the third, half of them more than the second; "

@@ -15,10 +15,6 @@ from simfrontier.study import BAND, Outcome
 
 _HEIGHT, _HEIGHT_WITH_BARS = 400, 500
 _NOT_ZERO = " Vertical axes do not start at zero."
-_BANDS = (
-    "Lines: every device typical, no errors. Bars, side by side for the plans: nine of ten samples, with a dot at "
-    f"their median. In the samples the slowest device sets the pace, so bars may lie beside their line. {SHARED}"
-)
 _DODGE = 0.008  # between two plans' bars, as a part of the axis
 _ROOM = 0.5  # of the least gap between two sizes, that the bars of one size take at most
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
@@ -40,7 +36,7 @@ def scaling(view: View) -> str:
             {f"TFLOPS per {view.device}": rates(view), "step time": step_times(view)},
             f"TFLOPS per {view.device}, and step time, against {view.devices}",
         ),
-        paragraph(_BANDS, "note") if any(outcome.samples_s is not None for outcome in view.study.outcomes) else "",
+        _bands(view),
         plot("fig-efficiency", {"efficiency": efficiencies(view)}, f"Scaling efficiency against {view.devices}"),
         paragraph(
             f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it "
@@ -49,6 +45,19 @@ def scaling(view: View) -> str:
         ),
         _table(view),
         _missing(view),
+    )
+
+
+def _bands(view: View) -> str:
+    """What lines and bars are, if there are bars; the slowest device sets the pace where devices differ."""
+    if all(outcome.samples_s is None for outcome in view.study.outcomes):
+        return ""
+    differ = bool(view.scenario.machine.device.speed_sd)
+    pace = "In the samples the slowest device sets the pace, so bars may lie beside their line. " if differ else ""
+    return paragraph(
+        f"Lines: {'every device typical, ' if differ else ''}no errors. Bars, side by side for the plans: nine of ten "
+        f"samples, with a dot at their median. {pace}{SHARED}",
+        "note",
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor, log2
 from typing import Any
 
 from simfrontier.report.crosscheck_figures import KINDS, LINE, OTHER_COLOUR
-from simfrontier.report.crosscheck_words import binary, signed, swept
+from simfrontier.report.crosscheck_words import swept
 from simfrontier.report.markup import Figure, paragraph, plot, section, table, text
-from simfrontier.report.theme import axis, figure
-from simfrontier.report.words import number, percent, quantity
+from simfrontier.report.theme import axis, figure, powers_of_two
+from simfrontier.report.words import binary, number, percent, quantity, signed
 from simfrontier.trace.sweep import ALLOWED, JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
@@ -52,7 +51,7 @@ def ratios_figure(way: Way, points: Sequence[SweepPoint]) -> Figure:
     allowed = ALLOWED[way]
     bands = [_level(ends, 1.0, "real = simulated", "solid"), _level(ends, 1 + allowed, f"± {100 * allowed:g} %", "dot")]
     bands.append(_level(ends, 1 - allowed, "", "dot"))
-    ticks = _ticks(*ends)
+    ticks = powers_of_two(*ends, _MAX_TICKS)
     words = [binary(value) for value in ticks]
     x = axis("bytes of the message", type="log", tickvals=ticks, ticktext=words)
     return figure([*bands, *traces], x, axis("real / simulated time", rangemode="tozero"), 480)
@@ -91,12 +90,6 @@ def _level(ends: tuple[float, float], at: float, name: str, dash: str) -> dict[s
     }
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Powers of two, no more than fit."""
-    powers = range(ceil(log2(low)), floor(log2(high)) + 1)
-    return [2.0**power for power in powers[:: -(-len(powers) // _MAX_TICKS) or 1]]
-
-
 def _medians(points: Sequence[SweepPoint], ways: Sequence[Way]) -> str:
     medians = {(each.kind, each.group, each.collectives): each for each in sweep_medians(points)}
     rows = []
@@ -124,7 +117,7 @@ def _all(points: Sequence[SweepPoint]) -> str:
             binary(point.message_bytes),
             quantity(point.sim_s, "s"),
             quantity(point.real_s, "s"),
-            signed(point.ratio),
+            signed(point.ratio - 1),
         ]
         for point in points
     ]

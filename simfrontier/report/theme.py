@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log2, log10
 from typing import Any
 
 from simfrontier.report.markup import Figure
@@ -50,6 +51,19 @@ def marks(plans: Sequence[str]) -> dict[str, Mark]:
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with a title; it makes room for its labels by itself."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: decades, and the more between them the fewer there are."""
+    steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
+
+
+def powers_of_two(low: float, high: float, most: int) -> list[float]:
+    """Ticks of a logarithmic axis of sizes: powers of two, at most so many, evenly spaced."""
+    powers = range(ceil(log2(low)), floor(log2(high)) + 1)
+    return [2.0**power for power in powers[:: max(1, -(-len(powers) // most))]]
 
 
 def figure(traces: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:

@@ -77,14 +77,14 @@ def write_validation_page(done: Validation, path: Path) -> None:
 
 def _headline(done: Validation) -> str:
     errors = done.overall.unseen or done.overall.errors
-    of = "that no fit had seen" if done.overall.unseen else "that were fitted to"
+    of = "that no fit had seen" if done.overall.unseen else "that the parameters were fitted to"
     shown = [(f"{done.overall.num_rows:,}", "measurements", f"of {counted(len(done.tables), 'table')}")]
     if errors is not None:
         shown += [
             (percent(errors.mean_abs), "mean error", f"absolute, of {counted(errors.count, 'row')} {of}"),
             (apart(errors.median), "median error", "with its sign: the bias"),
             (percent(errors.p90_abs), "90th percentile", "of the absolute errors"),
-            (_share(errors.covered), "inside the interval", "that is to hold 90 %"),
+            (percent(errors.covered), "inside the interval", "that is to hold 90 %"),
         ]
     if done.judged:
         good = sum(each.holds for each in done.judged)
@@ -120,7 +120,7 @@ def _bound_row(judged: Judged) -> list[str]:
         percent(errors.mean_abs) if errors else NOTHING,
         percent(bound.mean_abs),
         percent(errors.p90_abs) if errors else NOTHING,
-        _share(bound.p90_abs),
+        percent(bound.p90_abs),
         "yes" if judged.holds else '<span class="no">no</span>',
     ]
 
@@ -166,12 +166,12 @@ def _error_cells(errors: Errors | None) -> list[str]:
         percent(errors.mean_abs),
         percent(errors.p90_abs),
         f'<span title="{text(row_name(errors.worst.row))}">{apart(errors.worst.error)}</span>',
-        _share(errors.covered),
+        percent(errors.covered),
     ]
 
 
 def _agreement(done: Validation) -> str:
-    drawn = {each.name: rows for each in done.tables if (rows := _predicted(done.of(each.name)))}
+    drawn = _drawn(done)
     if not drawn:
         return ""
     return section(
@@ -188,12 +188,17 @@ def _agreement(done: Validation) -> str:
     )
 
 
+def _drawn(done: Validation) -> dict[str, list[Held]]:
+    """The rows with an error, by table; no table without any."""
+    return {each.name: rows for each in done.tables if (rows := _predicted(done.of(each.name)))}
+
+
 def _predicted(rows: Sequence[Held]) -> list[Held]:
     return [row for row in rows if row.error is not None]
 
 
 def _errors(done: Validation) -> str:
-    drawn = {each.name: rows for each in done.tables if (rows := _predicted(done.of(each.name)))}
+    drawn = _drawn(done)
     if not drawn:
         return ""
     variants = {"all tables": _predicted(done.rows), **drawn} if len(drawn) > 1 else drawn
@@ -233,7 +238,7 @@ def _sizes(done: Validation) -> str:
 
 def _broken(*parts: str) -> str:
     """Parts in which names that are longer than the page is wide break, instead of pushing it wider."""
-    return f'<div style="overflow-wrap:anywhere">{"".join(parts)}</div>'
+    return f'<div class="broken">{"".join(parts)}</div>'
 
 
 def _worst(done: Validation) -> str:
@@ -336,8 +341,4 @@ def _reading() -> str:
         "90 % interval": "Nine of ten measurements should be in it, by the errors on rows that a fit had not seen.",
         "predicted": "The collective alone on the first nodes of the machine, and what the measuring program adds.",
     }
-    return how_to_read(meanings)
-
-
-def _share(value: float | None) -> str:
-    return NOTHING if value is None else percent(value)
+    return how_to_read(meanings, "scipy")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, isfinite, log2, log10
+from math import floor, isfinite, log10
 from typing import Any
 
 from simfrontier.report.crosscheck_figures import LINE
-from simfrontier.report.crosscheck_words import binary
 from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import Mark, axis, figure
+from simfrontier.report.theme import Mark, axis, decades, figure, powers_of_two
 from simfrontier.report.validation_series import BYTES, Standing, row_name, standing
 from simfrontier.report.validation_words import apart
-from simfrontier.report.words import number, quantity
+from simfrontier.report.words import binary, number, quantity
 from simfrontier.validation.outcome import Held, Prediction, Use
 
 USE_MARKS: Mapping[Use, Mark] = {
@@ -123,7 +122,7 @@ def _series(name: str, several: Sequence[tuple[Standing, Held]], mark: Mark, far
         }
         legend = not is_open or all(row.use == "pathology" for _, row in several)
         traces.append(points | {"y": [row.measured_s for _, row in shown], "showlegend": legend})
-        traces.append(points | {"y": [_clipped(row.error, far) for _, row in shown], "yaxis": "y2"})
+        traces.append(points | {"y": [clipped(row.error, far) for _, row in shown], "yaxis": "y2"})
     return traces
 
 
@@ -192,8 +191,7 @@ def _hover(held: Held) -> str:
         said.append(f"measured {quantity(held.measured_s, 's')}")
     made = held.prediction
     if made is not None:
-        band = "" if isfinite(made.low_s) else None
-        between = f" ({quantity(made.low_s, 's')} to {quantity(made.high_s, 's')})" if band is not None else ""
+        between = f" ({quantity(made.low_s, 's')} to {quantity(made.high_s, 's')})" if isfinite(made.low_s) else ""
         said.append(f"predicted {quantity(made.predicted_s, 's')}{between}: {apart(held.error)}")
         if made.harness_s:
             said.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
@@ -248,7 +246,7 @@ def _level(ends: tuple[float, float], factor: float, name: str, dash: str) -> li
     ]
 
 
-def _clipped(error: float | None, far: float) -> float | None:
+def clipped(error: float | None, far: float) -> float | None:
     """An error in per cent, at most `far` from zero."""
     return None if error is None else min(max(100 * error, -far), far)
 
@@ -269,13 +267,13 @@ def _errors_axis(far: float) -> dict[str, Any]:
 
 def _seconds_axis(ends: tuple[float, float]) -> dict[str, Any]:
     ends = _from_decade(*ends), ends[1]
-    ticks = _decades(*ends)
+    ticks = decades(*ends)
     words = [quantity(tick, "s") for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
 
 
 def _sizes_axis(ends: tuple[float, float], title: str) -> dict[str, Any]:
-    ticks = _powers(*ends)
+    ticks = powers_of_two(*ends, MAX_TICKS)
     words = [binary(tick) if title == BYTES else number(tick) for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
 
@@ -284,16 +282,3 @@ def _from_decade(low: float, high: float) -> float:
     """Where an axis of seconds begins: at the decade below, if only decades are named and the next one is far up."""
     below = 10.0 ** floor(log10(low))
     return below / 1.05 if high / low > 1e3 and low < below * 10 / 3 else low
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Decades, and the more between them the fewer there are."""
-    steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
-    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
-
-
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of two, no more than fit."""
-    powers = range(ceil(log2(low)), floor(log2(high)) + 1)
-    return [2.0**power for power in powers[:: max(1, -(-len(powers) // MAX_TICKS))]]

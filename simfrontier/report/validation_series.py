@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simfrontier.measured.index import Row
 from simfrontier.measured.rows import CallRow, CopyRow, RateRow
-from simfrontier.report.crosscheck_words import binary
+from simfrontier.report.words import binary
 from simfrontier.validation.harness import harnesses_of, shipped_harnesses
 from simfrontier.validation.outcome import Held
 

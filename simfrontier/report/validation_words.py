@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from simfrontier.measured.rows import first_in
 from simfrontier.report.validation_series import row_name
-from simfrontier.report.words import NOTHING, listed, number, percent
+from simfrontier.report.words import NOTHING, listed, number, percent, signed
 from simfrontier.validation.bounds import Judged
-from simfrontier.validation.outcome import ONLY_BOUNDED, UNSEEN, Use
+from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, Use
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.run import Validation
 from simfrontier.validation.summary import EVERYTHING, Errors, Summary
@@ -25,11 +26,11 @@ USE_WORDS: dict[Use, str] = {
 def lead_sentence(done: Validation) -> str:
     """How far off the models are: of rows that no fit had seen, if there are any."""
     overall = done.overall
-    of_tables = f"of {counted(len({row.table for row in done.rows if row.is_averaged}), 'table')}"
     if overall.errors is None:
         held = f"{counted(overall.num_rows, 'measurement')} of {counted(len(done.tables), 'table')}"
         return f"{held}: the models say nothing of them that can be averaged."
-    errors = overall.unseen or overall.errors
+    errors, uses = (overall.unseen, UNSEEN) if overall.unseen else (overall.errors, AVERAGED)
+    of_tables = f"of {counted(len({row.table for row in done.rows if row.is_averaged and row.use in uses}), 'table')}"
     what, verb = ("time", "is") if errors.count == 1 else ("times", "are")
     seen = "that no fit had seen" if overall.unseen else "that the parameters were fitted to"
     return (
@@ -75,10 +76,7 @@ def which(summary: Summary) -> list[tuple[str, Errors | None]]:
 
 def apart(error: float | None) -> str:
     """An error with its sign: +3.2 %, −3.2 %; a dash where there is none."""
-    if error is None:
-        return NOTHING
-    shown = percent(abs(error))
-    return shown if shown == percent(0.0) else f"{'+' if error > 0 else '−'}{shown}"
+    return NOTHING if error is None else signed(error)
 
 
 def bounds_words(done: Validation) -> list[str]:
@@ -123,8 +121,7 @@ def reasons(done: Validation) -> list[str]:
     rows = [row for row in done.rows if row.use == "no model" and row.why != ONLY_BOUNDED]
     first: dict[str, str] = {}
     for row in rows:
-        _, told, line = row.row.place.rpartition(" line ")
-        where = f", the first in line {line}" if told and row.table in own else ""
+        where = first_in(row.row.place) if row.table in own else ""
         first.setdefault(reason_words(row.why), where)
     common = Counter(reason_words(row.why) for row in rows).most_common()
     said = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]

@@ -37,14 +37,22 @@ def quantity(value: float, unit: str) -> str:
     return f"{number(float(size.replace(',', ''))) if '.' in size else size}{_BLANK}{name}".strip()
 
 
+def binary(num_bytes: float) -> str:
+    """A size as powers of two: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
+    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if num_bytes >= size and num_bytes % size == 0:
+            return f"{num_bytes / size:,.0f}{_BLANK}{unit}"
+    return quantity(num_bytes, "bytes")
+
+
 def exactly(value: float, unit: str) -> str:
     """A number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
     return written(value, unit).replace(" us", " µs").replace(" ", _BLANK)
 
 
-def percent(share: float) -> str:
-    """A share as per cent: 13.2 %."""
-    if not math.isfinite(share):
+def percent(share: float | None) -> str:
+    """A share as per cent: 13.2 %; a dash where there is none."""
+    if share is None or not math.isfinite(share):
         return NOTHING
     value = 100 * share
     return f"{value:,.1f}{_BLANK}%" if abs(value) < 99.95 else f"{value:,.0f}{_BLANK}%"

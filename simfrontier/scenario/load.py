@@ -135,8 +135,12 @@ def scenario_of(
 ) -> Scenario:
     """A checked scenario out of a document that was read from `where`."""
     changed = copy.deepcopy(dict(document))
+    told: dict[str, Any] = {}  # what the document does not say already
     for key, value in (settings or {}).items():
+        before = copy.deepcopy(changed)
         _put(changed, key, value, where)
+        if changed != before:
+            told[key] = value
     named = _names(changed.get("plans"))
     if devices:
         _put(changed, "run.devices", list(devices), where)
@@ -148,7 +152,7 @@ def scenario_of(
         raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
     try:
         scenario = _resolve(changed, where, file, named)
-        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in (settings or {}).items()))
+        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in told.items()))
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(where) else f"{where}: {text}") from None

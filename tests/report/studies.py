@@ -36,7 +36,7 @@ def scenario_path() -> str:
 
 @cache
 def study(memory_bytes: float = 0.0, machine: str = "toy-cluster", devices: tuple[int, ...] = (2, 8)) -> Study:
-    settings: dict[str, Any] = {} if machine == SCENARIO["machine"]["name"] else {"machine.name": machine}
+    settings: dict[str, Any] = {"machine.name": machine}
     if memory_bytes:
         settings["machine.overrides.device.hbm_bytes"] = memory_bytes
     document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}

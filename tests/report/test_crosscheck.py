@@ -10,11 +10,12 @@ import pytest
 
 from simfrontier.report.crosscheck import CONTENTS, MAX_BARS, crosscheck_page
 from simfrontier.report.crosscheck_figures import COLOURS, scatter_figure, timelines_figure
-from simfrontier.report.crosscheck_words import findings, lead_sentence
+from simfrontier.report.crosscheck_words import findings, lead_sentence, link_words
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.compare import compare
 from simfrontier.trace.deltas import CrossCheck, judge
+from simfrontier.trace.links import LinkPair
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace
 
@@ -157,6 +158,12 @@ def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> N
     many = MAX_BARS // (2 * 7 * 2) + 10  # ranks whose 7 ops, twice, fill half of the bars (there are two plans)
     figures = json.loads(Page(crosscheck_page(checked(num_ranks=many))).data["fig-timeline-0"])
     assert 1 < len(figures) <= many - 10
+
+
+@pytest.mark.parametrize(("counted", "said"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
+def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, said: str) -> None:
+    pair = LinkPair(name="a", link_class="b", src="c", dst="d", sim_bytes=2e6, real_bytes=counted)
+    assert link_words(pair).replace("\u00a0", " ").endswith(f" counted ({said})")
 
 
 def test_a_comparison_without_a_common_rank_still_makes_a_page() -> None:

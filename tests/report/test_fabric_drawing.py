@@ -171,7 +171,7 @@ def test_a_line_has_the_number_of_its_worse_direction_and_none_where_it_is_not_j
         pair(2, 3, 9e5, 1e6),
         pair(3, 0, 0.0, 2e6),
     ]
-    assert labels(pairs) == [("+4.0 %", True), ("-2.0 %", False), ("not simulated", True)]
+    assert labels(pairs) == [("+4.0 %", True), ("not simulated", True), ("−2.0 %", False)]
 
 
 def test_the_section_says_which_link_is_worst_and_shows_a_plan_at_a_time() -> None:
@@ -192,7 +192,7 @@ def test_a_class_has_its_totals_and_its_worst_link() -> None:
     made = fabric_section([checked(lambda link: 0.98 if link.name == "node 1 pcie 5>nic2" else 1.01)])
     rows = [" ".join(row.replace("\u00a0", " ").split()) for row in Page(made).words.split("\n")]
     row = next(row for row in rows if row.startswith("pcie "))
-    assert row.startswith("pcie 16 12 ") and row.endswith(" -2.0 % node 1 pcie 5>nic2"), row
+    assert row.startswith("pcie 16 12 ") and row.endswith(" −2.0 % node 1 pcie 5>nic2"), row
 
 
 def test_links_that_carry_nothing_and_links_of_a_bus_make_a_section_too() -> None:

@@ -23,6 +23,7 @@ from simfrontier.report.probability import (
     sources,
     verdict,
 )
+from simfrontier.report.reading import definitions
 from simfrontier.report.scaling import rates, scaling, step_times
 from simfrontier.report.view import View
 from simfrontier.scenario import scenario_of
@@ -155,12 +156,25 @@ def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
     assert "a step waits for the slowest" not in bias(view, around)  # its machine does not say how far devices differ
 
 
+def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() -> None:
+    view = View(study=study())
+    device = replace(view.scenario.machine.device, speed_sd=0.017)
+    scenario = replace(view.scenario, machine=replace(view.scenario.machine, device=device))
+    for seen, said in ((view, False), (View(study=replace(study(), scenario=scenario)), True)):
+        for words in (plain(headline(seen)), plain(scaling(seen)), definitions(seen)["step_time_s"]):
+            assert bool(re.search("typical|slowest device", words)) == said
+    assert "typical" not in plain(probability(view))
+
+
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     residual = study().scenario.library.residual
     assert residual is not None and study().scenario.machine.device.speed_sd == 0.0
     said = [plain(sentence) for sentence in sources(View(study=study()))]
     assert said[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
     assert said[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
+    wider = replace(residual, small_bytes=4 * 2**20, small_sd=0.2)
+    scenario = replace(study().scenario, library=replace(study().scenario.library, residual=wider))
+    assert "messages below 4 MiB 20.0 %" in plain(next(sources(View(study=replace(study(), scenario=scenario)))))
     assert said[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
 
 

@@ -109,6 +109,13 @@ def test_another_machine_is_not_judged_by_the_published_figures() -> None:
     assert "published" not in str(dots(elsewhere, varied)) and "published" in str(dots(View(study=done), varied))
 
 
+def test_the_machine_that_the_file_names_is_no_other_one_when_it_is_set() -> None:
+    """What is set to what the file says already changes nothing, so nothing is said of it."""
+    view = view_of(machine__name="toy-cluster", run__devices=[2, 8], training__micro_batch=2)
+    assert view.scenario.settings == ("training.micro_batch = 2",)
+    assert comparable(view.scenario) is not None and "findings" in published(view, None)
+
+
 def scenario(machine: str, **more: Any) -> Scenario:
     return scenario_of({**PLAIN, "machine": {"name": machine}, **more}, scenario_path())
 

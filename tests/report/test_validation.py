@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.measured import Pathology
-from simfrontier.measured.rows import CopyRow, RateRow
 from simfrontier.report.validation import CONTENTS, validation_page
 from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name, standing
@@ -19,7 +18,8 @@ from simfrontier.validation.bounds import Bound
 from simfrontier.validation.outcome import Prediction
 from simfrontier.validation.run import Validation, validate
 from tests.report.test_page import Page
-from tests.validation.standins import MIB, call, held, models, table, training
+from tests.rows import MIB, call
+from tests.validation.standins import copy_row, held, models, rate_row, table, training
 
 ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
 LOOSE, TIGHT = (Bound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
@@ -71,6 +71,10 @@ def test_the_same_tables_give_the_same_page() -> None:
     assert validation_page(made(LOOSE)) == validation_page(made(LOOSE))
 
 
+def test_the_page_says_which_scipy_fitted() -> None:
+    assert "scipy" in Page(validation_page(BARE)).words
+
+
 def test_names_of_the_tables_are_text_and_never_markup() -> None:
     page = validation_page(CASES["held"])
     words = Page(page).words
@@ -98,6 +102,17 @@ def test_the_lead_counts_what_is_averaged() -> None:
     assert "that the parameters were fitted to" in lead_sentence(fitted)
     nothing = validate([table([call(library="mpi")])], models())
     assert lead_sentence(nothing).endswith("the models say nothing of them that can be averaged.")
+
+
+def test_the_lead_counts_tables_of_the_rows_it_speaks_of() -> None:
+    """Two tables of rows that are averaged; of one, the parameters were fitted to all."""
+    tables = [table([call(), call(devices=8)]), table([call(devices=32)], name="two")]
+    mixed = validate(tables, models(fitted=lambda row: row == tables[1].rows[0]))
+    assert lead_sentence(mixed).startswith("2 measured times of 1 table, ")
+    assert "that no fit had seen" in lead_sentence(mixed)
+    seen = validate(tables, models(fitted=lambda row: True))
+    assert lead_sentence(seen).startswith("3 measured times of 2 tables, ")
+    assert "of 3 rows that the parameters were fitted to" in Page(validation_page(seen)).words
 
 
 def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
@@ -238,19 +253,7 @@ def test_a_call_is_named_with_the_program_that_adds_to_its_time() -> None:
 
 
 def test_a_copy_is_named_by_its_benchmark_and_path() -> None:
-    row = CopyRow(
-        machine="lumi-g",
-        path_class="4 links",
-        pair="0-1",
-        scope="intra-node",
-        benchmark="osu_bw",
-        num_bytes=4096,
-        library="cray-mpich",
-        value=1.0,
-        unit="GB/s",
-        source="s",
-        place="p",
-    )
+    row = copy_row(num_bytes=4096)
     assert row_name(row) == "osu_bw, cray-mpich, lumi-g, in a node, 4 links, 0-1, 4\u00a0KiB"
     plain = replace(row, benchmark="kernel_copy", pair="median over all pairs of the class")
     assert row_name(plain).startswith("copy by kernels, cray-mpich, lumi-g, in a node, 4 links, median of pairs, ")
@@ -258,20 +261,7 @@ def test_a_copy_is_named_by_its_benchmark_and_path() -> None:
 
 def test_a_product_stands_at_the_edge_of_a_cube_of_equal_work() -> None:
     """m n k = 8 × 64 × 512 = 64³."""
-    row = RateRow(
-        machine="frontier",
-        what="matmul",
-        quantity="flops_per_s",
-        value=1e12,
-        statistic="typical",
-        status="measured",
-        source="s",
-        place="p",
-        m=8,
-        n=64,
-        k=512,
-        dtype="bf16",
-    )
+    row = rate_row(m=8, n=64, k=512, dtype="bf16")
     assert standing(row).size == pytest.approx(64.0)
     assert row_name(row) == "matrix products, frontier, bf16, typical, 8 × 64 × 512"
     assert standing(replace(row, m=None)).size == 0.0
