@@ -114,17 +114,15 @@ def _rates(study: Study) -> Table:
 
 
 def _bands(study: Study) -> Iterator[str]:
-    """At the largest size, the rate without errors (of typical devices, where they differ) and what nine samples of ten
-    say; nothing without samples."""
+    """At the largest size, the rate of typical devices and what nine samples of ten say; nothing without samples."""
     size = max(study.scenario.file.run.devices)
     sampled = [o for o in study.outcomes if o.devices == size and o.samples_s is not None]
     if sampled:
         yield f"TFLOPS per device on {size:,}, in brackets what nine samples of ten lie within:"
-    typical = "typical " if study.scenario.machine.device.speed_sd else ""
     width = max((len(outcome.plan) for outcome in sampled), default=0)
     for outcome in sampled:
-        rate = number(float(outcome.row["tflops_per_device"]))
-        yield f"  {outcome.plan:<{width}}  {typical}{rate}; {sampled_rate(study.scenario, outcome)}"
+        typical = number(float(outcome.row["tflops_per_device"]))
+        yield f"  {outcome.plan:<{width}}  typical {typical}; {sampled_rate(study.scenario, outcome)}"
 
 
 def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
