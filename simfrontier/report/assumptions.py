@@ -35,7 +35,8 @@ def assumptions(view: View) -> str:
         "What this rests on",
         paragraph(
             f"{len(numbers)} numbers of {machine.title} ({machine.name}) and of the collective library model "
-            f"{library.title} ({library.name}): {said}. What is least certain stands first."
+            f"{library.title} ({library.name}): {said}. "
+            "What is least certain stands first. Small: the 90 % interval of a fit."
         ),
         table(["number", "value", "kind", "source"], (_row(part, number) for part, number in numbers), "words numbers"),
         "<h3>Model, training and engine</h3>",
@@ -62,12 +63,12 @@ def fitted_elsewhere(scenario: Scenario) -> str:
 
 
 def _row(part: str, number: Provenance) -> list[str]:
-    value = f"{number.value:,} entries" if number.unit == "entries" else exactly(number.value, number.unit)
+    value = text(f"{number.value:,} entries" if number.unit == "entries" else exactly(number.value, number.unit))
     if number.interval is not None:
         low, high = (exactly(end, number.unit) for end in number.interval)
-        value += f" ({low} to {high})"
+        value += f"<small>{text(low)} to {text(high)}</small>"
     tag = f'<span class="tag {text(number.kind)}" title="{text(KINDS.get(number.kind, ""))}">{text(number.kind)}</span>'
-    return [f"<code>{text(part)}.{text(number.key)}</code>", text(value), tag, text(number.source)]
+    return [f"<code>{text(part)}.{text(number.key)}</code>", value, tag, text(number.source)]
 
 
 def _settings(view: View) -> Iterable[list[str]]:
