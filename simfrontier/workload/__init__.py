@@ -1,7 +1,7 @@
 """Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
 
 from simfrontier.workload.catalog import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
-from simfrontier.workload.gpt import gpt
+from simfrontier.workload.gpt import Attention, gpt
 from simfrontier.workload.graph import Phase, Use, Value, Weight, Workload, WorkOp
 from simfrontier.workload.metric import neox_flops, step_flops
 from simfrontier.workload.mlp import mlp
@@ -11,6 +11,7 @@ from simfrontier.workload.precision import PRECISIONS, Precision, find_precision
 __all__ = [
     "MODELS",
     "PRECISIONS",
+    "Attention",
     "GptShape",
     "MlpShape",
     "Phase",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from simfrontier.errors import InputError, nearest
+
+Residual = Literal["parallel", "sequential"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptShape:
-    """Shape of a decoder GPT with untied embeddings and a feed-forward width of 4 × hidden."""
+    """Shape of a decoder GPT with a feed-forward width of 4 × hidden.
+
+    `residual`: attention and MLP side by side on the residual stream (`parallel`, as GPT-J and GPT-NeoX-20B), or the
+    MLP after the attention (`sequential`). `tied`: the head reads the embedding's table.
+    """
 
     name: str
     num_layers: int
@@ -18,6 +25,8 @@ class GptShape:
     vocabulary: int
     sequence: int
     source: str
+    residual: Residual = "parallel"
+    tied: bool = False
 
     def __post_init__(self) -> None:
         _refuse_sizes(self)
@@ -29,9 +38,10 @@ class GptShape:
 
     @property
     def num_parameters(self) -> int:
-        """ψ = L(12h² + 13h) + 2h + 2Vh: weights, biases and norms of L layers, final norm, both embeddings."""
-        h = self.hidden
-        return self.num_layers * (12 * h * h + 13 * h) + 2 * h + 2 * self.vocabulary * h
+        """ψ = L(12h² + 13h) + 2h + 2Vh: weights, biases and norms of L layers, final norm, both embeddings (one, Vh,
+        where they are tied)."""
+        h, tables = self.hidden, 1 if self.tied else 2
+        return self.num_layers * (12 * h * h + 13 * h) + 2 * h + tables * self.vocabulary * h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +76,7 @@ Shape = GptShape | MlpShape
 
 def sizes_of(shape: Shape | type[Shape]) -> tuple[str, ...]:
     """The names of a shape's sizes, in the order in which they are declared."""
-    return tuple(each.name for each in fields(shape) if each.name not in ("name", "source"))
+    return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
 def _refuse_sizes(shape: Shape) -> None:
@@ -77,12 +87,23 @@ def _refuse_sizes(shape: Shape) -> None:
 
 
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
-_AXONN = "axonn-ai/Megatron-AxoNN launch_per_comm_model.py, run_axonn_amd.sh; V = 51200"
+_AXONN = (
+    "axonn-ai/Megatron-AxoNN launch_per_comm_model.py, run_axonn_amd.sh; V = 51200; blocks and tied embeddings of "
+    "Megatron-LM"
+)
 
 
 def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
     return GptShape(
-        name=name, num_layers=num_layers, hidden=hidden, heads=heads, vocabulary=51200, sequence=2048, source=_AXONN
+        name=name,
+        num_layers=num_layers,
+        hidden=hidden,
+        heads=heads,
+        vocabulary=51200,
+        sequence=2048,
+        source=_AXONN,
+        residual="sequential",
+        tied=True,
     )
 
 
@@ -111,6 +132,19 @@ MODELS: dict[str, Shape] = {
         _axonn("gpt-100b", 53, 12288, 96),
         _axonn("gpt-160b", 84, 12288, 96),
         _axonn("gpt-175b", 96, 12288, 96),
+        _axonn("gpt-320b", 96, 16384, 128),
+        _axonn("gpt-640b", 192, 16384, 128),
+        GptShape(
+            name="gpt-1t",
+            num_layers=128,
+            hidden=25600,
+            heads=160,
+            vocabulary=51200,
+            sequence=2048,
+            source="Megatron-LM, arXiv 2104.04473, table 1: 128 layers, hidden 25600, 160 heads, 1008.0B parameters",
+            residual="sequential",
+            tied=True,
+        ),
         GptShape(
             name="tiny",
             num_layers=2,

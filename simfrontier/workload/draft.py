@@ -43,6 +43,7 @@ class Draft:
         dtype: str | None = None,
         per_layer: bool = True,
         persistent: bool = False,
+        where_cut: str = "",
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
         self.values[name] = Value(
@@ -52,6 +53,7 @@ class Draft:
             dtype=dtype or self.precision.model,
             per_layer=per_layer,
             persistent=persistent,
+            where_cut=where_cut,
         )
 
     def weight(self, name: str, module: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
@@ -66,10 +68,17 @@ class Draft:
     # ── ops ──
 
     def pointwise(
-        self, name: str, kind: str, labels: str, sizes: Mapping[str, int] = NOTHING, **operands: tuple[object, ...]
+        self,
+        name: str,
+        kind: str,
+        labels: str,
+        sizes: Mapping[str, int] = NOTHING,
+        where_cut: str = "",
+        **operands: tuple[object, ...],
     ) -> WorkOp:
         """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
-        return WorkOp(name=name, kind=kind, iteration=self._iteration(tuple(labels), sizes), **operands)  # type: ignore[arg-type]
+        every = self._iteration(tuple(labels), sizes)
+        return WorkOp(name=name, kind=kind, iteration=every, where_cut=where_cut, **operands)  # type: ignore[arg-type]
 
     def matmul(
         self, name: str, labels: MatmulLabels, sizes: Mapping[str, int] = NOTHING, **operands: tuple[object, ...]
@@ -82,8 +91,11 @@ class Draft:
     def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)
 
-    def linear(self, module: str, nk: str, source: str, target: str, sizes: Mapping[str, int] = NOTHING) -> WorkOp:
-        """A linear module's forward, from value `source` to value `target`."""
+    def linear(
+        self, module: str, nk: str, source: str, target: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
+    ) -> WorkOp:
+        """A linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
+        shares."""
         n, k = ((label,) for label in nk)
         return self.matmul(
             module,
@@ -91,7 +103,7 @@ class Draft:
             sizes,
             reads=here(source),
             writes=here(target),
-            weights=self._weights_of(module),
+            weights=self._weights_of(table or module),
         )
 
     def linear_backward(
@@ -102,6 +114,7 @@ class Draft:
         source: str,
         target: str,
         sizes: Mapping[str, int] = NOTHING,
+        table: str = "",
     ) -> tuple[WorkOp, WorkOp]:
         """Its backward: the gradient of its input into `target`, then those of its weights."""
         n, k = ((label,) for label in nk)
@@ -111,12 +124,18 @@ class Draft:
             sizes,
             reads=gradient,
             writes=here(target),
-            weights=(f"{module}.weight",),
+            weights=(f"{table or module}.weight",),
         )
-        return back, self.weight_gradient(module, nk, gradient, source, sizes)
+        return back, self.weight_gradient(module, nk, gradient, source, sizes, table)
 
     def weight_gradient(
-        self, module: str, nk: str, gradient: tuple[Use, ...], source: str, sizes: Mapping[str, int] = NOTHING
+        self,
+        module: str,
+        nk: str,
+        gradient: tuple[Use, ...],
+        source: str,
+        sizes: Mapping[str, int] = NOTHING,
+        table: str = "",
     ) -> WorkOp:
         """The gradients of a linear module's weights alone, for a module whose input needs none."""
         n, k = ((label,) for label in nk)
@@ -125,7 +144,7 @@ class Draft:
             ((), n, k, self.rows),
             sizes,
             reads=(*gradient, *here(source)),
-            gradients=self._weights_of(module),
+            gradients=self._weights_of(table or module),
         )
 
     def _weights_of(self, module: str) -> tuple[str, ...]:
@@ -141,14 +160,17 @@ class Draft:
         if self.precision.is_mixed:
             self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False)
         self.value("d.logits", dims, shape, per_layer=False)
+        wide, rows = self.precision.wide, shape[:-1]
+        self.value("loss.top", self.rows, rows, dtype=wide, per_layer=False, where_cut=label)
+        self.value("loss.terms", (*self.rows, "e"), (*rows, 2), dtype=wide, per_layer=False, where_cut=label)
 
     @property
     def _wide_logits(self) -> str:
         return f"logits.{self.precision.wide}" if self.precision.is_mixed else "logits"
 
-    def classifier(self, nk: str, source: str) -> tuple[WorkOp, ...]:
+    def classifier(self, nk: str, source: str, table: str = "") -> tuple[WorkOp, ...]:
         """The head's product and, where the model's numbers are narrow, the cast of the logits."""
-        product = self.linear("head", nk, source, "logits")
+        product = self.linear("head", nk, source, "logits", table=table)
         if not self.precision.is_mixed:
             return (product,)
         cast = f"to_{self.precision.wide}"
@@ -156,13 +178,27 @@ class Draft:
             cast, "cast", self._logit_labels(nk), reads=here("logits"), writes=here(self._wide_logits)
         )
 
-    def classifier_backward(self, nk: str, source: str, target: str) -> tuple[WorkOp, ...]:
-        """The loss and its gradient, then the head's backward into `target`."""
+    def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
+        """The loss and its gradient, then the head's backward into `target`.
+
+        Where classes are cut, the largest logit of a row, the sum of exponentials and the label's own logit are formed
+        over all classes first, as Megatron-LM's vocabulary-parallel cross-entropy does.
+        """
+        labels, logits, cut = self._logit_labels(nk), self._wide_logits, nk[0]
         return (
+            self.pointwise("loss.max", "loss_max", labels, where_cut=cut, reads=here(logits), writes=here("loss.top")),
             self.pointwise(
-                "loss", "loss", self._logit_labels(nk), reads=here(self._wide_logits), writes=here("d.logits")
+                "loss.sums",
+                "loss_sums",
+                labels,
+                where_cut=cut,
+                reads=here(logits, "loss.top"),
+                writes=here("loss.terms"),
             ),
-            *self.linear_backward("head", nk, here("d.logits"), source, target),
+            self.pointwise(
+                "loss", "loss", labels, reads=here(logits, "loss.top", "loss.terms"), writes=here("d.logits")
+            ),
+            *self.linear_backward("head", nk, here("d.logits"), source, target, table=table),
         )
 
     def _logit_labels(self, nk: str) -> str:

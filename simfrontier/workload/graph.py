@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simfrontier.workload.precision import Precision
 
@@ -17,7 +17,8 @@ MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[st
 class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
-    `persistent` values are the data of a micro-batch: no op writes them.
+    `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
+    cuts that label.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Value:
     dtype: str
     per_layer: bool
     persistent: bool = False
+    where_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class WorkOp:
     `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
     output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
     `weights` are read, `gradients` are the weights whose gradient it adds to. `flops` counts the whole logical op.
+    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op does its work on the way.
     """
 
     name: str
@@ -61,6 +64,7 @@ class WorkOp:
     gradients: tuple[str, ...] = ()
     matmul: MatmulLabels | None = None
     flops: int = 0
+    where_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,8 @@ class Phase:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
-    backward. A sample has `sequence` positions (1 in a model without sequences)."""
+    backward. A sample has `sequence` positions (1 in a model without sequences). `traits` say what else tells models of
+    these sizes apart."""
 
     name: str
     batch: int
@@ -87,6 +92,7 @@ class Workload:
     head: Phase
     values: Mapping[str, Value]
     weights: Mapping[str, Weight]
+    traits: Mapping[str, str | int] = field(default_factory=dict)
 
     @property
     def num_parameters(self) -> int:

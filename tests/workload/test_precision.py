@@ -34,10 +34,11 @@ def test_fp16_is_the_default() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("model", MODELS)
-def test_every_value_is_of_the_models_type_but_tokens_and_wide_logits(model: str, precision: str) -> None:
+def test_every_value_is_of_the_models_type_but_tokens_wide_logits_and_sums(model: str, precision: str) -> None:
+    wide = PRECISIONS[precision].wide
     others = {"tokens": "int64", "logits.fp32": "fp32"}
     for value in work_in(model, precision).values.values():
-        assert value.dtype == others.get(value.name, precision), value.name
+        assert value.dtype == others.get(value.name, wide if value.where_cut else precision), value.name
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -47,12 +48,13 @@ def test_only_16_bit_logits_are_widened_for_the_loss(model: str) -> None:
         loss = next(op for op in work.head.backward if op.kind == "loss")
         return [op.name for op in work.head.forward if op.kind == "cast"], loss
 
+    terms = (("loss.top", 0), ("loss.terms", 0))  # where classes are cut
     for precision in ("fp16", "bf16"):
         casts, loss = head(precision)
-        assert (casts, loss.reads) == (["to_fp32"], (("logits.fp32", 0),))
+        assert (casts, loss.reads) == (["to_fp32"], (("logits.fp32", 0), *terms))
     for precision in ("fp32", "fp64"):
         casts, loss = head(precision)
-        assert (casts, loss.reads) == ([], (("logits", 0),))
+        assert (casts, loss.reads) == ([], (("logits", 0), *terms))
 
 
 @pytest.mark.parametrize("model", MODELS)
