@@ -4,7 +4,7 @@ from simfrontier.schedule.check import Report, check
 from simfrontier.schedule.codec import Codec, parse_codec
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.finding import Finding
-from simfrontier.schedule.ir import Call, Collective, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.lifetimes import Peak, lifetimes, peak_bytes
 from simfrontier.schedule.mesh import Mesh
@@ -17,6 +17,7 @@ __all__ = [
     "Codec",
     "Collective",
     "Compute",
+    "Exchange",
     "Expanded",
     "Finding",
     "Issuer",

@@ -12,19 +12,26 @@ from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_values import check_values
 from simfrontier.schedule.expand import Expanded, expand
-from simfrontier.schedule.finding import Finding, Findings
+from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetimes import Peak, peak_bytes
+from simfrontier.schedule.roles import faults_of_places
 
 NAMED_HOLDERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All findings; `peak` is missing where the schedule was not walked."""
+    """All findings, and the most memory that the ranks of each role hold; no `peaks` where the schedule was not
+    walked."""
 
     findings: tuple[Finding, ...]
-    peak: Peak | None
+    peaks: tuple[Peak, ...] = ()
+
+    @property
+    def peak(self) -> Peak | None:
+        """That of the role that needs most."""
+        return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
 
     @property
     def is_clean(self) -> bool:
@@ -45,26 +52,24 @@ def check(
     found = Findings()
     fits = _check_sizes(schedule, found)
     if not fits or any(finding.rule == "references" for finding in found.all()):
-        return Report(findings=found.all(), peak=None)
+        return Report(findings=found.all())
     if programs is None:
         programs = tuple(expand(schedule, role) for role in schedule.roles)
     walked = list(zip(schedule.roles, programs, strict=True))
-    for role, program in walked:
-        check_values(schedule, role, program, found)
+    check_values(schedule, walked, found)
     check_comms(schedule, walked, found)
-    check_progress(walked, found)
-    peaks = [peak_bytes(schedule, role, program) for role, program in walked]
-    peak = max(peaks, key=lambda each: each.num_bytes)
-    if capacity_bytes is not None and peak.num_bytes > capacity_bytes:
-        _too_much(peak, capacity_bytes, found)
-    return Report(findings=found.all(), peak=peak)
+    check_progress(schedule, walked, found)
+    peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
+    if capacity_bytes is not None:
+        _check_memory(schedule, peaks, capacity_bytes, found)
+    return Report(findings=found.all(), peaks=peaks)
 
 
 def check_sizes(schedule: Schedule) -> Report:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
     found = Findings()
     _check_sizes(schedule, found)
-    return Report(findings=found.all(), peak=None)
+    return Report(findings=found.all())
 
 
 def _check_sizes(schedule: Schedule, found: Findings) -> bool:
@@ -72,15 +77,22 @@ def _check_sizes(schedule: Schedule, found: Findings) -> bool:
     at."""
     if not schedule.roles:
         found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
+    for number, said in faults_of_places(schedule.mesh, schedule.roles):
+        role = schedule.roles[number].name
+        found.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", said)
     check_tensors(schedule, found)
     if found:
         return False
-    for role in schedule.roles:
-        check_ops(schedule, role, found)
+    check_ops(schedule, found)
     return True
 
 
-def _too_much(peak: Peak, capacity_bytes: int, found: Findings) -> None:
-    most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
-    said = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
-    found.add("memory", peak.op, "all ranks", f"at most {capacity_bytes} bytes", said)
+def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, found: Findings) -> None:
+    """The role that needs most, if that is more than there is; the others are counted."""
+    needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
+    for peak, role in needs:
+        if peak.num_bytes > capacity_bytes:
+            most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
+            said = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
+            ranks = ranks_of_role(role, schedule.roles)
+            found.add("memory", peak.op, ranks, f"at most {capacity_bytes} bytes", said, key="peak")

@@ -1,4 +1,4 @@
-"""The order rules: every role runs to its end, and all roles that share a communicator call it alike."""
+"""The order rules: every role runs to its end, and roles that meet in a call call it alike and in the same order."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Iterator
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.finding import Findings, ranks_of, title_of
-from simfrontier.schedule.ir import Call, Collective, Role, Schedule
+from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, title_of
+from simfrontier.schedule.ir import Call, Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
+from simfrontier.schedule.roles import Sequence, members_of, sequence_of
 
 Programs = list[tuple[Role, Expanded]]
 
 
 def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None:
-    """A communicator spans one set of axes, and its calls come in one order, of one kind and size, in all its roles."""
+    """A communicator spans one set of axes, and the calls in which roles meet come in one order, of one kind and size,
+    in all of them."""
     span: dict[str, frozenset[str]] = {}
     for role, program in programs:
         for call, op in _collectives(program):
             axes = frozenset(op.axes)
             if span.setdefault(op.comm, axes) != axes:
-                ranks = ranks_of(op, role.name, len(programs))
+                ranks = ranks_of(op, role, schedule.roles)
                 said = f"communicator {op.comm} over {'+'.join(sorted(span[op.comm]))}, as before"
                 found.add("order", title_of(op, call), ranks, said, "+".join(op.axes), key=(id(op), "span"))
     if len(programs) > 1:
@@ -29,65 +31,128 @@ def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None
 
 
 def _collectives(program: Expanded) -> Iterator[tuple[Call, Collective]]:
-    return ((program.calls[i], op) for i, op in enumerate(program.ops) if isinstance(op, Collective))
+    """Each distinct collective of a program with its first call."""
+    seen: set[int] = set()
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Collective) and id(op) not in seen:
+            seen.add(id(op))
+            yield program.calls[index], op
+
+
+# ── calls in which roles meet ──
 
 
 def _same_calls(schedule: Schedule, programs: Programs, found: Findings) -> None:
-    calls: dict[str, list[list[tuple[str, str]]]] = defaultdict(list)
-    owners: dict[str, list[Role]] = defaultdict(list)
-    for role, program in programs:
-        mine: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for call, op in _collectives(program):
-            mine[op.comm].append((title_of(op, call), _signature(schedule, op)))
-        for comm, said in mine.items():
-            calls[comm].append(said)
-            owners[comm].append(role)
-    for comm, (first, *others) in calls.items():
-        for role, other in zip(owners[comm][1:], others, strict=True):
-            _compare(comm, owners[comm][0], first, role, other, found)
+    meets = _members(schedule)
+    members: dict[Sequence, tuple[int, ...]] = {}
+    calls: dict[tuple[Sequence, int], list[tuple[Op, Call]]] = defaultdict(list)
+    for number, (_, program) in enumerate(programs):
+        for index, op in enumerate(program.ops):
+            meeting = meets.get(id(op))
+            if meeting is not None:
+                sequence, members[sequence] = meeting
+                calls[sequence, number].append((op, program.calls[index]))
+    for sequence, joined in members.items():
+        for other in joined[1:]:
+            first, second = calls[sequence, joined[0]], calls[sequence, other]
+            _compare(schedule, sequence, joined[0], first, other, second, found)
+
+
+def _members(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ...]]]:
+    """For each op (by id) in which roles meet: the sequence it is in, and the numbers of the roles."""
+    out = {}
+    for role in schedule.roles:
+        for ops in {id(call.ops): call.ops for call in role.calls}.values():
+            for op in ops:
+                if (
+                    isinstance(op, Collective | Exchange)
+                    and id(op) not in out
+                    and (members := members_of(op, schedule))
+                ):
+                    out[id(op)] = sequence_of(op), members
+    return out
 
 
 def _compare(
-    comm: str, role: Role, first: list[tuple[str, str]], other: Role, second: list[tuple[str, str]], found: Findings
+    schedule: Schedule,
+    sequence: Sequence,
+    number: int,
+    first: list[tuple[Op, Call]],
+    other: int,
+    second: list[tuple[Op, Call]],
+    found: Findings,
 ) -> None:
-    where = f"communicator {comm}"
-    for number, ((title, mine), (other_title, yours)) in enumerate(zip(first, second, strict=False)):
-        if mine != yours:
-            expected = f"call {number} of {where} to be {mine}, like {title} of role {role.name}"
-            found.add("order", other_title, f"ranks of role {other.name}", expected, yours)
+    """The first call of two roles that is not the same, or that the calls are not as many."""
+    role, yours = schedule.roles[number], schedule.roles[other]
+    where = f"communicator {_name(sequence)}"
+    for at, (mine, theirs) in enumerate(zip(first, second, strict=False)):
+        wanted, got = _signature(schedule, *mine), _signature(schedule, *theirs)
+        if wanted != got:
+            expected = f"call {at} of {where} to be {wanted}, like {title_of(*mine)} of role {role.name}"
+            found.add("order", title_of(*theirs), ranks_of(theirs[0], yours, schedule.roles), expected, got)
             return
     if len(first) != len(second):
         expected = f"{len(first)} calls, as in role {role.name}"
-        found.add("order", where, f"ranks of role {other.name}", expected, f"{len(second)} calls")
+        found.add("order", where, ranks_of_role(yours, schedule.roles), expected, f"{len(second)} calls")
 
 
-def _signature(schedule: Schedule, op: Collective) -> str:
-    """What all ranks of a call must agree on."""
+def _name(sequence: Sequence) -> str:
+    return sequence if isinstance(sequence, str) else f"{sequence[0]} between {sequence[1]} and {sequence[2]}"
+
+
+def _signature(schedule: Schedule, op: Op, call: Call) -> str:
+    """What all ranks of a call must agree on; of an exchange also which instances go where."""
+    if isinstance(op, Exchange):
+        forth, back = (_carried(schedule, *pair, call) for pair in ((op.src, op.dst), (op.back_src, op.back_dst)))
+        parts = [f"{op.ends[0]}→{op.ends[1]}: {forth}"] * bool(forth) + [f"{op.ends[1]}→{op.ends[0]}: {back}"] * bool(
+            back
+        )
+        return f"exchange over {op.axis} of {', '.join(parts)} ({op.codec})"
+    assert isinstance(op, Collective)
+    return f"{op.kind} over {'+'.join(op.axes)} of {_num_bytes(schedule, op.src)} bytes ({op.codec}, {op.via})"
+
+
+def _carried(schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...], call: Call) -> str:
+    """What an exchange carries in one direction: `x of layer 4, micro-batch 1 (1024 bytes)`."""
+    told = []
+    for a, b in zip(src, dst, strict=False):
+        sent, got = _text(schedule, a, call), _text(schedule, b, call)
+        told.append((sent if sent == got else f"{sent} to {got}") + f" ({_num_bytes(schedule, (a,))} bytes)")
+    return ", ".join(told)
+
+
+def _text(schedule: Schedule, ref: Ref, call: Call) -> str:
+    tensor = schedule.tensors[ref.name]
+    here = Ref(ref.name, ref.layer + call.layer, ref.micro + call.micro)
+    return ref_text(here, tensor.per_layer, tensor.per_micro)
+
+
+def _num_bytes(schedule: Schedule, refs: tuple[Ref, ...]) -> int:
     try:
-        num_bytes = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.src)
+        return sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in refs)
     except InputError:
-        num_bytes = 0  # said elsewhere
-    return f"{op.kind} over {'+'.join(op.axes)} of {num_bytes} bytes ({op.codec}, {op.via})"
+        return 0  # said elsewhere
 
 
-def check_progress(programs: Programs, found: Findings) -> None:
-    """Run all roles without a clock: a collective is done when every role that has its communicator has started it.
+# ── progress ──
+
+
+def check_progress(schedule: Schedule, programs: Programs, found: Findings) -> None:
+    """Run all roles without a clock: a call in which roles meet is done when all of them have started it.
 
     The issuing rule is monotone, so one such run that ends proves that no timing can block the schedule.
     """
-    _Run(programs).to_the_end(found)
+    _Run(schedule, programs).to_the_end(found)
 
 
 class _Run:
-    def __init__(self, programs: Programs) -> None:
-        self.programs = programs
-        self.issuers = [Issuer(program) for _, program in programs]
-        self.sharing: dict[str, set[int]] = defaultdict(set)
-        for number, (_, program) in enumerate(programs):
-            for _, op in _collectives(program):
-                self.sharing[op.comm].add(number)
-        self.begun: dict[str, list[list[tuple[int, int]]]] = defaultdict(list)  # comm → its calls, who is in each
-        self.calls_begun: dict[tuple[str, int], int] = defaultdict(int)
+    def __init__(self, schedule: Schedule, programs: Programs) -> None:
+        self.roles = schedule.roles
+        self.programs = [program for _, program in programs]
+        self.issuers = [Issuer(program) for program in self.programs]
+        self.meets = _members(schedule)
+        self.begun: dict[Sequence, list[dict[int, int]]] = defaultdict(list)  # its calls: role → op that has started
+        self.num_begun: dict[tuple[Sequence, int], int] = defaultdict(int)
 
     def to_the_end(self, found: Findings) -> None:
         moved = True
@@ -103,38 +168,50 @@ class _Run:
                 self._stuck(number, found)
 
     def _start(self, number: int, index: int) -> None:
-        op = self.programs[number][1].ops[index]
-        if not isinstance(op, Collective) or len(self.sharing[op.comm]) == 1:
+        meeting = self.meets.get(id(self.programs[number].ops[index]))
+        if meeting is None:
             self.issuers[number].finish(index)
             return
-        call = self.calls_begun[op.comm, number]
-        self.calls_begun[op.comm, number] += 1
-        begun = self.begun[op.comm]
+        sequence, members = meeting
+        call = self.num_begun[sequence, number]
+        self.num_begun[sequence, number] += 1
+        begun = self.begun[sequence]
         if call == len(begun):
-            begun.append([])
-        begun[call].append((number, index))
-        if len(begun[call]) == len(self.sharing[op.comm]):
-            for other, waiting in begun[call]:
+            begun.append({})
+        begun[call][number] = index
+        if len(begun[call]) == len(members):
+            for other, waiting in begun[call].items():
                 self.issuers[other].finish(waiting)
 
     def _stuck(self, number: int, found: Findings) -> None:
-        role, program = self.programs[number]
-        issuer = self.issuers[number]
-        who = (
-            ranks_of(program.ops[0], role.name, len(self.programs))
-            if len(self.programs) == 1
-            else f"ranks of role {role.name}"
-        )
-        for index, lacking in issuer.blocked():
+        program = self.programs[number]
+        who = ranks_of_role(self.roles[number], self.roles)
+        for index, lacking in self.issuers[number].blocked():
             title = title_of(program.ops[index], program.calls[index])
             needs = ", ".join(f"{need} ops done on lane {lane} (so far {done})" for lane, done, need in lacking)
             found.add("order", title, who, "a run to the end", f"blocked: it waits for {needs}")
-        for comm, calls in self.begun.items():
-            for waiting in calls:
-                here = {at for at, _ in waiting}
-                absent = self.sharing[comm] - here
-                for at, index in waiting:
-                    if at == number and absent:
-                        names = ", ".join(self.programs[other][0].name for other in sorted(absent))
-                        title = title_of(program.ops[index], program.calls[index])
-                        found.add("order", title, who, "a run to the end", f"blocked: role {names} does not join it")
+        for index, absent in self._waiting(number):
+            title = title_of(program.ops[index], program.calls[index])
+            names = ", ".join(self._absent(other) for other in absent)
+            found.add("order", title, who, "a run to the end", f"blocked: role {names} does not join it")
+
+    def _waiting(self, number: int) -> Iterator[tuple[int, list[int]]]:
+        """The ops of a role that have started and wait for others: (op, the roles that have not joined it)."""
+        for calls in self.begun.values():
+            for here in calls:
+                if number in here:
+                    absent = [other for other in self._joining(here[number], number) if other not in here]
+                    if absent:
+                        yield here[number], absent
+
+    def _joining(self, index: int, number: int) -> tuple[int, ...]:
+        return self.meets[id(self.programs[number].ops[index])][1]
+
+    def _absent(self, number: int) -> str:
+        """A role that does not come, with what it is at."""
+        name = self.roles[number].name
+        program = self.programs[number]
+        if self.issuers[number].is_finished:
+            return f"{name} (at its end)"
+        index = next((index for index, _ in self._waiting(number)), None)
+        return name if index is None else f"{name} (in {title_of(program.ops[index], program.calls[index])})"

@@ -1,35 +1,42 @@
-"""The value rules: a walk through a role's program with symbols for weights (versions) and gradients (contributions).
+"""The value rules: a walk through every role's program with symbols for weights (versions) and gradients
+(contributions).
 
 A weight is version 0 when the step begins and 1 after its adam. A gradient is the ops that contributed, each once.
-Copies, codes and collectives pass symbols on; what they do to placements is checked apart.
+Copies, codes and collectives pass symbols on, exchanges from role to role; what they do to placements is checked apart.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
+from simfrontier.schedule.check_meetings import Board, Value
 from simfrontier.schedule.check_references import explain_unwritten
+from simfrontier.schedule.check_sums import Home, Ledger
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.family import weights_of
-from simfrontier.schedule.finding import Findings, Rule, ranks_of, ref_text, title_of
-from simfrontier.schedule.ir import Collective, Op, Ref, Role, Schedule
+from simfrontier.schedule.finding import Findings, Rule, ref_text
+from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.roles import members_of, sequence_of
 
-Contributions = tuple[int, ...]  # the ops whose gradients a value sums
-Value = int | Contributions | None  # a weight's version; a gradient; anything else
-Home = tuple[str, int]  # a weight and its layer
-
-PREVIOUS_STEP = -1  # the version of a copy that was written in the step before
-MAX_NAMED = 6
+WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
+PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
-def check_values(schedule: Schedule, role: Role, program: Expanded, found: Findings) -> None:
-    """References, sums and versions of one role."""
-    walk = _Walk(schedule, role, program, found)
-    walk.run()
-    walk.ends()
+def check_values(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
+    """References, sums and versions of all roles."""
+    ledger = Ledger(schedule, programs, weights_of(schedule.tensors), found)
+    board = Board()
+    walks = [_Walk(ledger, board, number) for number in range(len(programs))]
+    board.run([walk.run() for walk in walks])
+    for walk in walks:
+        explain_unwritten(walk.unwritten, walk.program, schedule.tensors, walk.say)
+    for walk in walks:
+        walk.ends()
+    ledger.check()
 
 
 @dataclass(slots=True)
@@ -45,23 +52,23 @@ class _Form:
 
 
 class _Walk:
-    def __init__(self, schedule: Schedule, role: Role, program: Expanded, found: Findings) -> None:
-        self.schedule, self.role, self.program, self.found = schedule, role, program, found
-        self.tensors = schedule.tensors
-        self.weight_of = weights_of(schedule.tensors)
+    """One role's way through its program, in the order in which its host issues the ops."""
+
+    def __init__(self, ledger: Ledger, board: Board, number: int) -> None:
+        self.ledger, self.board, self.number = ledger, board, number
+        self.program = ledger.programs[number][1]
+        self.base = ledger.base[number]
+        self.tensors = ledger.schedule.tensors
+        self.weight_of = ledger.weight_of
         self.values: dict[Ref, Value] = {}
-        self.made: dict[Home, Contributions] = {}
+        self.gave: set[Home] = set()  # the weights whose gradients this role makes
         self.stepped: dict[Home, int] = {}  # how often adam has updated a weight
         self.unwritten: list[tuple[int, Ref]] = []
-        self.complete: set[tuple[Home, Contributions]] = set()
-        self.normed: dict[Contributions, int] = {}  # sums of norms that adam reads, and the first adam that does
         self.forms: dict[int, _Form] = {}
-        micro = schedule.meta.get("grad_accum")
-        most = max((call.micro for call in role.calls), default=0) + 1
-        self.num_micro = micro if isinstance(micro, int) else most
 
-    def run(self) -> None:
-        values, tensors, forms = self.values, self.tensors, self.forms
+    def run(self) -> Iterator[None]:
+        """Walk to the end; yields where another role has to come first."""
+        values, forms, base = self.values, self.forms, self.base
         program = self.program
         for index, op in enumerate(program.ops):
             form = forms.get(id(op))
@@ -90,30 +97,36 @@ class _Walk:
                         self._begin(index, ref, adding=True)
                 for at in form.made:
                     self._contribute(index, writes[at])
-                    values[writes[at]] = (index,)
+                    values[writes[at]] = (base + index,)
                 for at in form.grown:
                     self._contribute(index, adds[at])
-                    self._add(index, adds[at], (index,))
+                    self._add(index, adds[at], (base + index,))
             elif form.does == "norm2":
                 for ref in reads:
-                    self._is_complete(index, ref)
+                    self._use(index, ref)
                 for ref in adds:
                     if ref not in values:
                         self._begin(index, ref, adding=True)
-                    self._add(index, ref, (index,))
+                    self._add(index, ref, (base + index,))
             elif form.does == "adam":
                 self._adam(index)
-        explain_unwritten(self.unwritten, program, tensors, self._say)
+            elif form.does == "exchange":
+                yield from self._exchange(index, op)
+            elif form.does == "reduce":
+                yield from self._reduce(index, op)
 
     # ── what each kind of op does ──
 
     def _form(self, op: Op) -> _Form:
+        if isinstance(op, Exchange):
+            return _Form("exchange")
         if isinstance(op, Collective):
-            return _Form("copy", pairs=tuple((i, i) for i in range(len(op.dst))))
+            reduces = op.kind in ("all_reduce", "reduce_scatter") and members_of(op, self.ledger.schedule)
+            return _Form("reduce" if reduces else "copy", pairs=tuple((i, i) for i in range(len(op.dst))))
         if op.kind in COPY_KINDS:
-            return _Form("copy", pairs=_zipped(op.reads, op.writes))
+            return _Form("copy", pairs=self._zipped(op.reads, op.writes))
         if op.kind in ADD_KINDS:
-            return _Form("copy", pairs=_zipped(op.reads, op.writes), added=_zipped(op.reads, op.accumulates))
+            return _Form("copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates))
         if op.kind in ("norm2", "adam"):
             return _Form(op.kind)
         return _Form(
@@ -122,6 +135,11 @@ class _Walk:
             made=tuple(i for i, ref in enumerate(op.writes) if self._is_gradient(ref)),
             grown=tuple(i for i, ref in enumerate(op.accumulates) if self._is_gradient(ref)),
         )
+
+    def _zipped(self, left: tuple[Ref, ...], right: tuple[Ref, ...]) -> tuple[tuple[int, int], ...]:
+        """Positions of sources and targets, pair by pair; tokens that are waited for or written stand apart."""
+        sides = ([i for i, ref in enumerate(side) if self.tensors[ref.name].role != "token"] for side in (left, right))
+        return tuple(zip(*sides, strict=False))
 
     def _is_gradient(self, ref: Ref) -> bool:
         return self.tensors[ref.name].role in ("gradient", "accumulator") and self.weight_of[ref.name] is not None
@@ -149,24 +167,58 @@ class _Walk:
 
     def _contribute(self, index: int, ref: Ref) -> None:
         home = self._home(ref)
-        self.made[home] = (*self.made.get(home, ()), index)
+        self.gave.add(home)
+        self.ledger.made.setdefault(home, []).append(self.base + index)
 
     def _home(self, ref: Ref) -> Home:
         weight = self.weight_of[ref.name]
         assert weight is not None
         return weight, ref.layer
 
+    # ── calls in which roles meet ──
+
+    def _exchange(self, index: int, op: Op) -> Iterator[None]:
+        """What the role at the other end sends becomes what this one writes."""
+        assert isinstance(op, Exchange)
+        reads, writes = self.program.reads[index], self.program.writes[index]
+        arriving = [ref for ref in writes if self.tensors[ref.name].role != "token"]
+        for ref in arriving:
+            if self.tensors[ref.name].per_micro and ref in self.values:
+                key = (id(op), "twice")
+                self.say(
+                    "sums", index, f"{ref_text(ref, self.tensors[ref.name].per_layer)} received once", "again", key
+                )
+        sent = self.board.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
+        if any(self.weight_of[ref.name] is not None for ref in arriving):  # other values say nothing
+            while len(sent) < len(op.ends) and not self.board.is_closed:
+                yield
+        got = next((values for role, values in sent.items() if role != self.number), ())
+        self.values.update(dict.fromkeys(writes))
+        self.values.update(zip(arriving, got, strict=False))
+
+    def _reduce(self, index: int, op: Op) -> Iterator[None]:
+        """A reduction over roles sums what each of them has."""
+        assert isinstance(op, Collective)
+        reads, writes = self.program.reads[index], self.program.writes[index]
+        sent = self.board.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
+        while len(sent) < len(self.ledger.programs) and not self.board.is_closed:
+            yield
+        self.values.update(dict.fromkeys(writes))
+        for ref, *parts in zip(writes, *(sent[role] for role in sorted(sent)), strict=False):
+            self.values[ref] = _summed(parts)
+
     # ── rules ──
 
     def _is_fresh(self, index: int, ref: Ref) -> None:
-        version = self.values[ref]
+        version, op = self.values[ref], self.program.ops[index]
+        if isinstance(version, tuple) and self.tensors[ref.name].role in WEIGHTS:
+            self.say("versions", index, f"weights in {ref_text(ref)}", "a gradient", (id(op), ref.name))
         if type(version) is not int:
             return
-        op = self.program.ops[index]
         age = self.stepped.get(self._home(ref), 0) - version
         if age > getattr(op, "max_age", 0):
             held = "the previous step's" if version == PREVIOUS_STEP else f"version {version} of the"
-            self._say(
+            self.say(
                 "versions",
                 index,
                 f"{ref_text(ref)} at most {getattr(op, 'max_age', 0)} steps old",
@@ -174,37 +226,16 @@ class _Walk:
                 (id(op), ref.name),
             )
 
-    def _is_complete(self, index: int, ref: Ref) -> None:
-        """A gradient that is about to be used must sum every contribution to its weight exactly once."""
+    def _use(self, index: int, ref: Ref) -> None:
+        """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
         if self.weight_of[ref.name] is None:
             return
-        home, value = self._home(ref), self.values[ref]
-        if not isinstance(value, tuple):
-            self._say(
-                "sums", index, f"a gradient in {ref.name}", "something else", (id(self.program.ops[index]), ref.name)
-            )
+        value = self.values[ref]
+        if isinstance(value, tuple):
+            self.ledger.used.setdefault((self._home(ref), value), (self.base + index, ref))
             return
-        if (home, value) in self.complete:
-            return
-        self.complete.add((home, value))
-        made = self.made.get(home, ())
-        micros = Counter(self.program.calls[i].micro for i in made)
-        whole = len(micros) == self.num_micro and len(set(micros.values())) == 1
-        if whole and (value == made or sorted(value) == sorted(made)):
-            return
-        every = "micro-batch 0" if self.num_micro == 1 else f"each of the micro-batches 0..{self.num_micro - 1}"
-        expected = f"the gradient of {ref_text(Ref(*home), self.tensors[home[0]].per_layer, False)} from {every}, once"
-        op = self.program.ops[index]
-        self._say("sums", index, expected, f"in {ref.name}: {self._told(value)}", (id(op), ref.name))
-
-    def _told(self, value: Contributions) -> str:
-        """Contributions by micro-batch: `micro-batch 0 twice, micro-batch 1 once`."""
-        counted = Counter(self.program.calls[i].micro for i in value)
-        parts = [f"micro-batch {micro} {_times(count)}" for micro, count in sorted(counted.items())]
-        return (
-            ", ".join(parts[:MAX_NAMED] + [f"and {len(parts) - MAX_NAMED} more"] * (len(parts) > MAX_NAMED))
-            or "nothing"
-        )
+        key = (id(self.program.ops[index]), ref.name)
+        self.say("sums", index, f"a gradient in {ref.name}", "something else", key)
 
     def _adam(self, index: int) -> None:
         values = self.values
@@ -216,18 +247,19 @@ class _Walk:
             if self.weight_of[ref.name] is None:
                 value = values[ref]
                 if isinstance(value, tuple) and value:
-                    self.normed.setdefault(value, index)
+                    self.ledger.normed.setdefault(value, self.base + index)
             elif role in ("gradient", "accumulator"):
                 with_gradient.add(self._home(ref))
-                self._is_complete(index, ref)
+                self._use(index, ref)
         for ref in states[1]:
             values[ref] = None
             if self.weight_of[ref.name] is not None:
                 homes.add(self._home(ref))
         for home in homes:
             self.stepped[home] = self.stepped.get(home, 0) + 1
+            self.ledger.holders.setdefault(home, []).append(self.number)
             if home not in with_gradient:
-                self._say("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
+                self.say("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
         for ref in states[1]:
             if self.weight_of[ref.name] is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
                 values[ref] = self.stepped[self._home(ref)]
@@ -235,65 +267,38 @@ class _Walk:
     # ── at the end of the step ──
 
     def ends(self) -> None:
-        """Every weight is updated once and published; copies are renewed; the norm counts every weight once."""
-        for home in self._weights():
-            weight, layer = home
-            title = ref_text(Ref(weight, layer), self.tensors[weight].per_layer, False)
-            count = self.stepped.get(home, 0)
+        """Every weight that the role holds is updated once and published; copies are renewed."""
+        for weight, layer in self._weights():
+            ref = Ref(weight, layer)
+            count = self.stepped.get((weight, layer), 0)
             if count != 1:
-                self._end(
-                    "sums", title, "one adam per step", "none" if not count else f"{count} of them", (weight, "adam")
-                )
+                got = f"{count} of them" if count else "none"
+                self.ledger.say_end("sums", self.number, ref, "one adam per step", got, (weight, "adam"))
                 continue
-            got = self.values.get(Ref(weight, layer), 0)
-            if got != 1:
-                self._end(
-                    "versions",
-                    title,
-                    "version 1 at its home placement when the step ends (published after its adam)",
-                    f"version {got}" if isinstance(got, int) else "something that is no weight",
-                    (weight, "publish"),
-                )
+            version = self.values.get(ref, 0)
+            if version != 1:
+                expected = "version 1 at its home placement when the step ends (published after its adam)"
+                got = f"version {version}" if isinstance(version, int) else "something that is no weight"
+                self.ledger.say_end("versions", self.number, ref, expected, got, (weight, "publish"))
         for ref, value in self.values.items():
             if self.tensors[ref.name].role == "copy" and value == PREVIOUS_STEP:
-                title = ref_text(ref, self.tensors[ref.name].per_layer, False)
-                self._end(
-                    "versions", title, "written again in every step", "not written, or from itself", (ref.name, "copy")
-                )
-        for value, index in self.normed.items():
-            self._is_whole_norm(value, index)
+                said = "written again in every step", "not written, or from itself"
+                self.ledger.say_end("versions", self.number, ref, *said, (ref.name, "copy"))
 
     def _weights(self) -> list[Home]:
-        """The weights of a training step: all that the program mentions, unless it computes no gradient at all."""
-        if not self.made and not self.stepped:
+        """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule
+        computes no gradient at all."""
+        if not self.ledger.made and not self.ledger.holders:
             return []
         named = {(ref.name, ref.layer) for ref in self.values if self.tensors[ref.name].role == "weight"}
-        return sorted(named | set(self.made) | set(self.stepped))
+        elsewhere = self.gave - set(self.ledger.holders)
+        return sorted(named | elsewhere | set(self.stepped))
 
-    def _is_whole_norm(self, value: Contributions, index: int) -> None:
-        counted = Counter(home for i in value for home in self._normed_by(i))
-        for home in sorted(set(self.stepped) | set(counted)):
-            times = counted.get(home, 0)
-            if times != 1:
-                title = ref_text(Ref(*home), self.tensors[home[0]].per_layer, False)
-                self._say("sums", index, f"a norm that counts {title} once", _times(times), (home[0], "norm"))
-
-    def _normed_by(self, index: int) -> Iterator[Home]:
-        return (self._home(ref) for ref in self.program.reads[index] if self.weight_of[ref.name] is not None)
-
-    def _say(self, rule: Rule, index: int, expected: str, got: str, key: object) -> None:
-        op, call = self.program.ops[index], self.program.calls[index]
-        ranks = ranks_of(op, self.role.name, len(self.schedule.roles))
-        self.found.add(rule, title_of(op, call), ranks, expected, got, key=(self.role.name, key))
-
-    def _end(self, rule: Rule, title: str, expected: str, got: str, key: object) -> None:
-        ranks = "all ranks" if len(self.schedule.roles) == 1 else f"ranks of role {self.role.name}"
-        self.found.add(rule, f"end of step: {title}", ranks, expected, got, key=(self.role.name, key))
+    def say(self, rule: Rule, index: int, expected: str, got: str, key: object) -> None:
+        self.ledger.say(rule, self.base + index, expected, got, key)
 
 
-def _zipped(left: tuple[Ref, ...], right: tuple[Ref, ...]) -> tuple[tuple[int, int], ...]:
-    return tuple((i, i) for i in range(min(len(left), len(right))))
-
-
-def _times(count: int) -> str:
-    return {0: "not at all", 1: "once", 2: "twice"}.get(count, f"{count} times")
+def _summed(parts: list[Value]) -> Value:
+    """Contributions of several roles side by side; of anything else the first."""
+    sums = [part for part in parts if isinstance(part, tuple)]
+    return tuple(chain.from_iterable(sums)) if sums else parts[0]

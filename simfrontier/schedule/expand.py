@@ -6,12 +6,15 @@ that an op waits for is a number of finished ops per lane.
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.ir import Call, Collective, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.roles import Sequence, sequence_of
 
 Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 
@@ -21,7 +24,7 @@ class Expanded:
     """One role's program: parallel lists over its ops in issue order.
 
     `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane
-    apart).
+    apart). `reads` and `writes` of an exchange are those of the end at which the role is. `at` is the role's place.
     """
 
     lanes: tuple[str, ...]
@@ -33,6 +36,7 @@ class Expanded:
     reads: list[tuple[Ref, ...]]
     writes: list[tuple[Ref, ...]]
     accumulates: list[tuple[Ref, ...]]
+    at: tuple[str, int] | None = None
 
     @property
     def num_ops(self) -> int:
@@ -46,12 +50,29 @@ class Expanded:
 def expand(schedule: Schedule, role: Role) -> Expanded:
     """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
     have."""
+    with _collecting_nothing():
+        return _expand(schedule, role)
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _expand(schedule: Schedule, role: Role) -> Expanded:
     ops: list[Op] = []
     calls: list[Call] = []
     reads: list[tuple[Ref, ...]] = []
     writes: list[tuple[Ref, ...]] = []
     accumulates: list[tuple[Ref, ...]] = []
-    resolver = _Resolver(schedule.tensors)
+    resolver = _Resolver(schedule.tensors, role)
     for call in role.calls:
         for op in call.ops:
             ops.append(op)
@@ -67,28 +88,40 @@ def expand(schedule: Schedule, role: Role) -> Expanded:
     for mine in lane:
         position.append(count[mine])
         count[mine] += 1
-    out = Expanded(lanes, ops, calls, lane, position, [], reads, writes, accumulates)
+    out = Expanded(lanes, ops, calls, lane, position, [], reads, writes, accumulates, role.at)
     out.waits.extend(_waits(out, schedule))
     return out
 
 
 class _Resolver:
-    """Absolute references of ops; what each relative reference depends on is looked up once per op."""
+    """Absolute references of a role's ops; what each relative reference depends on is looked up once per op."""
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], role: Role) -> None:
         self.tensors = tensors
+        self.role = role
         self.known: dict[int, tuple[list[tuple[str, int, int, bool, bool]], ...]] = {}
 
     def absolute(self, op: Op, call: Call) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
         forms = self.known.get(id(op))
         if forms is None:
-            forms = self.known[id(op)] = tuple(self._form(refs, op) for refs in (op.reads, op.writes, op.accumulates))
+            forms = self.known[id(op)] = tuple(self._form(refs, op) for refs in self._operands(op))
         layer, micro = call.layer, call.micro
-        r, w, a = (
-            tuple([Ref(n, dl + layer if pl else 0, dm + micro if pm else 0) for n, dl, dm, pl, pm in form])
+        made: type = Ref
+        new = tuple.__new__  # what Ref(...) calls, without the way there: there are millions of them
+        r, w, a = [
+            tuple([new(made, (n, dl + layer if pl else 0, dm + micro if pm else 0)) for n, dl, dm, pl, pm in form])
+            if form
+            else ()
             for form in forms
-        )
+        ]
         return r, w, a
+
+    def _operands(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
+        """What the op reads, writes and adds to in this role: an exchange only what is of its own end."""
+        if not isinstance(op, Exchange):
+            return op.reads, op.writes, op.accumulates
+        assert self.role.at is not None, f"{op.name}: an exchange in role {self.role.name}, which is at no place"
+        return *op.at(self.role.at[1]), ()
 
     def _form(self, refs: tuple[Ref, ...], op: Op) -> list[tuple[str, int, int, bool, bool]]:
         out = []
@@ -104,38 +137,41 @@ class _Resolver:
 
 
 def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
-    """What each op waits for: hazards on buffers, its communicator's order, the host, and room in a pool."""
+    """What each op waits for: hazards on buffers, the order of its communicator (of exchanges, between the same two
+    ends), the host, and room in a pool."""
     num_lanes = len(program.lanes)
     host = program.lanes.index("host") if "host" in program.lanes else -1
-    writer: dict[Ref, Wait] = {}
-    readers: dict[Ref, list[Wait]] = {}
-    in_comm: dict[str, Wait] = {}
+    touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
+    in_sequence: dict[Sequence, Wait] = {}
     pools = _Pools(program, schedule)
     held_by_host: list[Wait] = []
+    nobody = (0, 0)
     out = []
     for index, op in enumerate(program.ops):
         mine = program.lane[index]
-        need = [0] * num_lanes
-        reads, writes, adds = program.reads[index], program.writes[index], program.accumulates[index]
-        for ref in (*reads, *adds):
-            if ref in writer:
-                lane, count = writer[ref]
-                if count > need[lane]:
-                    need[lane] = count
-        for ref in (*writes, *adds):
-            for lane, count in readers.pop(ref, ()):
-                if count > need[lane]:
-                    need[lane] = count
-            if ref in writer:
-                lane, count = writer[ref]
-                if count > need[lane]:
-                    need[lane] = count
         done = (mine, program.position[index] + 1)
-        if isinstance(op, Collective):
-            if op.comm in in_comm:
-                held_lane, count = in_comm[op.comm]
+        need = [0] * num_lanes
+        for ref in program.reads[index]:
+            touches = touched.get(ref)
+            if touches is None:
+                touched[ref] = [nobody, done]
+                continue
+            lane, count = touches[0]
+            if count > need[lane]:
+                need[lane] = count
+            touches.append(done)
+        for changed in (program.writes[index], program.accumulates[index]):
+            for ref in changed:
+                for lane, count in touched.get(ref, ()):
+                    if count > need[lane]:
+                        need[lane] = count
+                touched[ref] = [done]
+        if not isinstance(op, Compute):
+            sequence = sequence_of(op)
+            if sequence in in_sequence:
+                held_lane, count = in_sequence[sequence]
                 need[held_lane] = max(need[held_lane], count)
-            in_comm[op.comm] = done
+            in_sequence[sequence] = done
         for lane, count in held_by_host:
             if count > need[lane]:
                 need[lane] = count
@@ -144,10 +180,6 @@ def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
                 need[lane] = count
         need[mine] = 0
         out.append(tuple([(lane, count) for lane, count in enumerate(need) if count]))
-        for ref in reads:
-            readers.setdefault(ref, []).append(done)
-        for ref in (*writes, *adds):
-            writer[ref] = done
         if mine == host or getattr(op, "blocking", False):
             held_by_host = [wait for wait in held_by_host if wait[0] != mine] + [done]
     return out

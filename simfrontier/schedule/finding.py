@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from simfrontier.schedule.ir import Call, Collective, Op, Ref
+from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
 
 Rule = Literal["references", "placements", "sums", "versions", "order", "memory"]
 
@@ -63,7 +63,7 @@ def title_of(op: Op, call: Call) -> str:
 def short_title(op: Op) -> str:
     """An op without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
-    if not isinstance(op, Collective) and op.kind not in (
+    if isinstance(op, Compute) and op.kind not in (
         "encode",
         "decode",
         "decode_sum",
@@ -76,10 +76,20 @@ def short_title(op: Op) -> str:
     return f"{op.kind}{name} of {op.reads[0].name}{more}" if op.reads else f"{op.kind}{name}"
 
 
-def ranks_of(op: Op, role: str, num_roles: int) -> str:
-    """Whom an op concerns: every rank, the groups of a collective, or the ranks of one of several roles."""
-    who = "all ranks" if num_roles == 1 else f"ranks of role {role}"
-    return f"{who}, groups over {'+'.join(op.axes)}" if isinstance(op, Collective) else who
+def ranks_of(op: Op, role: Role, roles: tuple[Role, ...]) -> str:
+    """Whom an op of a role concerns: all its ranks, the groups of a collective, or also the role at the other end."""
+    who = ranks_of_role(role, roles)
+    if isinstance(op, Collective):
+        return f"{who}, groups over {'+'.join(op.axes)}"
+    if isinstance(op, Exchange):
+        others = [r.name for r in roles if r.at is not None and r.at[1] in op.ends and r is not role]
+        return ", with ".join([who, *others])
+    return who
+
+
+def ranks_of_role(role: Role, roles: tuple[Role, ...]) -> str:
+    """Every rank, or those of one of several roles."""
+    return "all ranks" if len(roles) == 1 else f"ranks of role {role.name}"
 
 
 def ref_text(ref: Ref, per_layer: bool = True, per_micro: bool = True) -> str:

@@ -153,7 +153,55 @@ class Collective:
         return ()
 
 
-Op = Compute | Collective
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Messages between the ranks of two roles that have all other coordinates in common: one op, in both programs.
+
+    On `axis` the ranks at `ends[0]` send `src`, which those at `ends[1]` write to `dst`, pair by pair; in the same call
+    `back_src` goes the other way, to `back_dst`. References are relative to the call, which has the same layer and
+    micro-batch in both programs; the calls of `comm` between two ends meet in their order. `blocking` and `token` as of
+    a collective; the token is written at both ends.
+    """
+
+    name: str
+    axis: str
+    ends: tuple[int, int]
+    src: tuple[Ref, ...] = ()
+    dst: tuple[Ref, ...] = ()
+    back_src: tuple[Ref, ...] = ()
+    back_dst: tuple[Ref, ...] = ()
+    codec: Codec
+    lane: str = "compute"
+    comm: str
+    blocking: bool = False
+    token: Ref | None = None
+
+    kind = "exchange"
+
+    @property
+    def reads(self) -> tuple[Ref, ...]:
+        """What either end sends."""
+        return (*self.src, *self.back_src)
+
+    @property
+    def writes(self) -> tuple[Ref, ...]:
+        """What either end receives."""
+        return (*self.dst, *self.back_dst, *(() if self.token is None else (self.token,)))
+
+    @property
+    def accumulates(self) -> tuple[Ref, ...]:
+        return ()
+
+    def at(self, coordinate: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+        """(what is read, what is written) by the end at a coordinate of the axis."""
+        token = () if self.token is None else (self.token,)
+        if coordinate == self.ends[0]:
+            return self.src, (*self.back_dst, *token)
+        assert coordinate == self.ends[1], f"{self.name}: {coordinate} is none of {self.ends}"
+        return self.back_src, (*self.dst, *token)
+
+
+Op = Compute | Collective | Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +217,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A program that a set of ranks shares: its calls in the order in which the host issues them."""
+    """A program that a set of ranks shares: its calls in the order in which the host issues them.
+
+    With several roles each is `at` one coordinate of the roles' axis (a pipeline stage), the same axis for all; a role
+    that all ranks share is nowhere in particular.
+    """
 
     name: str
     calls: tuple[Call, ...]
+    at: tuple[str, int] | None = None
 
     def instances(self) -> Iterator[tuple[Call, Op]]:
         """Every op with its call, in issue order."""

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, Never, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.codec import DTYPE_BYTES, Codec, parse_codec
-from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import COLLECTIVE_KINDS, COMPUTE_KINDS, TENSOR_ROLES, VIAS
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES, VIAS
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.node import Node
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, num_steps, refs_of_run, unfolded
+from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
 
 FORMAT: Final = "simfrontier.schedule"
 VERSION: Final = 1
 MAX_CALLS: Final = 1_000_000  # 1,000 layers × 500 micro-batches; a file that asks for more is broken
 MAX_DEPTH: Final = 32
 MAX_OPERANDS: Final = 1_000_000
-
-T = TypeVar("T")
 
 
 def from_json(text: str, where: str) -> Schedule:
@@ -33,7 +33,7 @@ def from_json(text: str, where: str) -> Schedule:
         raise InputError(f"{where}: not a schedule: nested too deeply") from error
     except ValueError as error:
         raise InputError(f"{where}: not a schedule: {error}") from error
-    return _schedule(_Node(value, where, ""))
+    return _schedule(Node(value, where, ""))
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -48,91 +48,7 @@ def _no_float(text: str) -> Never:
     raise ValueError(f"{text} is not a whole number; a schedule holds no others")
 
 
-class _Node:
-    """A JSON value and its path; every reader either gives the value in its type or raises InputError."""
-
-    __slots__ = ("path", "value", "where")
-
-    def __init__(self, value: Any, where: str, path: str) -> None:
-        self.value, self.where, self.path = value, where, path
-
-    def fail(self, said: str) -> Never:
-        raise InputError(f"{self.where}: {self.path + ': ' if self.path else ''}{said}")
-
-    def _wrong(self, wanted: str) -> Never:
-        shown = json.dumps(self.value)
-        self.fail(f"{shown if len(shown) <= 60 else shown[:57] + '...'} is not {wanted}")
-
-    def key(self, name: str) -> _Node:
-        return _Node(self.value[name], self.where, f"{self.path}.{name}" if self.path else name)
-
-    def keys(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, _Node]:
-        """The members of an object with exactly these keys."""
-        if not isinstance(self.value, dict):
-            self._wrong("an object")
-        for name in self.value:
-            if name not in required and name not in optional:
-                self.fail(f"unknown key {name!r}; {nearest(name, (*required, *optional))}")
-        for name in required:
-            if name not in self.value:
-                self.fail(f"key {name!r} is missing")
-        return {name: self.key(name) for name in self.value}
-
-    def members(self) -> dict[str, _Node]:
-        if not isinstance(self.value, dict):
-            self._wrong("an object")
-        return {name: self.key(name) for name in self.value}
-
-    def items(self, size: int | None = None) -> list[_Node]:
-        if not isinstance(self.value, list):
-            self._wrong("a list")
-        if size is not None and len(self.value) != size:
-            self.fail(f"{len(self.value)} entries; expected {size}")
-        return [_Node(value, self.where, f"{self.path}[{i}]") for i, value in enumerate(self.value)]
-
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            self._wrong("a text")
-        return self.value
-
-    def name(self) -> str:
-        """A text of at least one character."""
-        return self.text() or self.fail("an empty text")
-
-    def choice(self, allowed: Collection[str]) -> Any:
-        text = self.text()
-        if text not in allowed:
-            self.fail(f"unknown {text!r}; {nearest(text, allowed)}")
-        return text
-
-    def whole(self, least: int | None = None, most: int | None = None) -> int:
-        """A whole number of at least `least` and at most `most`."""
-        if not isinstance(self.value, int) or isinstance(self.value, bool):
-            self._wrong("a whole number")
-        if (least is not None and self.value < least) or (most is not None and self.value > most):
-            self.fail(
-                f"{self.value} is out of range; allowed: {least} or more" + ("" if most is None else f", up to {most}")
-            )
-        return self.value
-
-    def flag(self) -> bool:
-        if not isinstance(self.value, bool):
-            self._wrong("true or false")
-        return self.value
-
-    def parsed(self, parse: Callable[[str], T]) -> T:
-        """What a text means to a parser that raises InputError."""
-        text = self.text()
-        try:
-            return parse(text)
-        except InputError as error:
-            self.fail(str(error))
-
-    def texts(self) -> tuple[str, ...]:
-        return tuple([item.name() for item in self.items()])
-
-
-def _schedule(node: _Node) -> Schedule:
+def _schedule(node: Node) -> Schedule:
     if not isinstance(node.value, dict) or node.value.get("format") != FORMAT:
         node.fail(f'not a schedule: "format" is not "{FORMAT}"')
     if node.value.get("version") != VERSION:
@@ -144,13 +60,14 @@ def _schedule(node: _Node) -> Schedule:
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(f"unknown pool {tensor.pool!r}; {nearest(tensor.pool, pools)}")
-    ops = [_op(item) for item in of["ops"].items()]
+    ops = [_op(item, mesh) for item in of["ops"].items()]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
     roles = tuple(_role(item, blocks) for item in of["roles"].items())
+    _check_places(of["roles"], mesh, roles)
     return Schedule(mesh=mesh, tensors=tensors, roles=roles, pools=pools, meta=_meta(of["meta"]))
 
 
-def _mesh(node: _Node) -> Mesh:
+def _mesh(node: Node) -> Mesh:
     axes = []
     for item in node.items():
         name, size = item.items(2)
@@ -161,14 +78,14 @@ def _mesh(node: _Node) -> Mesh:
         node.fail(str(error))
 
 
-def _meta(node: _Node) -> Mapping[str, str | int]:
+def _meta(node: Node) -> Mapping[str, str | int]:
     out: dict[str, str | int] = {}
     for name, item in node.members().items():
         out[name] = item.value if isinstance(item.value, str) else item.whole()
     return out
 
 
-def _tensor(name: str, node: _Node) -> Tensor:
+def _tensor(name: str, node: Node) -> Tensor:
     of = node.keys(
         ("dtype", "placement", "role", "shape"),
         ("codec", "dims", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
@@ -195,22 +112,24 @@ def _tensor(name: str, node: _Node) -> Tensor:
     )
 
 
-def _placement(node: _Node) -> Placement:
+def _placement(node: Node) -> Placement:
     return node.parsed(parse_placement)
 
 
-def _codec(node: _Node) -> Codec:
+def _codec(node: Node) -> Codec:
     return node.parsed(parse_codec)
 
 
-def _op(node: _Node) -> Op:
+def _op(node: Node, mesh: Mesh) -> Op:
     if not isinstance(node.value, dict) or "kind" not in node.value:
         node.fail("key 'kind' is missing")
-    kind = node.key("kind").choice(COMPUTE_KINDS | COLLECTIVE_KINDS)
+    kind = node.key("kind").choice(OP_KINDS)
+    if kind == Exchange.kind:
+        return _exchange(node, mesh)
     return _collective(kind, node) if kind in COLLECTIVE_KINDS else _compute(kind, node)
 
 
-def _compute(kind: str, node: _Node) -> Compute:
+def _compute(kind: str, node: Node) -> Compute:
     of = node.keys(
         ("kind", "lane", "name"),
         ("accumulates", "flops", "iteration", "matmul", "max_age", "reads", "split", "writes"),
@@ -234,7 +153,7 @@ def _compute(kind: str, node: _Node) -> Compute:
     )
 
 
-def _collective(kind: Any, node: _Node) -> Collective:
+def _collective(kind: Any, node: Node) -> Collective:
     of = node.keys(("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "token"))
     src, dst = _refs(of["src"]), _refs(of["dst"])
     if len(src) != len(dst):
@@ -254,11 +173,35 @@ def _collective(kind: Any, node: _Node) -> Collective:
     )
 
 
-def _two(node: _Node | None) -> list[tuple[_Node, _Node]]:
+def _exchange(node: Node, mesh: Mesh) -> Exchange:
+    of = node.keys(
+        ("axis", "codec", "comm", "ends", "kind", "lane", "name"),
+        ("back_dst", "back_src", "blocking", "dst", "src", "token"),
+    )
+    here, there = of["ends"].items(2)
+    op = Exchange(
+        name=of["name"].name(),
+        axis=of["axis"].name(),
+        ends=(here.whole(), there.whole()),
+        src=_refs(of.get("src")),
+        dst=_refs(of.get("dst")),
+        back_src=_refs(of.get("back_src")),
+        back_dst=_refs(of.get("back_dst")),
+        codec=_codec(of["codec"]),
+        lane=of["lane"].name(),
+        comm=of["comm"].name(),
+        blocking="blocking" in of and of["blocking"].flag(),
+        token=_ref(of["token"]) if "token" in of else None,
+    )
+    fault = fault_of_exchange(op, mesh)
+    return op if fault is None else node.fail(fault)
+
+
+def _two(node: Node | None) -> list[tuple[Node, Node]]:
     return [] if node is None else [(a, b) for a, b in (item.items(2) for item in node.items())]
 
 
-def _refs(node: _Node | None) -> tuple[Ref, ...]:
+def _refs(node: Node | None) -> tuple[Ref, ...]:
     out: list[Ref] = []
     for item in [] if node is None else node.items():
         if isinstance(item.value, list) and item.value and not isinstance(item.value[0], str):
@@ -271,15 +214,15 @@ def _refs(node: _Node | None) -> tuple[Ref, ...]:
     return tuple(out)
 
 
-def _ref(node: _Node) -> Ref:
+def _ref(node: Node) -> Ref:
     if isinstance(node.value, str):
         return Ref(node.name())
     name, layer, micro = node.items(3)
     return Ref(name.name(), layer.whole(), micro.whole())
 
 
-def _role(node: _Node, blocks: list[tuple[Op, ...]]) -> Role:
-    of = node.keys(("calls", "name"))
+def _role(node: Node, blocks: list[tuple[Op, ...]]) -> Role:
+    of = node.keys(("calls", "name"), ("at",))
     items = _items(of["calls"], len(blocks), 0)
     count = num_steps(items)
     if count > MAX_CALLS:
@@ -288,10 +231,28 @@ def _role(node: _Node, blocks: list[tuple[Op, ...]]) -> Role:
     low = min((min(call.layer, call.micro) for call in calls), default=0)
     if low < 0:
         of["calls"].fail(f"the steps lead to layer or micro-batch {low}; allowed: 0 or more")
-    return Role(of["name"].name(), calls)
+    return Role(of["name"].name(), calls, _at(of["at"]) if "at" in of else None)
 
 
-def _items(node: _Node, num_blocks: int, depth: int) -> tuple[Item, ...]:
+def _check_places(node: Node, mesh: Mesh, roles: tuple[Role, ...]) -> None:
+    """Roles stand where they may, and an exchange stands only with the roles at its ends."""
+    for number, said in faults_of_places(mesh, roles):
+        place = node.items()[number]
+        (place if roles[number].at is None else place.key("at")).fail(said)
+    for item, role in zip(node.items(), roles, strict=True):
+        for ops in {id(call.ops): call.ops for call in role.calls}.values():
+            for op in ops:
+                fault = fault_of_end(op, role) if isinstance(op, Exchange) else None
+                if fault is not None:
+                    item.key("calls").fail(fault)
+
+
+def _at(node: Node) -> tuple[str, int]:
+    axis, coordinate = node.items(2)
+    return axis.name(), coordinate.whole()
+
+
+def _items(node: Node, num_blocks: int, depth: int) -> tuple[Item, ...]:
     if depth > MAX_DEPTH:
         node.fail(f"loops nested more than {MAX_DEPTH} deep")
     out: list[Item] = []

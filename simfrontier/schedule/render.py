@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Collective, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.repeats import Item, Loop, Step, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
 from simfrontier.units import written
@@ -26,9 +26,13 @@ def render(schedule: Schedule, block: int | None = None, outline: bool = False) 
         if not 0 <= block < len(page.blocks):
             raise InputError(f"block {block}: the schedule has the blocks 0 to {len(page.blocks) - 1}")
         return "\n".join(page.block_lines(block)) + "\n"
-    lines = [*page.header(), "", *page.states()]
+    lines = page.header()
+    if len(schedule.roles) == 1:
+        lines += ["", *page.states(schedule.roles[0])]
     for role in schedule.roles:
-        lines += ["", f"role {role.name}: {sum(len(call.ops) for call in role.calls)} ops in {len(role.calls)} calls"]
+        lines += ["", page.title(role)]
+        if len(schedule.roles) > 1:
+            lines += [*(f"  {line}" for line in page.states(role)), ""]
         lines += page.calls(role)
     if not outline:
         for number in range(len(page.blocks)):
@@ -68,34 +72,48 @@ class _Page:
         ]
         return [f"schedule {meta.get('plan', '')}".rstrip(), *(f"  {line}" for line in _table(rows))]
 
-    def states(self) -> list[str]:
-        """The persistent states by role and placement: how many tensors, their elements, and bytes on one rank."""
-        instances = self._num_instances()
+    def states(self, role: Role) -> list[str]:
+        """The persistent states of a role's ranks by kind and placement: how many tensors, their elements, and bytes on
+        one rank."""
+        instances = self._num_instances(role)
         groups: dict[tuple[int, str, str, str], list[Tensor]] = defaultdict(list)
         for tensor in self.schedule.tensors.values():
-            if tensor.persistent and tensor.role in STATES:
+            if (
+                tensor.persistent
+                and tensor.role in STATES
+                and (len(self.schedule.roles) == 1 or instances[tensor.name])
+            ):
                 form = str(tensor.codec or tensor.dtype)
                 key = (STATES.index(tensor.role), tensor.role, form, str(tensor.placement.on(self.mesh)))
                 groups[key].append(tensor)
         rows: list[tuple[str, ...]] = [("state", "form", "placement", "tensors", "elements", "bytes per rank")]
-        for (_, role, form, placement), tensors in sorted(groups.items()):
+        for (_, kind, form, placement), tensors in sorted(groups.items()):
             count = sum(instances[t.name] for t in tensors)
             elements = sum(instances[t.name] * t.num_elements for t in tensors)
             size = sum(instances[t.name] * t.local_bytes(self.mesh) for t in tensors)
-            rows.append((role, form, placement, str(count), _count(elements), written(size, "bytes")))
+            rows.append((kind, form, placement, str(count), _count(elements), written(size, "bytes")))
         return _table(rows)
 
-    def _num_instances(self) -> dict[str, int]:
-        """How many instances of each tensor the program touches."""
+    def _num_instances(self, role: Role) -> dict[str, int]:
+        """How many instances of each persistent tensor a role's program touches."""
         held: dict[str, set[tuple[int, int]]] = defaultdict(set)
-        for role in self.schedule.roles:
-            for call, op in role.instances():
-                for ref in (*op.reads, *op.writes, *op.accumulates):
-                    tensor = self.schedule.tensors.get(ref.name)
-                    if tensor is not None and tensor.persistent:
-                        layer = ref.layer + call.layer if tensor.per_layer else 0
-                        held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
+        for call, op in role.instances():
+            for ref in self._touched(op, role):
+                tensor = self.schedule.tensors.get(ref.name)
+                if tensor is not None and tensor.persistent:
+                    layer = ref.layer + call.layer if tensor.per_layer else 0
+                    held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
         return defaultdict(int, {name: len(found) for name, found in held.items()})
+
+    def _touched(self, op: Op, role: Role) -> Iterable[Ref]:
+        if isinstance(op, Exchange) and role.at is not None:
+            reads, writes = op.at(role.at[1])
+            return (*reads, *writes)
+        return (*op.reads, *op.writes, *op.accumulates)
+
+    def title(self, role: Role) -> str:
+        place = "" if role.at is None else f" at {role.at[0]} {role.at[1]}"
+        return f"role {role.name}{place}: {sum(len(call.ops) for call in role.calls)} ops in {len(role.calls)} calls"
 
     # ── calls ──
 
@@ -140,21 +158,33 @@ class _Page:
         return [title, *(f"  {head.ljust(width)}  {self._body(op)}" for head, op in zip(heads, ops, strict=True))]
 
     def _body(self, op: Op) -> str:
-        how = self._cut(op)
-        if isinstance(op, Collective):
-            how = f"over {'+'.join(op.axes)} in {op.codec}"
-            how += "" if op.via == "library" else f" by {op.via}"
-            how += ", blocking" if op.blocking else ""
-            how += f", {self._change(op)}, {self._size(op.src)}"
+        if isinstance(op, Exchange):
+            return self._exchange(op)
+        how = self._cut(op) if isinstance(op, Compute) else self._call(op)
         return f"{self._operands(op)}; {how}" if how else self._operands(op)
 
-    def _cut(self, op: Op) -> str:
-        if isinstance(op, Collective) or not op.iteration:
-            return ""
+    def _cut(self, op: Compute) -> str:
         over: dict[str, list[str]] = defaultdict(list)
         for axis, label in op.split:
             over[label].append(axis)
         return " ".join(f"{label}={_cut_size(size, over.get(label, []))}" for label, size in op.iteration)
+
+    def _call(self, op: Collective) -> str:
+        how = f"over {'+'.join(op.axes)} in {op.codec}"
+        how += "" if op.via == "library" else f" by {op.via}"
+        how += ", blocking" if op.blocking else ""
+        return f"{how}, {self._change(op)}, {self._size(op.src)}"
+
+    def _exchange(self, op: Exchange) -> str:
+        """`x; stage 0→1 in fp16, blocking, …`, and after `back` what comes the other way."""
+        parts = []
+        for way, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
+            if src:
+                to = "" if src == dst else f" → {_names(dst)}"
+                parts.append(f"{way}{_names(src)}{to}, {self._size(src)}")
+        token = "" if op.token is None else f", {op.token.name}"
+        held = ", blocking" if op.blocking else ""
+        return f"{'; '.join(parts)}{token}; {op.axis} {op.ends[0]}→{op.ends[1]} in {op.codec}{held}"
 
     def _change(self, op: Collective) -> str:
         """From which placement to which; operands of one call may differ."""
@@ -216,7 +246,7 @@ def _run(step: Step, times: int, begin: tuple[int, int], end: tuple[int, int]) -
 
 def _what(op: Op) -> str:
     what = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
-    return f"{what} (up to {op.max_age} step old)" if not isinstance(op, Collective) and op.max_age else what
+    return f"{what} (up to {op.max_age} step old)" if isinstance(op, Compute) and op.max_age else what
 
 
 def _cut_size(size: int, axes: list[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Schedule, Tensor
+from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
 from simfrontier.schedule.repeats import Item, Run, Step, folded, runs_of_refs, steps_of_calls
 from simfrontier.wholefile import write_whole
@@ -23,7 +23,10 @@ def to_json(schedule: Schedule) -> str:
     Equal schedules give equal text, in whatever order their parts were made or shared.
     """
     tables = _Tables()
-    roles = [{"calls": _items(tables.calls_of(role.calls)), "name": role.name} for role in schedule.roles]
+    roles = [
+        {"calls": _items(tables.calls_of(role.calls)), "name": role.name, **_without_defaults(at=role.at)}
+        for role in schedule.roles
+    ]
     form = {
         "blocks": tables.blocks,
         "format": FORMAT,
@@ -131,7 +134,8 @@ def _op(op: Op) -> dict[str, Any]:
                 max_age=op.max_age,
             ),
         }
-    assert isinstance(op, Collective)
+    if isinstance(op, Exchange):
+        return _exchange(op)
     return {
         "axes": op.axes,
         "codec": str(op.codec),
@@ -143,6 +147,26 @@ def _op(op: Op) -> dict[str, Any]:
         "src": _refs(op.src),
         "via": op.via,
         **_without_defaults(blocking=op.blocking, token=None if op.token is None else _ref(op.token)),
+    }
+
+
+def _exchange(op: Exchange) -> dict[str, Any]:
+    return {
+        "axis": op.axis,
+        "codec": str(op.codec),
+        "comm": op.comm,
+        "ends": op.ends,
+        "kind": op.kind,
+        "lane": op.lane,
+        "name": op.name,
+        **_without_defaults(
+            src=_refs(op.src),
+            dst=_refs(op.dst),
+            back_src=_refs(op.back_src),
+            back_dst=_refs(op.back_dst),
+            blocking=op.blocking,
+            token=None if op.token is None else _ref(op.token),
+        ),
     }
 
 

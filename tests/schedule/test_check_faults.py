@@ -60,6 +60,17 @@ def test_wrong_axes_are_named() -> None:
     says(wrong, "order: ", "expected communicator world over gcd+node+package", "found package+gcd")
 
 
+def test_a_gradient_gathered_for_weights_is_named() -> None:
+    """Both lie alike and belong to the same weight."""
+
+    def taken(_: Call, op: Op) -> list[Op]:
+        if not isinstance(op, Collective) or Ref("head.weight") not in op.src:
+            return [op]
+        return [replace(op, src=tuple(Ref("head.weight.grad") if r.name == "head.weight" else r for r in op.src))]
+
+    says(mutated(zero3(), taken), "versions: head", "expected weights in head.weight.full", "found a gradient")
+
+
 def test_axes_that_are_not_partial_are_named() -> None:
     scatter = where("reduce_scatter", name="step_reduction")
     says(

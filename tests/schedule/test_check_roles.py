@@ -27,7 +27,10 @@ def two_roles(first: tuple[Op, ...], second: tuple[Op, ...]) -> list[str]:
     schedule = Schedule(
         mesh=Mesh((("stage", 2),)),
         tensors={"t": TOKEN, "u": replace(TOKEN, name="u")},
-        roles=(Role("a", (Call("step", 0, 0, first),)), Role("b", (Call("step", 0, 0, second),))),
+        roles=(
+            Role("a", (Call("step", 0, 0, first),), ("stage", 0)),
+            Role("b", (Call("step", 0, 0, second),), ("stage", 1)),
+        ),
         pools={},
         meta={},
     )
@@ -45,7 +48,8 @@ def test_crossed_communicators_are_a_deadlock() -> None:
     assert len(found) == 2
     assert found[0] == (
         "order: step of layer 0, micro-batch 0: all_to_all one of t (ranks of role a): "
-        "expected a run to the end; found blocked: role b does not join it"
+        "expected a run to the end; found blocked: role b (in step of layer 0, micro-batch 0: all_to_all two of t) "
+        "does not join it"
     )
 
 

@@ -1,0 +1,37 @@
+"""Values that pass between roles: what each has sent at its calls, kept until the others have come as far."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from simfrontier.schedule.roles import Sequence
+
+Value = int | tuple[int, ...] | None  # a weight's version; a gradient's contributions; anything else
+
+
+class Board:
+    """What roles have sent: of each call of a sequence, the values of every role that has reached it."""
+
+    def __init__(self) -> None:
+        self.sent: dict[tuple[Sequence, int], dict[int, tuple[Value, ...]]] = defaultdict(dict)
+        self.num_reached: dict[tuple[Sequence, int], int] = defaultdict(int)
+        self.is_closed = False  # what has not come by now never comes: calls that do not match, as the order rules say
+        self.num_sent = 0
+
+    def send(self, sequence: Sequence, role: int, values: tuple[Value, ...]) -> dict[int, tuple[Value, ...]]:
+        """Puts down what a role sends at its next call of a sequence; what all have sent at that call, as it comes."""
+        call = self.num_reached[sequence, role]
+        self.num_reached[sequence, role] += 1
+        self.num_sent += 1
+        sent = self.sent[sequence, call]
+        sent[role] = values
+        return sent
+
+    def run(self, walks: list[Iterator[None]]) -> None:
+        """Walks all roles to their ends, each as far as it can go: a walk yields where it waits for another."""
+        while walks:
+            before = self.num_sent
+            left = [walk for walk in walks if next(walk, self) is not self]
+            self.is_closed = len(left) == len(walks) and self.num_sent == before
+            walks = left

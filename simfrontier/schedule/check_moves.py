@@ -1,0 +1,96 @@
+"""The placement rules of communication: what a collective makes of a tensor, and what an exchange carries over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from simfrontier.schedule.check_operands import Operands, Say, text_of
+from simfrontier.schedule.ir import Collective, Exchange
+from simfrontier.schedule.placement import Placement
+
+
+class MoveRules(Operands):
+    """What collectives and exchanges do to placements."""
+
+    def collective(self, op: Collective, say: Say) -> None:
+        live = self.mesh.live(op.axes)
+        if len(set(op.axes)) != len(op.axes) or not op.axes:
+            say("placements", "at least one axis, none of them twice", "+".join(op.axes) or "none")
+        self._token(op, say)
+        if op.kind == "all_reduce" and op.codec.is_quantised:
+            say("placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}")
+        for src, dst in self.pairs(op, op.src, op.dst, say):
+            self._one_value(src.name, dst.name, say)
+            self._codecs(op, src.name, dst.name, say)
+            self.stacked(src.name, (), say)
+            summed_later = op.kind == "reduce_scatter" and op.codec.is_quantised
+            self.stacked(dst.name, live if summed_later else (), say)
+            self._meaning(op, set(live), src.name, dst.name, say)
+
+    def exchange(self, op: Exchange, say: Say) -> None:
+        """What arrives is what was sent: the same tensor, in the same placement on the ranks of the other role."""
+        self._token(op, say)
+        for src, dst in ((op.src, op.dst), (op.back_src, op.back_dst)):
+            for a, b in self.pairs(op, src, dst, say) if src or dst else ():
+                self._one_value(a.name, b.name, say)
+                self._codecs(op, a.name, b.name, say)
+                self.placed(b.name, self.of[a.name].placement, say, f" like {a.name}")
+                left, right = self.of[a.name].tensor.dims, self.of[b.name].tensor.dims
+                if left != right:
+                    say("placements", f"{b.name} with the labels of {a.name}, {text_of(left)}", text_of(right))
+                for name in (a.name, b.name):
+                    self.stacked(name, (), say)
+
+    def _token(self, op: Collective | Exchange, say: Say) -> None:
+        if op.token is not None and self.of[op.token.name].tensor.role != "token":
+            say("placements", f"{op.token.name} with role token", f"role {self.of[op.token.name].tensor.role}")
+
+    def _one_value(self, src: str, dst: str, say: Say) -> None:
+        """Activations or scalars that pair up are forms of one value: `x.partial` and `x`, `norm` and `norm.total`."""
+        roles = {self.of[name].tensor.role for name in (src, dst)}
+        if roles not in ({"activation"}, {"scalar"}):
+            return
+        if not (f"{src}.".startswith(f"{dst}.") or f"{dst}.".startswith(f"{src}.")):
+            say("placements", f"a form of {src}, the value that goes in", dst)
+
+    def _codecs(self, op: Collective | Exchange, src: str, dst: str, say: Say) -> None:
+        """Either both ends are encoded with the op's codec, or neither is and the codec is their own type."""
+        if self.of[src].tensor.codec is None and self.of[dst].tensor.codec is None:
+            if self.of[src].tensor.dtype != op.codec.name:
+                say("placements", f"codec {self.of[src].tensor.dtype}, the type of {src}", f"codec {op.codec}")
+            return
+        for name in (src, dst):
+            self.coded(name, op.codec, say)
+
+    def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, say: Say) -> None:
+        """The source must allow the kind over the op's axes; the target must be what the kind makes of it."""
+        before, after = self.of[src].placement, self.of[dst].placement
+        sharded = {axis for axis, _ in before.shards}
+        allowed: tuple[str, Iterable[str]]
+        match op.kind:
+            case "all_gather":
+                allowed = "flat or sharded", before.flat | sharded
+                left = tuple(s for s in before.shards if s[0] not in axes)
+                wanted = replace(before, flat=before.flat - axes, shards=left)
+            case "all_to_all":
+                allowed = "sharded", sharded
+                to = dict(after.shards)
+                wanted = replace(before, shards=tuple((a, to.get(a, d) if a in axes else d) for a, d in before.shards))
+                if wanted == before:
+                    say("placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]")
+            case "reduce_scatter" | "all_reduce":
+                allowed = "partial", before.partial_axes
+                wanted = self._reduced_over(op, axes, before, after)
+        if not axes <= set(allowed[1]):
+            say("placements", f"{src} {allowed[0]} over {'+'.join(op.axes)}, the axes of the {op.kind}", f"[{before}]")
+        else:
+            self.placed(dst, wanted, say, f" after the {op.kind} over {'+'.join(op.axes)} of {src} [{before}]")
+
+    def _reduced_over(self, op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
+        """What a reduction leaves; a scatter shards over the axes that the target shards, and is flat over the rest."""
+        left = tuple((axis, how) for axis, how in before.partial if axis not in axes)
+        scattered = axes & before.partial_axes if op.kind == "reduce_scatter" else set()
+        shards = tuple(s for s in after.shards if s[0] in scattered)
+        flat = scattered - {axis for axis, _ in shards}
+        return Placement(before.shards + shards, before.flat | flat, left)

@@ -1,0 +1,139 @@
+"""What all roles have summed: whether gradients and their norm hold every contribution exactly once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, ref_text, title_of
+from simfrontier.schedule.ir import Call, Ref, Role, Schedule
+
+Contributions = tuple[int, ...]  # the ops whose gradients a value sums, counted through all roles
+Home = tuple[str, int]  # a weight and its layer
+
+MAX_NAMED = 6
+
+
+class Ledger:
+    """What the walks of all roles write down: who contributed to which gradient, and where sums of them were used.
+
+    An op is known by its number through all roles: `base[role] + index`.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        programs: list[tuple[Role, Expanded]],
+        weight_of: dict[str, str | None],
+        found: Findings,
+    ) -> None:
+        self.schedule, self.programs, self.weight_of, self.found = schedule, programs, weight_of, found
+        self.base = list(accumulate((program.num_ops for _, program in programs), initial=0))
+        self.made: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
+        self.holders: dict[Home, list[int]] = {}  # the roles whose adam updates a weight
+        self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
+        self.normed: dict[Contributions, int] = {}  # sums of norms that adam reads, and the first adam that does
+        micro = schedule.meta.get("grad_accum")
+        most = max((call.micro for role, _ in programs for call in role.calls), default=0) + 1
+        self.num_micro = micro if isinstance(micro, int) else most
+
+    def place(self, number: int) -> tuple[int, int]:
+        """The role and the index of an op in it."""
+        role = bisect_right(self.base, number) - 1
+        return role, number - self.base[role]
+
+    def call(self, number: int) -> Call:
+        role, index = self.place(number)
+        return self.programs[role][1].calls[index]
+
+    # ── rules ──
+
+    def check(self) -> None:
+        """To be called when all roles have been walked to their ends."""
+        for (home, value), (number, ref) in self.used.items():
+            self._is_complete(home, value, number, ref)
+        for value, number in self.normed.items():
+            self._is_whole_norm(value, number)
+
+    def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
+        """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
+        made = self.made.get(home, [])
+        roles = self._roles(home, made)
+        if all(self._is_from_all(made, role) for role in roles) and sorted(value) == sorted(made):
+            return
+        every = "micro-batch 0" if self.num_micro == 1 else f"each of the micro-batches 0..{self.num_micro - 1}"
+        if len(roles) > 1:
+            every += f" of the roles {', '.join(self.programs[role][0].name for role in roles)}"
+        expected = f"the gradient of {self._title(home)} from {every}, once"
+        role, index = self.place(number)
+        key = (id(self.programs[role][1].ops[index]), ref.name)
+        self.say("sums", number, expected, f"in {ref.name}: {self._told(value, roles)}", key)
+
+    def _roles(self, home: Home, made: list[int]) -> list[int]:
+        """The roles that must contribute: all that update the weight, and all that have made a gradient of it."""
+        by = {0} if len(self.programs) == 1 else {self.place(number)[0] for number in made}
+        return sorted(by | set(self.holders.get(home, ())))
+
+    def _is_from_all(self, made: list[int], role: int) -> bool:
+        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once."""
+        begin, end = self.base[role], self.base[role + 1]
+        program = self.programs[role][1]
+        mine = [number - begin for number in made if begin <= number < end]
+        times = Counter((program.ops[at].name, program.calls[at].micro) for at in mine)
+        names = {name for name, _ in times}
+        return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(mine)
+
+    def _told(self, value: Contributions, roles: list[int]) -> str:
+        """Contributions by micro-batch, of each role: `micro-batch 0 twice, micro-batch 1 once`."""
+        counted = Counter((self.place(number)[0], self.call(number).micro) for number in value)
+        if len(roles) == 1:
+            return _micros(counted, roles[0])
+        return "; ".join(f"of role {self.programs[role][0].name} {_micros(counted, role)}" for role in roles)
+
+    def _is_whole_norm(self, value: Contributions, number: int) -> None:
+        """A norm counts every weight that any role updates once; one that two roles hold in one of them."""
+        counted = Counter(home for norm in value for home in self._normed_by(norm))
+        for home in sorted(set(self.holders) | set(counted)):
+            times = counted.get(home, 0)
+            if times != 1:
+                self.say(
+                    "sums", number, f"a norm that counts {self._title(home)} once", _times(times), (home[0], "norm")
+                )
+
+    def _normed_by(self, number: int) -> Iterator[Home]:
+        role, index = self.place(number)
+        for ref in self.programs[role][1].reads[index]:
+            weight = self.weight_of[ref.name]
+            if weight is not None:
+                yield weight, ref.layer
+
+    # ── words ──
+
+    def _title(self, home: Home) -> str:
+        return ref_text(Ref(*home), self.schedule.tensors[home[0]].per_layer, False)
+
+    def say(self, rule: Rule, number: int, expected: str, got: str, key: object) -> None:
+        """A finding about an op."""
+        at, index = self.place(number)
+        role, program = self.programs[at]
+        op, call = program.ops[index], program.calls[index]
+        ranks = ranks_of(op, role, self.schedule.roles)
+        self.found.add(rule, title_of(op, call), ranks, expected, got, key=(role.name, key))
+
+    def say_end(self, rule: Rule, role: int, ref: Ref, expected: str, got: str, key: object) -> None:
+        """A finding about what a role leaves of an instance when the step ends."""
+        mine = self.programs[role][0]
+        title = f"end of step: {ref_text(ref, self.schedule.tensors[ref.name].per_layer, False)}"
+        self.found.add(rule, title, ranks_of_role(mine, self.schedule.roles), expected, got, key=(mine.name, key))
+
+
+def _micros(counted: Counter[tuple[int, int]], role: int) -> str:
+    parts = [f"micro-batch {micro} {_times(n)}" for (at, micro), n in sorted(counted.items()) if at == role]
+    return ", ".join(parts[:MAX_NAMED] + [f"and {len(parts) - MAX_NAMED} more"] * (len(parts) > MAX_NAMED)) or "nothing"
+
+
+def _times(count: int) -> str:
+    return {0: "not at all", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,192 @@
+"""Segments: a role's calls as single nodes, where nothing but the lane `compute` can tell that they are many ops.
+
+A call may stand as one node if it meets no other role, holds no host and takes no room in a pool, and is closed: what
+of it is on other lanes begins after its first op on `compute`, and its last op there begins after that. Then an op of
+another lane may only wait for its last op, and only its first op for another lane's; where that is not so, the call is
+taken apart. So its ops follow one another undisturbed, and a program of thousands of ops is as long as its calls are
+many.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
+from simfrontier.schedule.issuer import ops_by_lane
+
+LANE = "compute"
+KIND = "call"  # of the op that stands for all ops of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Segmented:
+    """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a whole call.
+
+    blocks   [num_nodes] the ops of the call that a node stands for, None where the node is an op as it is
+    """
+
+    role: Role
+    program: Expanded
+    blocks: list[tuple[Op, ...] | None]
+
+    @property
+    def num_ops(self) -> int:
+        """Ops of the program, those within calls counted one by one."""
+        return sum(1 if block is None else len(block) for block in self.blocks)
+
+
+def segmented(schedule: Schedule, role: Role, whole: bool = True) -> Segmented:
+    """A role's program in as few nodes as may be; every op is a node where `whole` calls are not wanted.
+
+    Raises InputError as `expand`.
+    """
+    stand_ins = _stand_ins(schedule, role) if whole else {}
+    apart: set[int] = set()
+    while True:
+        calls, blocks = _calls(role, stand_ins, apart)
+        program = expand(schedule, Role(role.name, calls, role.at))
+        found = _disturbed(schedule, program, blocks)
+        if not found:
+            return Segmented(role, program, blocks)
+        number_of = [number for number, call in enumerate(calls) for _ in call.ops]
+        apart |= {number_of[node] for node in found}
+
+
+def _calls(
+    role: Role, stand_ins: dict[int, Compute], apart: set[int]
+) -> tuple[tuple[Call, ...], list[tuple[Op, ...] | None]]:
+    """The role's calls with one op each where they are whole, and what the nodes stand for; `apart`: calls by number
+    that are not."""
+    calls: list[Call] = []
+    blocks: list[tuple[Op, ...] | None] = []
+    for number, call in enumerate(role.calls):
+        stand_in = stand_ins.get(id(call.ops))
+        if stand_in is None or number in apart:
+            calls.append(call)
+            blocks.extend([None] * len(call.ops))
+        else:
+            calls.append(Call(call.label, call.layer, call.micro, (stand_in,)))
+            blocks.append(call.ops)
+    return tuple(calls), blocks
+
+
+def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
+    """The op that may stand for a call, by id of the call's block; it touches what ops of other lanes touch too."""
+    calls = {id(call.ops): call for call in role.calls}
+    closed = {number for number, call in calls.items() if _is_closed(schedule, role, call)}
+    opened = {op.lane for number, call in calls.items() if number not in closed for op in call.ops} - {LANE}
+    elsewhere = [op for call in calls.values() for op in call.ops if op.lane in opened]
+    comms = {op.comm for op in elsewhere if not isinstance(op, Compute)}
+    names = {ref.name for op in elsewhere for ref in (*op.reads, *op.writes, *op.accumulates)}
+    axis = None if role.at is None else role.at[0]
+
+    def is_plain(op: Op) -> bool:
+        if op.lane in opened or isinstance(op, Exchange):
+            return False
+        if isinstance(op, Collective) and (op.blocking or op.comm in comms or axis in op.axes):
+            return False
+        refs = (*op.reads, *op.writes, *op.accumulates)
+        return all(schedule.tensors[ref.name].pool is None for ref in refs if ref.name in schedule.tensors)
+
+    def shared(refs: Iterable[Ref]) -> tuple[Ref, ...]:
+        return tuple(dict.fromkeys(ref for ref in refs if ref.name in names))
+
+    return {
+        number: Compute(
+            kind=KIND,
+            name=KIND,
+            reads=shared(ref for op in call.ops for ref in op.reads),
+            writes=shared(ref for op in call.ops for ref in op.writes),
+            accumulates=shared(ref for op in call.ops for ref in op.accumulates),
+        )
+        for number, call in calls.items()
+        if number in closed and len(call.ops) > 1 and all(map(is_plain, call.ops))
+    }
+
+
+def _is_closed(schedule: Schedule, role: Role, call: Call) -> bool:
+    """Whether all that a call does on other lanes lies between its first and its last op on `compute`."""
+    lanes = {op.lane for op in call.ops}
+    if LANE not in lanes or "host" in lanes:
+        return False
+    if len(lanes) == 1:
+        return True
+    program = expand(schedule, Role(role.name, (call,), role.at))
+    by_lane, compute = ops_by_lane(program), program.lanes.index(LANE)
+    for lane, nodes in enumerate(by_lane):
+        begins = any(other == compute for other, _ in program.waits[nodes[0]])
+        ends = any((lane, len(nodes)) in program.waits[node] for node in by_lane[compute])
+        if lane != compute and not (begins and ends):
+            return False
+    return True
+
+
+def _disturbed(schedule: Schedule, program: Expanded, blocks: list[tuple[Op, ...] | None]) -> set[int]:
+    """Nodes that stand for calls but may not: an op in their middle waits, or is waited for."""
+    if len(program.lanes) == 1:
+        return set()
+    by_lane = ops_by_lane(program)
+    compute = program.lanes.index(LANE) if LANE in program.lanes else -1
+    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
+    out: set[int] = set()
+    for node, waits in enumerate(program.waits):
+        mine = known[program.lane[node]]
+        for lane, count in waits:
+            if count <= mine.get(lane, 0):
+                continue
+            mine[lane] = count
+            other = by_lane[lane][count - 1]
+            block = blocks[node]
+            if (
+                block is not None
+                and not _holds_host(program, other)
+                and not _first_waits(schedule, program, node, other, block)
+            ):
+                out.add(node)
+            awaited = blocks[other] if lane == compute else None
+            if awaited is not None and not _is_last(schedule, program, node, other, awaited):
+                out.add(other)
+    return out
+
+
+def _holds_host(program: Expanded, node: int) -> bool:
+    """Whether all that is issued later waits for the op."""
+    return program.lanes[program.lane[node]] == "host" or getattr(program.ops[node], "blocking", False)
+
+
+def _first_waits(schedule: Schedule, program: Expanded, node: int, other: int, block: tuple[Op, ...]) -> bool:
+    """Whether the first op of the call at `node` has to wait for `other`."""
+    first = next(op for op in block if op.lane == LANE)
+    return _conflict(_touched(schedule, first, program.calls[node]), _touched_by(program, other))
+
+
+def _is_last(schedule: Schedule, program: Expanded, node: int, other: int, block: tuple[Op, ...]) -> bool:
+    """Whether what `node` waits for in the call at `other` is its last op."""
+    last = next(op for op in reversed(block) if op.lane == LANE)
+    return _conflict(_touched(schedule, last, program.calls[other]), _touched_by(program, node))
+
+
+Touched = tuple[set[Ref], set[Ref]]  # what is read, and what is changed
+
+
+def _touched(schedule: Schedule, op: Op, call: Call) -> Touched:
+    def absolute(refs: Iterable[Ref]) -> set[Ref]:
+        out = set()
+        for ref in refs:
+            tensor = schedule.tensors[ref.name]
+            layer = ref.layer + call.layer if tensor.per_layer else 0
+            out.add(Ref(ref.name, layer, ref.micro + call.micro if tensor.per_micro else 0))
+        return out
+
+    return absolute(op.reads), absolute((*op.writes, *op.accumulates))
+
+
+def _touched_by(program: Expanded, node: int) -> Touched:
+    return set(program.reads[node]), {*program.writes[node], *program.accumulates[node]}
+
+
+def _conflict(one: Touched, other: Touched) -> bool:
+    return bool(one[1] & (other[0] | other[1]) or one[0] & other[1])
