@@ -12,6 +12,7 @@ from simfrontier.plan.build import build
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import CopyRule, Engine, Plan, Stage
+from simfrontier.plan.zero import ZERO
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import to_json
@@ -204,7 +205,7 @@ def test_plain_families_have_no_fallback(family: str) -> None:
 # ── every option does something ──
 
 OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
-    *((family, "gradient_codec", Codec("bf16"), {}) for family in FAMILIES if family != "lattice"),
+    *((family, "gradient_codec", Codec("bf16"), {}) for family in ZERO if family != "lattice"),
     *((family, "gather_codec", Codec("bf16"), {}) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")),
     ("zeropp", "gather_codec", Codec("bf16"), {"qwz": False}),
     ("hsdp", "shard", ("gcd",), {}),
@@ -255,7 +256,7 @@ def test_no_option_is_left_out_of_these_tests() -> None:
     tried = {(family, option) for family, option, _, _ in OPTIONS}
     told = {"family"}
     assert tried == {
-        (family, option) for family, (form, _) in FAMILIES.items() for option in form.model_fields if option not in told
+        (family, option) for family, (form, _) in ZERO.items() for option in form.model_fields if option not in told
     }
 
 

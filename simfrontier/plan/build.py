@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from simfrontier.plan.builder import naive_program
-from simfrontier.plan.compress import calls_of
+from simfrontier.plan.builder import Builder, Part
+from simfrontier.plan.compress import Compressor
 from simfrontier.plan.hops import with_collectives
-from simfrontier.plan.passes import pipeline_of
+from simfrontier.plan.layout import Layout
+from simfrontier.plan.optimizer import declare_scalars, end_of_step
+from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
+from simfrontier.plan.program import Program
+from simfrontier.plan.stages import roles_of
+from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.ir import Role, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Workload
@@ -14,16 +19,18 @@ from simfrontier.workload import Workload
 
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
-    program = naive_program(workload, plan, mesh, engine, grad_accum)
-    for run in pipeline_of(engine, plan.one_at_a_time):
-        program = run(program)
-    blocking: frozenset[Purpose] = frozenset({"gradient"}) if plan.one_at_a_time else frozenset()
-    program = with_collectives(program, mesh, engine, blocking, plan.pipelined)
-    used = {ref.name for _, op in program.items() for ref in (*op.reads, *op.writes, *op.accumulates)}  # type: ignore[union-attr]
+    tensors = tensors_of(workload, plan, mesh, engine)
+    if plan.pipeline is None:
+        program = lowered(naive_program(tensors, grad_accum), tensors)
+        roles: tuple[Role, ...] = (Role("all", Compressor().calls_of(program)),)
+    else:
+        roles = roles_of(tensors, plan.pipeline, grad_accum, lowered)
+    blocks = {id(call.ops): call.ops for role in roles for call in role.calls}
+    used = {ref.name for ops in blocks.values() for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
     return Schedule(
         mesh=mesh,
-        tensors={name: tensor for name, tensor in sorted(program.tensors.items()) if name in used},
-        roles=(Role("all", calls_of(program)),),
+        tensors={name: tensor for name, tensor in sorted(tensors.known.items()) if name in used},
+        roles=roles,
         pools={"live": engine.live_elements},
         meta={
             "plan": plan.name,
@@ -36,5 +43,35 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             "checkpointing": "full" if workload.checkpointing else "none",
             "quantised_gradients": int(plan.quantises_gradients),
             "sharded_weights": int(bool(plan.weight)),
+            **workload.traits,
         },
     )
+
+
+def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
+    """The tensors that are there before any op is."""
+    tensors = Tensors(workload, plan, mesh, engine, Layout(workload, plan, mesh))
+    declare_scalars(tensors)
+    return tensors
+
+
+def naive_program(tensors: Tensors, grad_accum: int) -> Program:
+    """The program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
+    builder = Builder(tensors, Part(range(tensors.workload.num_layers)), grad_accum - 1)
+    for micro in range(grad_accum):
+        builder.forward(micro)
+        builder.backward(micro)
+    end_of_step(builder)
+    return Program(pieces=builder.taken(), tensors=tensors.known)
+
+
+def lowered(program: Program, tensors: Tensors) -> Program:
+    """A naive program after the engine's passes, with its moves as collectives; their buffers become known tensors."""
+    engine, plan = tensors.engine, tensors.plan
+    for run in passes_of(engine, plan):
+        program = run(program)
+    blocks = plan.one_at_a_time and engine.blocking == "host"
+    blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
+    program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups)
+    tensors.known.update(program.tensors)
+    return program

@@ -1,185 +1,120 @@
-"""The builder: a workload, a plan and a mesh become a naive program, each move right where it is needed.
+"""The builder: a part of a model under a plan becomes naive pieces of program, each move right where it is needed.
 
-Gathers stand before the module that uses them, gradient reductions after the op that made the gradient. The passes then
+Gathers stand before the op or module that uses them, reductions after the op that made what is reduced. The passes then
 move and merge them; `hops` turns the moves into collectives.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.moves import Hop
-from simfrontier.plan.plan import Engine, Plan, Purpose, Stage, States
-from simfrontier.plan.program import Hook, Item, Move, Piece, Program
+from simfrontier.plan.plan import Purpose, Stage
+from simfrontier.plan.program import Hook, Item, Move, Piece
+from simfrontier.plan.tensors import AGAIN, PARTIAL, Tensors, copy_name, gathered_name
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import Placement, partial, placements_of
-from simfrontier.workload import Use, Weight, Workload, WorkOp
-
-SCALARS = ("overflow", "gradient_norm")
+from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.workload import Use, Weight, WorkOp
 
 
-def naive_program(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Program:
-    """The program of one step of `grad_accum` micro-batches, before any pass."""
-    return _Builder(workload, plan, mesh, engine, grad_accum).build()
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a model a rank computes: some of its layers, and the embedding (`first`) and the head (`last`)."""
 
-
-def gathered_name(weight: str, stage: Stage) -> str:
-    return f"{weight}.full.{stage}"
+    layers: range
+    first: bool = True
+    last: bool = True
 
 
 @dataclass
-class _Builder:
-    workload: Workload
-    plan: Plan
-    mesh: Mesh
-    engine: Engine
-    grad_accum: int
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+class Builder:
+    """Makes pieces of program for one part of the model; micro-batch `last_micro` is the last of the step."""
+
+    tensors: Tensors
+    part: Part
+    last_micro: int
     pieces: list[Piece] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
-    states: dict[str, States] = field(default_factory=dict)
-    sharded: set[str] = field(default_factory=set)
 
-    def build(self) -> Program:
-        self.split = tuple((axis, "b") for axis in self.plan.axes)
-        self.made_in_layer = frozenset(
-            name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0
-        )
-        for value in self.workload.values.values():
-            self._declare_value(value.name)
-        for weight in self.workload.weights.values():
-            self._declare_states(weight)
-        for micro in range(self.grad_accum):
-            self._micro_batch(micro)
-        self._step()
-        return Program(pieces=tuple(self.pieces), tensors=self.tensors)
+    def __post_init__(self) -> None:
+        self.workload, self.plan, self.mesh = self.tensors.workload, self.tensors.plan, self.tensors.mesh
+        self.engine, self.layout = self.tensors.engine, self.tensors.layout
+        made = (name for op in self.workload.layer.forward for name, shift in op.writes if shift == 0)
+        self.redone = frozenset(made) if self.workload.checkpointing else frozenset()
+        forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
+        self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
+        self.copied: set[Ref] = set()
+        self.layers = tuple(self.part.layers)  # those that the end of the step is for
+        self.at_head = False
+        self.completed_by = {name: op.name for op in self._backward_ops() for name in op.gradients}
 
-    # ── tensors ──
+    def _backward_ops(self) -> Iterable[WorkOp]:
+        """The ops of the part's backward in order, a layer's once."""
+        if self.part.last:
+            yield from self.workload.head.backward
+        yield from self.workload.layer.backward
+        if self.part.first:
+            yield from self.workload.embedding.backward
 
-    def _declare(self, tensor: Tensor) -> None:
-        self.tensors[tensor.name] = tensor
+    def taken(self) -> tuple[Piece, ...]:
+        """The pieces made so far, which are then forgotten."""
+        pieces, self.pieces = tuple(self.pieces), []
+        return pieces
 
-    def _declare_value(self, name: str, suffix: str = "") -> str:
-        value = self.workload.values[name]
-        placement = Placement(shards=placements_of(dict(self.split), value.dims))
-        self._declare(
-            Tensor(
-                name=name + suffix,
-                shape=value.shape,
-                dtype=value.dtype,
-                role="activation",
-                placement=placement.on(self.mesh),
-                dims=value.dims,
-                per_layer=value.per_layer,
-                per_micro=True,
-                persistent=value.persistent,
-            )
-        )
-        return name + suffix
-
-    @property
-    def _copy_codec(self) -> Codec | None:
-        """How second copies are coded; a codec that is the model's own type codes nothing."""
-        codec = self.plan.copy_codec
-        return None if codec is None or codec.name == self.workload.precision.model else codec
-
-    def _is_whole(self, weight: Weight) -> bool:
-        return weight.num_elements <= self.engine.persistence_elements
-
-    def _declare_states(self, weight: Weight) -> None:
-        states = self.plan.states(weight, self._is_whole(weight))
-        self.states[weight.name] = states
-        if states.weight.on(self.mesh).flat:
-            self.sharded.add(weight.name)
-        precision = self.workload.precision
-        self._state(weight, "", precision.model, "weight", states.weight)
-        self._state(weight, ".grad", precision.model, "accumulator", states.accumulator)
-        self._state(weight, ".moments", precision.moments, "optimizer", states.optimizer)
-        self._state(weight, ".master", precision.wide, "master", states.optimizer)
-        if states.copy is not None and states.weight.on(self.mesh).flat:  # what is whole is never gathered
-            self._state(weight, ".copy", precision.model, "copy", states.copy)
-        if states.accumulator.on(self.mesh) != partial(self.plan.axes).on(self.mesh):
-            self._transient(weight, ".grad.raw", "gradient", partial(self.plan.axes), per_micro=True)
-        if states.accumulator.on(self.mesh) != states.optimizer.on(self.mesh):
-            in_place = states.accumulator.on(self.mesh).flat == states.optimizer.on(self.mesh).flat
-            home = f"{weight.name}.grad" if in_place else None
-            self._transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
-        if states.weight.on(self.mesh) != states.optimizer.on(self.mesh):
-            self._transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
-
-    def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
-        codec = self._copy_codec if role == "copy" else None
-        self._declare(
-            Tensor(
-                name=weight.name + suffix,
-                shape=weight.shape,
-                dtype=dtype,
-                role=role,
-                placement=placement.on(self.mesh),
-                dims=weight.dims,
-                nesting=self.mesh.live(self.plan.nesting),
-                codec=codec,
-                per_layer=weight.per_layer,
-                persistent=True,
-            )
-        )
-
-    def _transient(
-        self,
-        weight: Weight,
-        suffix: str,
-        role: TensorRole,
-        placement: Placement,
-        per_micro: bool,
-        shares: str | None = None,
-    ) -> None:
-        self._declare(
-            Tensor(
-                name=weight.name + suffix,
-                shape=weight.shape,
-                dtype=self.workload.precision.model,
-                role=role,
-                placement=placement.on(self.mesh),
-                dims=weight.dims,
-                nesting=self.mesh.live(self.plan.nesting),
-                per_layer=weight.per_layer,
-                per_micro=per_micro,
-                pool="live" if role == "gathered" else None,
-                shares=shares,
-            )
-        )
-
-    # ── calls ──
-
-    def _close(self, label: str, layer: int, micro: int) -> None:
+    def close(self, label: str, layer: int, micro: int) -> None:
+        """What was made since the last close is a call."""
         if self.items:
             self.pieces.append(Piece(label, layer, micro, tuple(self.items)))
         self.items = []
 
-    def _micro_batch(self, micro: int) -> None:
-        work, layers = self.workload, self.workload.num_layers
-        self._ops(work.embedding.forward, 0, micro, "forward")
-        self._close("embedding", 0, micro)
-        for layer in range(layers):
+    # ── one micro-batch ──
+
+    def forward(self, micro: int) -> None:
+        """Embedding and layers of the part, and the head's forward, which is left open."""
+        work = self.workload
+        if self.part.first:
+            self._ops(work.embedding.forward, 0, micro, "forward")
+            self.close("embedding", 0, micro)
+        for layer in self.part.layers:
             self._ops(work.layer.forward, layer, micro, "forward")
-            self._close("forward", layer, micro)
-        self._ops(work.head.forward, layers, micro, "forward")
-        self._ops(work.head.backward, layers, micro, "backward")
-        self._close("head", layers, micro)
-        for layer in reversed(range(layers)):
+            self.close("forward", layer, micro)
+        if self.part.last:
+            self._head(work.head.forward, micro, "forward")
+
+    def backward(self, micro: int) -> None:
+        """The head's backward, then that of the part's layers, recomputed first where they are checkpointed, and of the
+        embedding."""
+        work = self.workload
+        if self.part.last:
+            self._head(work.head.backward, micro, "backward")
+            self.close("head", work.num_layers, micro)
+        for layer in reversed(self.part.layers):
             if work.checkpointing:
                 self._ops(work.layer.forward, layer, micro, "recompute")
             self._ops(work.layer.backward, layer, micro, "backward")
-            self._close("backward", layer, micro)
-        self._ops(work.embedding.backward, 0, micro, "backward")
-        self._close("embedding.backward", 0, micro)
+            self.close("backward", layer, micro)
+        if self.part.first:
+            self._ops(work.embedding.backward, 0, micro, "backward")
+            self.close("embedding.backward", 0, micro)
+
+    def _head(self, ops: tuple[WorkOp, ...], micro: int, stage: Stage) -> None:
+        self.at_head = True
+        self._ops(ops, self.workload.num_layers, micro, stage)
+        self.at_head = False
+
+    def _use_of(self, weight: str) -> str:
+        """What the head adds to the names of buffers of a weight that is not its own: a tied embedding's table is used
+        twice in a pass."""
+        first = next(iter(self.workload.weights.values())).module
+        return ".head" if self.at_head and self.workload.weights[weight].module == first else ""
+
+    def _gathered(self, weight: str, stage: Stage) -> str:
+        return gathered_name(weight, stage, self._use_of(weight))
 
     def _ops(self, ops: tuple[WorkOp, ...], layer: int, micro: int, stage: Stage) -> None:
         entered: set[str] = set()
-        for op in ops:
+        for op in self.layout.ops(ops):
             fetched: list[Ref] = []
             for weight in (*op.weights, *op.gradients):
                 module = self.workload.weights[weight].module
@@ -189,114 +124,29 @@ class _Builder:
             self._op(op, layer, micro, stage, fetched)
             self._write_copies(op, layer, micro, stage)
 
+    # ── weights ──
+
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
         """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
         this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
         mine = [w for w in self.workload.weights.values() if w.module == module]
-        sharded = [w for w in mine if w.name in self.sharded]
+        sharded = [w for w in mine if w.name in self.tensors.sharded]
         if not sharded:
             return ()
-        refs = tuple(Ref(gathered_name(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
+        refs = tuple(Ref(self._gathered(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
         self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in mine)))
         for weight in sharded:
             from_copy = self.plan.reads_copy(stage, micro == 0, self._is_redone(weight))
-            self._transient_gathered(weight, stage)
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
-            dst = Ref(gathered_name(weight.name, stage), src.layer, micro)
-            self._move(purpose, weight, src, dst, self.plan.hops[purpose])
+            dst = Ref(self.tensors.gathered(weight, self._gathered(weight.name, stage)), src.layer, micro)
+            self.move(purpose, src, dst, self.plan.hops[purpose])
         return refs
 
     def _is_redone(self, weight: Weight) -> bool:
         """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and
         head."""
         return self.workload.checkpointing and weight.per_layer
-
-    def _transient_gathered(self, weight: Weight, stage: Stage) -> None:
-        if gathered_name(weight.name, stage) not in self.tensors:
-            self._transient(weight, f".full.{stage}", "gathered", Placement(), per_micro=True)
-
-    def _move(
-        self, purpose: Purpose, weight: Weight, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False
-    ) -> None:
-        self.items.append(
-            Move(
-                purpose=purpose,
-                src=(src,),
-                dst=(dst,),
-                hops=self._sending(src, hops),
-                num_elements=weight.num_elements,
-                accumulate=accumulate,
-            )
-        )
-
-    def _sending(self, src: Ref, hops: tuple[Hop, ...]) -> tuple[Hop, ...]:
-        """Hops that all say what they send: those without a codec send what is moved as it is stored."""
-        tensor = self.tensors[src.name]
-        own = tensor.codec or Codec(tensor.dtype)
-        return tuple(replace(hop, codec=hop.codec or own) for hop in hops)
-
-    def _value(self, use: Use, layer: int, micro: int, again: bool) -> Ref:
-        """The instance an op means; `again` is the one that recomputation makes."""
-        name, shift = use
-        if again and f"{name}.again" not in self.tensors:
-            self._declare_value(name, ".again")
-        return Ref(f"{name}.again" if again else name, layer + shift if self.tensors[name].per_layer else 0, micro)
-
-    def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
-        """An op with its operands; the first of a module waits for all that was `fetched` for the module."""
-        redone = self.made_in_layer if self.workload.checkpointing and stage != "forward" else frozenset()
-        reads = [self._value(use, layer, micro, again=use[0] in redone) for use in op.reads]
-        writes = [self._value(use, layer, micro, again=stage == "recompute") for use in op.writes]
-        for name in op.weights:
-            weight = self.workload.weights[name]
-            home = layer if weight.per_layer else 0
-            reads.append(Ref(gathered_name(name, stage), home, micro) if name in self.sharded else Ref(name, home))
-        reads += [ref for ref in fetched if ref not in reads]
-        late = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
-        made, added = self._gradient_targets(op, layer, micro)
-        self.items.append(
-            Compute(
-                kind=op.kind,
-                name=op.name,
-                reads=tuple(reads),
-                writes=(*writes, *made),
-                accumulates=tuple(added),
-                iteration=op.iteration,
-                split=self.split,
-                matmul=op.matmul,
-                flops=op.flops,
-                max_age=1 if late else 0,
-            )
-        )
-        for name in op.gradients:
-            self._reduce(self.workload.weights[name], layer, micro)
-
-    def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
-        """Where the gradients of an op go: (raw gradients that it writes, accumulators that it adds to)."""
-        made, added = [], []
-        for name in op.gradients:
-            home = layer if self.workload.weights[name].per_layer else 0
-            if f"{name}.grad.raw" in self.tensors:
-                made.append(Ref(f"{name}.grad.raw", home, micro))
-            else:
-                added.append(Ref(f"{name}.grad", home))
-        return made, added
-
-    def _reduce(self, weight: Weight, layer: int, micro: int) -> None:
-        """The moves of a gradient that was just made: to its accumulator, and at the last micro-batch to the
-        optimizer."""
-        home = layer if weight.per_layer else 0
-        if f"{weight.name}.grad.raw" in self.tensors:
-            src, dst = Ref(f"{weight.name}.grad.raw", home, micro), Ref(f"{weight.name}.grad", home)
-            self._move("gradient", weight, src, dst, self.plan.gradient_hops(weight), accumulate=True)
-        if micro == self.grad_accum - 1 and self.engine.step_reduction == "overlap":
-            self._reduce_step(weight, home)
-
-    def _reduce_step(self, weight: Weight, home: int) -> None:
-        if f"{weight.name}.grad.reduced" in self.tensors:
-            src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
-            self._move("step_reduction", weight, src, dst, self.plan.step_hops(weight))
 
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
         for name in op.weights:
@@ -305,88 +155,152 @@ class _Builder:
                 continue
             if f"{name}.copy" in self.tensors:
                 home = layer if weight.per_layer else 0
-                src, dst = Ref(gathered_name(name, stage), home, micro), Ref(f"{name}.copy", home)
-                kind = "encode" if self._copy_codec else "slice"
+                src, dst = Ref(self._gathered(name, stage), home, micro), Ref(f"{name}.copy", home)
+                kind = "encode" if self.tensors.copy_codec else "slice"
                 self.items.append(Compute(kind=kind, name=f"{name}.copy", reads=(src,), writes=(dst,)))
 
-    # ── the optimizer step ──
+    # ── moves ──
 
-    def _step(self) -> None:
-        places = self._weights_by_place()
-        if self.engine.step_reduction == "end":
-            for label, layer, weights in reversed(places):
-                for weight in weights:
-                    self._reduce_step(weight, layer)
-                self._close(f"reduce.{label}", layer, 0)
-        for scalar in SCALARS:
-            for suffix, placement in (("", partial(self.plan.optimizer)), (".total", Placement())):
-                self._declare(
-                    Tensor(
-                        name=scalar + suffix,
-                        shape=(1,),
-                        dtype=self.workload.precision.wide,
-                        role="scalar",
-                        placement=placement.on(self.mesh),
-                    )
-                )
-        for label, layer, weights in places:
-            grads = tuple(self._optimizer_gradient(w, layer) for w in weights)
-            self.items.append(
-                Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=tuple(Ref(s) for s in SCALARS))
-            )
-            self._close(f"norm.{label}", layer, 0)
-        for scalar in SCALARS:
-            self._scalar(scalar)
-        self._close("clip", 0, 0)
-        for label, layer, weights in places:
-            self._adam(weights, layer)
-            self._close(f"step.{label}", layer, 0)
-
-    def _weights_by_place(self) -> list[tuple[str, int, list[Weight]]]:
-        weights = list(self.workload.weights.values())
-        layered = [w for w in weights if w.per_layer]
-        ends = {
-            m: [w for w in weights if w.module == m]
-            for m in dict.fromkeys(w.module for w in weights if not w.per_layer)
-        }
-        first, *rest = list(ends.items())
-        return [
-            (first[0], 0, first[1]),
-            *(("layer", layer, layered) for layer in range(self.workload.num_layers)),
-            *((module, 0, mine) for module, mine in rest),
-        ]
-
-    def _optimizer_gradient(self, weight: Weight, layer: int) -> Ref:
-        reduced = f"{weight.name}.grad.reduced"
-        return Ref(reduced if reduced in self.tensors else f"{weight.name}.grad", layer)
-
-    def _scalar(self, name: str) -> None:
-        if self.tensors[name].placement == Placement():
-            self.items.append(Compute(kind="slice", name=name, reads=(Ref(name),), writes=(Ref(f"{name}.total"),)))
-        else:
-            self.items.append(
-                Move(
-                    purpose="scalar",
-                    src=(Ref(name),),
-                    dst=(Ref(f"{name}.total"),),
-                    hops=self._sending(Ref(name), self.plan.hops["scalar"]),
-                    num_elements=1,
-                )
-            )
-
-    def _adam(self, weights: list[Weight], layer: int) -> None:
-        reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
-        for weight in weights:
-            reads.append(self._optimizer_gradient(weight, layer))
-            state = [Ref(weight.name + part, layer) for part in (".moments", ".master")]
-            new = f"{weight.name}.new"
-            reads += state
-            writes += [*state, Ref(new if new in self.tensors else weight.name, layer)]
-        elements = sum(math.prod(w.shape) for w in weights)
+    def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
+        """Something moves here; hops without a codec send it as it is stored."""
+        tensor = self.tensors[src.name]
+        own = tensor.codec or Codec(tensor.dtype)
+        sending = tuple(replace(hop, codec=hop.codec or own) for hop in hops)
+        count = tensor.num_elements
         self.items.append(
-            Compute(kind="adam", name="adam", reads=tuple(reads), writes=tuple(writes), iteration=(("w", elements),))
+            Move(purpose=purpose, src=(src,), dst=(dst,), hops=sending, num_elements=count, accumulate=accumulate)
         )
-        for weight in weights:
-            if f"{weight.name}.new" in self.tensors:
-                src, dst = Ref(f"{weight.name}.new", layer), Ref(weight.name, layer)
-                self._move("publish", weight, src, dst, self.plan.hops["publish"])
+
+    def _value_moves(self, src: Ref, dst: Ref, can_wait: bool) -> None:
+        """A value takes another placement, in one hop over all axes that cut the model; `can_wait`: other work of the
+        layer does not need it."""
+        axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
+        purpose: Purpose = "input_gradient" if can_wait else "activation"
+        self.move(purpose, src, dst, (Hop(axes),))
+
+    # ── values ──
+
+    def _home(self, use: Use, layer: int, micro: int, suffix: str = "") -> Ref:
+        """The instance of a value (under a suffix) that an op of a layer means."""
+        name, shift = use
+        return Ref(name + suffix, layer + shift if self.workload.values[name].per_layer else 0, micro)
+
+    def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
+        """An operand where the op needs it; `again` is the instance that recomputation makes."""
+        name = use[0]
+        again = AGAIN if name in self.redone and stage != "forward" else ""
+        needed = self.layout.needed(op, self.workload.values[name].dims)
+        source = self._home(use, layer, micro, again)
+        self.tensors.value(name, again)
+        if needed == self.layout.kept[name]:
+            return source
+        copy = self._home(use, layer, micro, copy_name(again, stage))
+        self.tensors.value(name, copy_name(again, stage), needed)
+        if copy not in self.copied:
+            self.copied.add(copy)
+            is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
+            self._value_moves(source, copy, is_input)
+        return copy
+
+    def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
+        """Where the op puts a result, and where it has to be moved from there."""
+        name = use[0]
+        again = AGAIN if stage == "recompute" else ""
+        given = self.layout.given(op, self.workload.values[name].dims)
+        kept = self._home(use, layer, micro, again)
+        self.tensors.value(name, again)
+        if given == self.layout.kept[name]:
+            return kept, None
+        self.tensors.value(name, again + PARTIAL, given)
+        return self._home(use, layer, micro, again + PARTIAL), kept
+
+    def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
+        """The sum of partial values that an addition reads, formed before it is reduced: one move serves all."""
+        late = self.layout.summed_late[op.name]
+        again = AGAIN if stage == "recompute" else ""
+        like = self.tensors[late[0] + again + PARTIAL]
+        name, kept = f"{op.name}.branches{again}", self.layout.kept[late[0]]
+        for suffix, placement in ((PARTIAL, like.placement), ("", kept)):
+            self.tensors.declare(replace(like, name=name + suffix, placement=placement))
+        reads = tuple(self._home((value, 0), layer, micro, again + PARTIAL) for value in late)
+        total = Ref(name + PARTIAL, layer, micro)
+        cut = tuple(pair for pair in self.layout.split(op) if pair[0] not in like.placement.partial_axes)
+        made = Compute(
+            kind="add", name=f"{op.name}.branches", reads=reads, writes=(total,), iteration=op.iteration, split=cut
+        )
+        self.items.append(made)
+        self._value_moves(total, Ref(name, layer, micro), can_wait=False)
+        return [Ref(name, layer, micro)]
+
+    # ── ops ──
+
+    def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
+        """An op with its operands; the first of a module waits for all that was `fetched` for the module."""
+        late = self.layout.summed_late.get(op.name, ())
+        early = tuple(use for use in self.layout.uses(op.reads) if use[0] not in late)
+        reads = [self._read(op, use, layer, micro, stage) for use in early]
+        if late:
+            reads += self._branches(op, layer, micro, stage)
+        written = [self._write(op, use, layer, micro, stage) for use in op.writes]
+        for name in op.weights:
+            home = layer if self.workload.weights[name].per_layer else 0
+            is_sharded = name in self.tensors.sharded
+            reads.append(Ref(self._gathered(name, stage), home, micro) if is_sharded else Ref(name, home))
+        reads += [ref for ref in fetched if ref not in reads]
+        stale = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
+        made, added = self._gradient_targets(op, layer, micro)
+        self.items.append(
+            Compute(
+                kind=op.kind,
+                name=op.name,
+                reads=tuple(reads),
+                writes=(*(ref for ref, _ in written), *made),
+                accumulates=tuple(added),
+                iteration=op.iteration,
+                split=self.layout.split(op),
+                matmul=op.matmul,
+                flops=op.flops,
+                max_age=1 if stale else 0,
+            )
+        )
+        summed = {name for names in self.layout.summed_late.values() for name in names}
+        for (source, target), (name, _) in zip(written, op.writes, strict=True):
+            if target is not None and name not in summed:
+                self._value_moves(source, target, can_wait=stage == "backward")
+        for name in op.gradients:
+            self._reduce(op, self.workload.weights[name], layer, micro)
+
+    def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
+        """Where the gradients of an op go: (raw gradients that it writes, accumulators that it adds to)."""
+        made, added = [], []
+        for name in op.gradients:
+            home = layer if self.workload.weights[name].per_layer else 0
+            if f"{name}.grad.raw" in self.tensors:
+                made.append(Ref(self._raw(name), home, micro))
+            else:
+                added.append(Ref(f"{name}.grad", home))
+        return made, added
+
+    def _raw(self, weight: str) -> str:
+        """A weight's gradient as it is made."""
+        raw, name = f"{weight}.grad.raw", f"{weight}.grad.raw{self._use_of(weight)}"
+        if name not in self.tensors:
+            self.tensors.declare(replace(self.tensors[raw], name=name))
+        return name
+
+    def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
+        """The moves of a gradient that was just made: to its accumulator, and, when nothing more is to come, to the
+        optimizer."""
+        home = layer if weight.per_layer else 0
+        if f"{weight.name}.grad.raw" in self.tensors:
+            src, dst = Ref(self._raw(weight.name), home, micro), Ref(f"{weight.name}.grad", home)
+            self.move("gradient", src, dst, self.plan.gradient_hops(weight), accumulate=True)
+        is_complete = micro == self.last_micro and self.completed_by[weight.name] == op.name
+        if is_complete and self.engine.step_reduction == "overlap":
+            self.reduce_step(weight, home)
+
+    def reduce_step(self, weight: Weight, home: int) -> None:
+        """The move of an accumulated gradient to the optimizer, where it is one."""
+        if f"{weight.name}.grad.reduced" in self.tensors:
+            src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
+            self.move("step_reduction", src, dst, self.plan.step_hops(weight))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.program import Hook, Item, Move, Piece, Program
-from simfrontier.schedule.ir import Call, Collective, Compute, Op, Ref, Tensor
+from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Tensor
 
 
-def calls_of(program: Program) -> tuple[Call, ...]:
-    """The calls of a program without moves; equal blocks are the same object."""
-    blocks: dict[tuple[Op, ...], tuple[Op, ...]] = {}
-    ops: dict[Op, Op] = {}
-    calls = []
-    for piece in program.pieces:
-        block = tuple(
-            ops.setdefault(op, op) for op in (_relative(item, piece, program.tensors) for item in piece.items)
-        )
-        calls.append(Call(piece.label, piece.layer, piece.micro, blocks.setdefault(block, block)))
-    return tuple(calls)
+@dataclass(frozen=True, slots=True)
+class Compressor:
+    """Remembers ops and blocks, so that equal ones are the same object in all programs that it is given."""
+
+    blocks: dict[tuple[Op, ...], tuple[Op, ...]] = field(default_factory=dict)
+    ops: dict[Op, Op] = field(default_factory=dict)
+
+    def calls_of(self, program: Program) -> tuple[Call, ...]:
+        """The calls of a program without moves."""
+        calls = []
+        for piece in program.pieces:
+            block = tuple(
+                self.ops.setdefault(op, op) for op in (_relative(item, piece, program.tensors) for item in piece.items)
+            )
+            calls.append(Call(piece.label, piece.layer, piece.micro, self.blocks.setdefault(block, block)))
+        return tuple(calls)
 
 
 def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
@@ -44,6 +49,9 @@ def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
             max_age=item.max_age,
             lane=item.lane,
         )
-    assert isinstance(item, Collective)
     token = None if item.token is None else rel(item.token)
+    if isinstance(item, Exchange):
+        there, back = (item.src, item.dst), (item.back_src, item.back_dst)
+        (src, dst), (back_src, back_dst) = (tuple(tuple(map(rel, refs)) for refs in way) for way in (there, back))
+        return replace(item, src=src, dst=dst, back_src=back_src, back_dst=back_dst, token=token)
     return replace(item, src=tuple(map(rel, item.src)), dst=tuple(map(rel, item.dst)), token=token)

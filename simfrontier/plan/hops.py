@@ -7,43 +7,39 @@ from dataclasses import dataclass, replace
 
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Step, steps_of
-from simfrontier.plan.plan import Engine, Purpose
+from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
-LANE_OF: dict[Purpose, str] = {
-    "weight_gather": "gather",
-    "copy_gather": "gather",
-    "publish": "gather",
-    "gradient": "reduce",
-    "step_reduction": "reduce",
-    "scalar": "reduce",
-}
+VALUES: tuple[Purpose, ...] = ("activation", "input_gradient")
+_ON_THE_WAY: dict[TensorRole, TensorRole] = {
+    "gathered": "gathered",
+    "weight": "gathered",
+    "activation": "activation",
+}  # what a buffer is, by what it becomes; otherwise a gradient
 
 
 def with_collectives(
-    program: Program, mesh: Mesh, engine: Engine, blocking: frozenset[Purpose], pipelined: bool = False
+    program: Program,
+    mesh: Mesh,
+    blocking: frozenset[Purpose],
+    pipelined: bool = False,
+    hooks: bool = True,
+    groups: Groups = "world",
 ) -> Program:
-    """Every move as its collectives; `blocking` names the purposes whose calls block (if the engine lets them)."""
-    maker = _Maker(
-        mesh, engine, blocking if engine.blocking == "host" else frozenset(), dict(program.tensors), pipelined
-    )
+    """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
+    are left out; `groups` as of a plan."""
+    maker = _Maker(mesh, blocking, dict(program.tensors), pipelined, groups)
     out: list[tuple[int, Item]] = []
     for number, item in program.items():
         if isinstance(item, Move):
             out.extend((number, op) for op in maker.ops(item))
         elif isinstance(item, Hook):
-            out.append(
-                (
-                    number,
-                    Compute(
-                        kind="hook", name=item.module, reads=() if item.waits is None else (item.waits,), lane="host"
-                    ),
-                )
-            )
+            if hooks or item.lane != "host":
+                out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane=item.lane)))
         else:
             out.append((number, item))
     return program.with_items(out, maker.tensors)
@@ -52,10 +48,10 @@ def with_collectives(
 @dataclass
 class _Maker:
     mesh: Mesh
-    engine: Engine
     blocking: frozenset[Purpose]
     tensors: dict[str, Tensor]
     pipelined: bool
+    groups: Groups
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
@@ -82,7 +78,7 @@ class _Maker:
         return self.routes[key]
 
     def _run(self, move: Move, steps: tuple[Step, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
-        lane = LANE_OF[move.purpose] if self.engine.overlap else "compute"
+        lane = move.lane
         src, dst = [a for a, _ in pairs], [b for _, b in pairs]
         # buffers on the way belong to the micro-batch of what is moved, also where the end of the move has none
         ways = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
@@ -91,7 +87,7 @@ class _Maker:
         for number, step in enumerate(steps):
             ends = number == len(steps) - 1 and not move.accumulate
             after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in ways]
-            own = f"{lane}.{number}" if self.pipelined and number and self.engine.overlap else lane
+            own = f"{lane}.{number}" if self.pipelined and number and lane != "compute" else lane
             out += self._step(move, step, now, after, ways, own, number)
             now = after
         if not steps:
@@ -138,7 +134,11 @@ class _Maker:
         self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
     ) -> list[Op]:
         """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
-        call, are put in order before a scatter and after a gather (DeepSpeed's copies into and out of flat buffers)."""
+        call, are put in order before a scatter and after a gather (DeepSpeed's copies into and out of flat buffers).
+        Values are not: the dimension along which they are scattered and gathered is their slowest (Megatron-LM's
+        sequence)."""
+        if move.purpose in VALUES:
+            return [self._collective(move, step, src, dst, lane)]
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
         if not step.permute and not flat:
             return [self._collective(move, step, src, dst, lane)]
@@ -153,7 +153,6 @@ class _Maker:
 
     def _collective(self, move: Move, step: Step, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
         assert step.kind != "slice" and step.codec is not None
-        everyone = set(step.axes) == self.world
         return Collective(
             kind=step.kind,
             name=move.purpose,
@@ -163,9 +162,14 @@ class _Maker:
             codec=step.codec,
             via=step.via,
             lane=lane,
-            comm="world" if everyone else "+".join(step.axes) + "/" + lane,
+            comm=self._communicator(move, step.axes, lane),
             blocking=move.purpose in self.blocking,
         )
+
+    def _communicator(self, move: Move, axes: tuple[str, ...], lane: str) -> str:
+        if set(axes) == self.world and (self.groups == "world" or move.purpose == "scalar"):
+            return "world"
+        return "+".join(axes) + ("" if self.groups == "axes" else f"/{lane}")
 
     def _buffer(
         self,
@@ -187,7 +191,7 @@ class _Maker:
                 name=name,
                 shape=end.shape,
                 dtype=source.dtype,
-                role="encoded" if codec else "gathered" if end.role in ("gathered", "weight") else "gradient",
+                role="encoded" if codec else _ON_THE_WAY.get(end.role, "gradient"),
                 placement=placement,
                 dims=end.dims,
                 nesting=source.nesting or end.nesting,

@@ -7,16 +7,17 @@ partitioned_param_coordinator.py, stage3.py).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from simfrontier.plan.moves import Hop
-from simfrontier.plan.plan import Engine, Purpose
+from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.placement import REPLICATE
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
+OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
 Numbered = list[tuple[int, Item]]
 
 
@@ -45,16 +46,7 @@ def reuse(program: Program, max_elements: int) -> Program:
                 renamed[ref] = kept
             left[home] = (travelled + item.elements, renamed.get(ref, ref))
         travelled += item.elements
-    out: Numbered = []
-    for number, item in items:
-        if isinstance(item, Move) and is_gather(item) and item.dst[0] in renamed:
-            continue
-        if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
-            item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
-        elif isinstance(item, Hook):
-            item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
-        out.append((number, item))
-    return program.with_items(out)
+    return _renamed(program, items, renamed)
 
 
 def prefetch(program: Program, engine: Engine) -> Program:
@@ -144,10 +136,13 @@ def _last_uses(items: Numbered) -> dict[Ref, int]:
 
 
 def coalesced(moves: list[Move]) -> list[Move]:
-    """Moves of one purpose and one route as one call; the order of first appearance stays."""
-    merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
+    """Moves of one purpose and one route as one call, but for those with one end, which follow one another; the order
+    of first appearance stays."""
+    merged: dict[tuple[Purpose, tuple[Hop, ...], int], list[Move]] = defaultdict(list)
+    times: dict[tuple[Ref, ...], int] = defaultdict(int)
     for move in moves:
-        merged[move.purpose, move.hops].append(move)
+        merged[move.purpose, move.hops, times[move.dst]].append(move)
+        times[move.dst] += 1
     return [
         replace(
             same[0],
@@ -230,9 +225,9 @@ def throttle(program: Program, outstanding: int) -> Program:
     out: Numbered = []
     for number, item in items:
         if isinstance(item, Hook):
-            due = waited[-1 - outstanding] if len(waited) > outstanding else None
+            due = waited[-1 - outstanding : len(waited) - outstanding] if len(waited) > outstanding else []
             waited.append(token_of[item.weights[0]])
-            item = replace(item, waits=due)
+            item = replace(item, waits=tuple(due))
         out.append((number, item))
     return program.with_items(out, tensors)
 
@@ -249,18 +244,153 @@ def _token(name: str, like: Tensor) -> Tensor:
     )
 
 
-def pipeline_of(engine: Engine, one_at_a_time: bool) -> list[Callable[[Program], Program]]:
-    """The passes that an engine runs, in order."""
-    passes: list[Callable[[Program], Program]] = [lambda p: reuse(p, engine.reuse_elements)]
-    if engine.granularity == "layer":
+def keep_recomputed(program: Program) -> Program:
+    """Let a layer's backward use the weights that its recomputed forward gathered."""
+    items = list(program.items())
+    gathered = {item.dst[0] for _, item in items if is_gather(item) and isinstance(item, Move)}
+    renamed: dict[Ref, Ref] = {}
+    for ref in gathered:
+        weight, _, stage = ref.name.partition(".full.")
+        before = Ref(f"{weight}.full.recompute", ref.layer, ref.micro)
+        if stage == "backward" and before in gathered:
+            renamed[ref] = before
+    return _renamed(program, items, renamed)
+
+
+def _renamed(program: Program, items: Numbered, renamed: dict[Ref, Ref]) -> Program:
+    """The program without gathers into buffers that have another name now."""
+    out: Numbered = []
+    for number, item in items:
+        if isinstance(item, Move) and is_gather(item) and item.dst[0] in renamed:
+            continue
+        if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
+            item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
+        elif isinstance(item, Hook):
+            item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
+        out.append((number, item))
+    return program.with_items(out)
+
+
+def fetch_next(program: Program) -> Program:
+    """Fetch at each hook what its module lacks and what the next module will use: prefetch by one module (AxoNN's
+    overlapped all-gathers). A copy that is still to be written is not fetched ahead of its write."""
+    items = list(program.items())
+    queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
+    written_at = _sources_written(items)
+    hooks = [item for _, item in items if isinstance(item, Hook)]
+    following = dict(zip(map(id, hooks), hooks[1:], strict=False))
+    out: Numbered = []
+    position = 0
+    for index, (number, item) in enumerate(items):
+        if is_gather(item):
+            continue
+        out.append((number, item))
+        if isinstance(item, Hook):
+            later = following.get(id(item))
+            ahead = [] if later is None else [ref for ref in later.weights if written_at.get(ref, -1) < index]
+            wanted = {*item.weights, *ahead}
+            while position < len(queue) and queue[position].dst[0] in wanted:
+                out.append((number, queue[position]))
+                position += 1
+    return program.with_items(out)
+
+
+def fetch_at_hooks(program: Program) -> Program:
+    """Let the fetches of a hook begin when the rank's work has come to its module: when the op before it has written
+    and what the next one reads is there. Else a lane of fetches would run ahead of the work, layer after layer."""
+    items = list(program.items())
+    out: Numbered = []
+    written: tuple[Ref, ...] = ()
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Compute):
+            written = _activations(program, item.writes) or written
+        elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
+            waits = dict.fromkeys((*written, *_read_next(program, items, index)))
+            item = replace(item, waits=tuple(waits), lane=LANE_OF["weight_gather"])
+        out.append((number, item))
+    return program.with_items(out)
+
+
+def _read_next(program: Program, items: Numbered, index: int) -> tuple[Ref, ...]:
+    """Activations that the next op after an item reads, but for those that move only then."""
+    moved: set[Ref] = set()
+    for _, item in items[index:]:
+        if isinstance(item, Compute):
+            return tuple(ref for ref in _activations(program, item.reads) if ref not in moved)
+        if isinstance(item, Move):
+            moved.update(item.dst)
+    return ()
+
+
+def _activations(program: Program, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    return tuple(ref for ref in refs if program.tensors[ref.name].role == "activation")
+
+
+def weights_first(program: Program) -> Program:
+    """Make a weight's gradient before that of its module's input where only the former is reduced, so that its
+    reduction runs beside the other product (AxoNN with ORS, where the group of dI has one rank)."""
+    out = list(program.items())
+    for index in range(len(out) - 2):
+        back, made, move = (item for _, item in out[index : index + 3])
+        if not (isinstance(back, Compute) and isinstance(made, Compute) and isinstance(move, Move)):
+            continue
+        if back.name.endswith(".dgrad") and made.name == back.name.replace(".dgrad", ".wgrad"):
+            end = index + 2
+            while end < len(out) and isinstance(held := out[end][1], Move) and held.purpose == "gradient":
+                end += 1
+            out[index:end] = [*out[index + 1 : end], out[index]]
+    return program.with_items(out)
+
+
+LANE_OF: dict[Purpose, str] = {
+    "weight_gather": "gather",
+    "copy_gather": "gather",
+    "publish": "gather",
+    "gradient": "reduce",
+    "step_reduction": "reduce",
+    "scalar": "reduce",
+    "input_gradient": "tensor",
+}
+
+
+def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
+    """Give moves lanes of their own, so that the compute lane goes on beside them: AxoNN's OAR is this pass for
+    `input_gradient`, its ORS for `gradient`, the second half of its OAG for `weight_gather`."""
+    chosen = frozenset(purposes)
+    return program.with_items(
+        [
+            (number, replace(item, lane=LANE_OF[item.purpose]))
+            if isinstance(item, Move) and item.purpose in chosen
+            else (number, item)
+            for number, item in program.items()
+        ]
+    )
+
+
+def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
+    """The passes that an engine runs for a plan, in order."""
+    passes: list[Callable[[Program], Program]] = [weights_first] if plan.weights_first else []
+    if plan.gathers_again:
+        passes.append(lambda p: reuse(p, engine.reuse_elements))
+    else:
+        passes.append(keep_recomputed)
+    if plan.overlapped is not None:
+        if "weight_gather" in plan.overlapped:
+            passes += [fetch_next, fetch_at_hooks] if engine.overlap else [fetch_next]
+    elif engine.granularity == "layer":
         passes.append(gather_by_layer)
     elif engine.overlap and engine.prefetch_elements:
         passes.append(lambda p: prefetch(p, engine))
+    if plan.buckets:
+        passes.append(lambda p: bucket(p, "gradient", engine.reduce_bucket_elements, together=not plan.one_at_a_time))
     passes += [
-        lambda p: bucket(p, "gradient", engine.reduce_bucket_elements, together=not one_at_a_time),
         after_their_gradients,
         lambda p: bucket(p, "step_reduction", engine.reduce_bucket_elements),
         lambda p: bucket(p, "publish", engine.gather_bucket_elements),
-        lambda p: throttle(p, engine.outstanding_fetches),
     ]
+    if plan.hooks:
+        passes.append(lambda p: throttle(p, engine.outstanding_fetches))
+    if engine.overlap:
+        purposes = OVERLAPPED if plan.overlapped is None else plan.overlapped
+        passes.append(lambda p: overlap(p, purposes))
     return passes

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
+from simfrontier.schedule.placement import Placement
 from simfrontier.workload import Weight
 
-Purpose = Literal["weight_gather", "copy_gather", "gradient", "step_reduction", "publish", "scalar"]
+Purpose = Literal[
+    "weight_gather",
+    "copy_gather",
+    "gradient",
+    "step_reduction",
+    "publish",
+    "scalar",
+    "activation",
+    "input_gradient",
+]
+"""Why something moves. The last two are values on their way through the model: those that the next op needs, and, in
+the backward, gradients of a module's input and its gathered input, which the module's other product can hide."""
+
 Stage = Literal["forward", "recompute", "backward"]
 CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
 """Which gathers read the second copy of the weights (DeepSpeed's hpZ, by version):
 first_gather_of_step: all but the first after an optimizer step (0.13.2 and later); every_forward: the backward only
 (0.10.0); stale_forward: the backward, and a checkpointed first forward, which then reads the previous step's copy
 (0.10.2 to 0.13.1)."""
+
+Groups = Literal["world", "lane", "axes"]
+"""Which calls share a communicator, in which they run one after the other. world: all that span all ranks, and of the
+others those of equal axes and lane (DeepSpeed); lane: those of equal axes and lane; axes: those of equal axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +47,32 @@ class States:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """How a plan divides layers among the stages of an axis, and in which order a stage runs its micro-batches.
+
+    Every stage has `chunks` runs of layers, dealt out in turn (interleaved 1F1B has several). Exchanges hold both
+    stages up, or, with `overlap`, have lanes of their own.
+    """
+
+    axis: str
+    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    chunks: int = 1
+    overlap: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One point of the partition lattice over the data axes.
+    """One point of the partition lattice over the data axes, on shards that `cuts` makes.
+
+    `axes` are the axes over which the batch is divided. `cuts` says which axes cut a label (h, a, f, v) in every op
+    that has it: tensor parallelism. Ops that have none of the labels that a `sequence` axis cuts are cut by it along s.
+    Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
+    addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
+    the moves that have lanes of their own (None: all, if the engine overlaps); `gathers_again` says whether a backward
+    gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as soon
+    as it is made; with `weights_first` a weight's gradient is made before that of the input where the latter needs no
+    reduction; without `hooks` the host's time per module is not counted. `groups` says which calls share a
+    communicator.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -56,21 +96,40 @@ class Plan:
     fallback_multiple: int = 1
     one_at_a_time: bool = False
     pipelined: bool = False
+    cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sequence: str | None = None
+    whole_vectors_over: frozenset[str] = frozenset()
+    sums_branches: bool = False
+    pipeline: Pipeline | None = None
+    overlapped: frozenset[Purpose] | None = None
+    gathers_again: bool = True
+    buckets: bool = True
+    weights_first: bool = False
+    groups: Groups = "world"
+    hooks: bool = True
 
     @property
     def quantises_gradients(self) -> bool:
         """Whether the ordinary route of a gradient has a quantised hop."""
         return any(hop.codec is not None and hop.codec.is_quantised for hop in self.hops["gradient"])
 
-    def states(self, weight: Weight, persistent: bool) -> States:
-        """Placements for one weight; `persistent` weights stay whole on every rank."""
-        pending = [axis for axis in self.axes if axis not in self.accumulator]
+    def states(self, weight: Weight, raw: Placement, persistent: bool) -> States:
+        """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks
+        that contribute); `persistent` weights are not spread over the ranks that have the same shard."""
+        spread = frozenset(self.axes) - (self.whole_vectors_over if len(weight.shape) == 1 else frozenset())
+        accumulator = self.accumulator & spread & raw.partial_axes
+        pending = tuple(part for part in raw.partial if part[0] not in accumulator)
         return States(
-            weight=REPLICATE if persistent else flat(self.weight),
-            copy=None if self.copy is None or persistent else flat(self.copy),
-            accumulator=partial(pending, self.accumulator & set(self.axes)),
-            optimizer=flat(self.optimizer),
+            weight=Placement(raw.shards, frozenset() if persistent else self.weight & spread),
+            copy=None if self.copy is None or persistent else Placement(raw.shards, self.copy & spread),
+            accumulator=Placement(raw.shards, accumulator, pending),
+            optimizer=Placement(raw.shards, self.optimizer & spread),
         )
+
+    def nesting_of(self, weight: Weight) -> tuple[str, ...]:
+        """The digits of a weight's flat index: the axes that may spread it."""
+        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        return tuple(axis for axis in self.nesting if axis not in whole)
 
     def falls_back(self, weight: Weight) -> bool:
         """Whether the quantised route cannot take this tensor's gradient."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
-from simfrontier.schedule.ir import Collective, Compute, Ref, Tensor
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Ref, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """Tensors `src` become tensors `dst`, pair by pair, along `hops`; `accumulate` adds to dst instead of writing it.
 
-    `token` is written when the move is done; `num_elements` counts logical elements.
+    `token` is written when the move is done; `num_elements` counts logical elements. On the compute lane the rank's
+    work waits for it; on another `lane` it runs beside it.
     """
 
     purpose: Purpose
@@ -24,20 +25,22 @@ class Move:
     num_elements: int
     accumulate: bool = False
     token: Ref | None = None
+    lane: str = "compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights; the
-    host stays here until the fetch whose token is `waits` is done."""
+    """The moment at which a module is entered: where fetches are issued. `elements` are the module's weights. On its
+    lane nothing goes on before what it `waits` for is there: on the host's the token of an earlier fetch."""
 
     module: str
     weights: tuple[Ref, ...]
     elements: int
-    waits: Ref | None = None
+    waits: tuple[Ref, ...] = ()
+    lane: str = "host"
 
 
-Item = Compute | Collective | Move | Hook
+Item = Compute | Collective | Exchange | Move | Hook
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from simfrontier.plan.plan import Engine, Plan
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Call, Compute, Op, Role, Schedule, Tensor
+from simfrontier.schedule.ir import Call, Compute, Op, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Workload
 
@@ -25,8 +25,9 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
     hops = tuple(sorted(plan.hops.items()))
     shapes = [(weight.name, weight.shape) for weight in workload.weights.values()]
     shapes += [(value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()]
-    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, shapes)
-    return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), engine, grad_accum, model))
+    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, workload.traits, shapes)
+    stages = None if plan.pipeline is None else mesh[plan.pipeline.axis]
+    return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model))
 
 
 def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,7 +49,7 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[
         return blocks[id(call.ops)]
 
     roles = tuple(
-        Role(role.name, tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls]))
+        replace(role, calls=tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls]))
         for role in schedule.roles
     )
     tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
@@ -57,7 +58,7 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[
 
 
 def rebound_program(program: Expanded, schedule: Schedule, ops: dict[int, Op]) -> Expanded:
-    """The expansion of a rebound schedule: other ops, the same order and waits."""
+    """The expansion of a rebound schedule of one role: other ops, the same order and waits."""
     return program.with_ops([ops[id(op)] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops])
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.plan import FAMILIES, Engine, make_plan
-from simfrontier.plan.builder import naive_program
+from simfrontier.plan.build import naive_program, tensors_of
 from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
 from simfrontier.plan.program import Hook, Item, Move, Program
 from simfrontier.schedule.ir import Ref
@@ -22,7 +22,7 @@ Shown = Callable[[Item], bool]
 def naive(family: str, grad_accum: int = 1, num_layers: int = 2) -> Program:
     workload = gpt(replace(MODELS["tiny"], num_layers=num_layers), MESH.num_ranks, checkpointing=True)
     plan = make_plan(family, FAMILIES[family][0](family=family), MESH)
-    return naive_program(workload, plan, MESH, ENGINE, grad_accum)
+    return naive_program(tensors_of(workload, plan, MESH, ENGINE), grad_accum)
 
 
 def is_fetch(item: Item) -> bool:
@@ -55,7 +55,7 @@ def line_of(item: Item) -> str:
             names = f"{', '.join(map(name_of, item.src))} {arrow} {', '.join(map(name_of, item.dst))}"
             return f"{item.purpose} of {item.num_elements} elements: {names}{token}"
         case Hook():
-            return f"hook {item.module}" + (f" waits for {name_of(item.waits)}" if item.waits else "")
+            return f"hook {item.module}" + "".join(f" waits for {name_of(ref)}" for ref in item.waits)
         case _:
             return f"{item.kind} {item.name}"
 

@@ -1,0 +1,113 @@
+"""Where a plan lets values lie: how it cuts every op, what ops need and give then, and where each value is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from simfrontier.plan.plan import Plan
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import PartialOp, Placement, placements_of
+from simfrontier.workload import Use, Value, Weight, Workload, WorkOp
+
+SUMS_BEFORE = ("add",)  # kinds of ops that may add up partial values first
+
+
+@dataclass
+class Layout:
+    """Placements that follow from a plan's cuts.
+
+    `kept`: where each value is kept, which is as an op gives it, or, where every op gives it partial, as its first
+    reader needs it. `summed_late`: per addition the partial values that it adds up before they are reduced.
+    """
+
+    workload: Workload
+    plan: Plan
+    mesh: Mesh
+    kept: dict[str, Placement] = field(default_factory=dict)
+    summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._every = tuple(self._in_order())
+        self._keep_values()
+        if self.plan.sums_branches:
+            self._sum_branches()
+
+    def exists(self, where_cut: str) -> bool:
+        """Whether an op or a value is there that is needed only where this label is cut."""
+        return not where_cut or where_cut in self.plan.cuts
+
+    def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
+        """Those that this plan needs."""
+        return tuple(op for op in ops if self.exists(op.where_cut))
+
+    def uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
+        """Those of values that are there."""
+        return tuple(use for use in uses if self.exists(self.workload.values[use[0]].where_cut))
+
+    def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
+        """Which axis cuts which label of an op: the batch, what `cuts` says, or else the sequence."""
+        labels = {label for label, _ in op.iteration}
+        out = [(axis, "b") for axis in self.plan.axes]
+        out += [(axis, label) for label, axes in self.plan.cuts.items() if label in labels for axis in axes]
+        sequence = self.plan.sequence
+        if sequence is not None and "s" in labels and all(axis != sequence for axis, _ in out):
+            out.append((sequence, "s"))
+        return tuple(out)
+
+    def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
+        """Where an operand with these labels must lie."""
+        return Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
+
+    def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
+        """Where a result with these labels lies: partial over the axes that cut what the op sums over."""
+        split = self.split(op)
+        summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
+        how: PartialOp = "max" if op.kind == "loss_max" else "sum"
+        partial = tuple((axis, how) for axis, label in split if label in summed and label not in dims)
+        return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
+
+    def gradient(self, weight: Weight) -> Placement:
+        """Where the gradient of a weight lies as it is made."""
+        op = next(op for op in self._every if weight.name in op.gradients)
+        return self.given(op, weight.dims)
+
+    def _in_order(self) -> Iterator[WorkOp]:
+        work = self.workload
+        for phase in (work.embedding, work.layer, work.head):
+            yield from self.ops(phase.forward)
+        for phase in (work.head, work.layer, work.embedding):
+            yield from self.ops(phase.backward)
+
+    def _keep_values(self) -> None:
+        values = self.workload.values
+        given: dict[str, list[Placement]] = {name: [] for name in values}
+        needed: dict[str, Placement] = {}
+        for op in self._every:
+            for name, _ in self.uses(op.reads):
+                needed.setdefault(name, self.needed(op, values[name].dims))
+            for name, _ in op.writes:
+                given[name].append(self.given(op, values[name].dims))
+        for name, value in values.items():
+            if self.exists(value.where_cut):
+                self.kept[name] = self._kept(value, given[name], needed)
+
+    def _kept(self, value: Value, given: list[Placement], needed: dict[str, Placement]) -> Placement:
+        whole = {placement for placement in given if not placement.partial}
+        assert len(whole) <= 1, f"{value.name} is given as {' and as '.join(map(str, whole))}"
+        return whole.pop() if whole else needed[value.name]
+
+    def _sum_branches(self) -> None:
+        """Additions of several values that are partial alike and that nothing else reads."""
+        values = self.workload.values
+        made = {name: self.given(op, values[name].dims) for op in self._every for name, _ in op.writes}
+        readers: dict[str, list[str]] = {}
+        for op in self._every:
+            for name, _ in op.reads:
+                readers.setdefault(name, []).append(op.name)
+        for op in self._every:
+            late = tuple(
+                name for name, _ in op.reads if name in made and made[name].partial and len(readers[name]) == 1
+            )
+            if op.kind in SUMS_BEFORE and len(late) > 1 and len({made[name] for name in late}) == 1:
+                self.summed_late[op.name] = late

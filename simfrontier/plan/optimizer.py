@@ -1,0 +1,109 @@
+"""The end of a step, as pieces of program: last reductions, the gradient's norm, Adam, and publishing new weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from simfrontier.plan.builder import Builder
+from simfrontier.plan.tensors import Tensors
+from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.placement import Placement, partial
+from simfrontier.workload import Weight
+
+SCALARS = ("overflow", "gradient_norm")
+Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that are stepped together there
+
+
+def declare_scalars(tensors: Tensors) -> None:
+    """What is summed over all ranks: partial over every axis that divides a gradient that the optimizer reads, or the
+    model among stages."""
+    divided: set[str] = set()
+    for states in tensors.states.values():
+        placement = states.optimizer.on(tensors.mesh)
+        divided |= placement.flat | {axis for axis, _ in placement.shards if axis not in tensors.plan.axes}
+    if tensors.plan.pipeline is not None:
+        divided |= set(tensors.mesh.live((tensors.plan.pipeline.axis,)))
+    for scalar in SCALARS:
+        for suffix, placement in (("", partial(divided)), (".total", Placement())):
+            tensors.declare(
+                Tensor(
+                    name=scalar + suffix,
+                    shape=(1,),
+                    dtype=tensors.workload.precision.wide,
+                    role="scalar",
+                    placement=placement.on(tensors.mesh),
+                )
+            )
+
+
+def end_of_step(
+    builder: Builder,
+    before_norm: Callable[[Builder], None] | None = None,
+    uncounted: frozenset[str] = frozenset(),
+) -> None:
+    """The pieces that end the step of the builder's part; `uncounted` weights are in another stage's norm."""
+    places = _weights_by_place(builder)
+    if builder.engine.step_reduction == "end":
+        for label, layer, weights in reversed(places):
+            for weight in weights:
+                builder.reduce_step(weight, layer)
+            builder.close(f"reduce.{label}", layer, 0)
+    if before_norm is not None:
+        before_norm(builder)
+    for label, layer, weights in places:
+        grads = tuple(_gradient(builder, w, layer) for w in weights if w.name not in uncounted)
+        if grads:
+            scalars = tuple(Ref(scalar) for scalar in SCALARS)
+            builder.items.append(Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=scalars))
+        builder.close(f"norm.{label}", layer, 0)
+    for scalar in SCALARS:
+        _scalar(builder, scalar)
+    builder.close("clip", 0, 0)
+    for label, layer, weights in places:
+        _adam(builder, weights, layer)
+        builder.close(f"step.{label}", layer, 0)
+
+
+def _weights_by_place(builder: Builder) -> list[Place]:
+    """The weights of the part: those of the embedding, of each layer, and of every module of the head."""
+    weights = builder.workload.weights
+    mine = [weights[name] for name in weights if name in builder.completed_by]
+    layered = [w for w in mine if w.per_layer]
+    ends = {m: [w for w in mine if w.module == m] for m in dict.fromkeys(w.module for w in mine if not w.per_layer)}
+    first = next(iter(weights.values())).module
+    return [
+        *((module, 0, held) for module, held in ends.items() if module == first),
+        *(("layer", layer, layered) for layer in builder.layers),
+        *((module, 0, held) for module, held in ends.items() if module != first),
+    ]
+
+
+def _gradient(builder: Builder, weight: Weight, layer: int) -> Ref:
+    return Ref(builder.tensors.optimizer_gradient(weight), layer)
+
+
+def _scalar(builder: Builder, name: str) -> None:
+    total = Ref(f"{name}.total")
+    if builder.tensors[name].placement == Placement():
+        builder.items.append(Compute(kind="slice", name=name, reads=(Ref(name),), writes=(total,)))
+    else:
+        builder.move("scalar", Ref(name), total, builder.plan.hops["scalar"])
+
+
+def _adam(builder: Builder, weights: list[Weight], layer: int) -> None:
+    reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
+    for weight in weights:
+        reads.append(_gradient(builder, weight, layer))
+        state = [Ref(weight.name + part, layer) for part in (".moments", ".master")]
+        new = f"{weight.name}.new"
+        reads += state
+        writes += [*state, Ref(new if new in builder.tensors else weight.name, layer)]
+    elements = sum(math.prod(w.shape) for w in weights)
+    builder.items.append(
+        Compute(kind="adam", name="adam", reads=tuple(reads), writes=tuple(writes), iteration=(("w", elements),))
+    )
+    for weight in weights:
+        if f"{weight.name}.new" in builder.tensors:
+            src, dst = Ref(f"{weight.name}.new", layer), Ref(weight.name, layer)
+            builder.move("publish", src, dst, builder.plan.hops["publish"])

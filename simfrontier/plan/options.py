@@ -1,0 +1,73 @@
+"""What every plan's table in a scenario takes, and what its texts mean."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from simfrontier.plan.moves import Hop
+from simfrontier.schedule.codec import Codec, parse_codec
+
+PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
+
+
+def codec_of(text: str) -> Codec | None:
+    """What a codec's text means; `plain` is None. Raises InputError."""
+    return None if text == PLAIN else parse_codec(text)
+
+
+def _codec(value: object) -> object:
+    return codec_of(value) if isinstance(value, str) else value
+
+
+CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
+
+
+class Options(BaseModel):
+    """Keys that every plan takes: its family, and the codec of gradients that are not quantised.
+
+    A codec that is not given (or `plain`) is the model's own type.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+
+    family: str
+    gradient_codec: CodecText = None
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same options for people to read, with the model's own type as the codec of what is not coded."""
+        own = Codec(dtype)
+        written: dict[str, object] = {}
+        for key, value in self:
+            if isinstance(value, Options):
+                written[key] = value.in_precision(dtype)
+            elif isinstance(value, tuple):
+                parts = [part.in_precision(dtype) if isinstance(part, HopOptions) else part for part in value]
+                written[key] = tuple(parts)
+            elif key.endswith("_codec") and key != "copy_codec":
+                written[key] = value or own
+        return self.model_copy(update=written)
+
+
+class GatherOptions(Options):
+    """And the codec of weights that are not quantised."""
+
+    gather_codec: CodecText = None
+
+
+class HopOptions(BaseModel):
+    """One hop of a move in a scenario."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+
+    axes: tuple[str, ...] = Field(min_length=1)
+    codec: CodecText = None
+    via: Literal["library", "ring", "direct", "tree", "hierarchical"] = "library"
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same hop for people to read, as `Options.in_precision`."""
+        return self.model_copy(update={"codec": self.codec or Codec(dtype)})
+
+    def hop(self) -> Hop:
+        return Hop(self.axes, self.codec, self.via)

@@ -1,0 +1,161 @@
+"""Stages: the programs of a pipeline's stages, out of forwards and backwards that are built once and shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from simfrontier.plan.builder import Builder, Part
+from simfrontier.plan.compress import Compressor
+from simfrontier.plan.optimizer import end_of_step
+from simfrontier.plan.orders import Meeting, Work, events_of
+from simfrontier.plan.plan import Pipeline
+from simfrontier.plan.program import Piece, Program
+from simfrontier.plan.tensors import Tensors
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Call, Compute, Exchange, Ref, Role
+
+STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
+TIED = "tied"
+Lower = Callable[[Program, Tensors], Program]
+
+
+def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower) -> tuple[Role, ...]:
+    """One role for each stage; `lower` makes the ops of a naive program."""
+    maker = _Stages(tensors, pipeline, num_micro, lower)
+    return tuple(maker.role(stage) for stage in range(maker.num_stages))
+
+
+@dataclass
+class _Stages:
+    """Builds stages. A pass sees one chunk's forward or backward at a time: nothing is fetched or held back across an
+    exchange. First, last and other micro-batches may differ (copies, reductions at the end); stages between the first
+    and the last differ by their layers only, so one is built and shifted."""
+
+    tensors: Tensors
+    pipeline: Pipeline
+    num_micro: int
+    lower: Lower
+    compressor: Compressor = field(default_factory=Compressor)
+    built: dict[tuple[Part, bool, int], tuple[Call, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        work, mesh = self.tensors.workload, self.tensors.mesh
+        self.num_stages = mesh[self.pipeline.axis]
+        self.num_chunks = self.num_stages * self.pipeline.chunks
+        self.layers_per_chunk = work.num_layers // self.num_chunks
+        self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
+
+    def _is_in(self, weight: str, first: bool) -> bool:
+        """Whether the embedding (`first`) or the head makes a gradient of a weight."""
+        work = self.tensors.workload
+        return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
+
+    def role(self, stage: int) -> Role:
+        """The program of one stage."""
+        calls: list[Call] = []
+        for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
+            calls += self._work(stage, event) if isinstance(event, Work) else [self._meeting(event)]
+        calls += self._end(stage)
+        return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
+
+    def _part(self, stage: int, chunk: int) -> Part:
+        number = chunk * self.num_stages + stage
+        begin = number * self.layers_per_chunk
+        is_first, is_last = number == 0, number == self.num_chunks - 1
+        return Part(range(begin, begin + self.layers_per_chunk), is_first, is_last)
+
+    # ── forwards and backwards ──
+
+    def _work(self, stage: int, work: Work) -> tuple[Call, ...]:
+        """A forward or backward: that of a chunk like it at a micro-batch like it, shifted."""
+        part = self._part(stage, work.chunk)
+        like = part
+        if not part.first and not part.last:
+            like = Part(range(self.layers_per_chunk, 2 * self.layers_per_chunk), False, False)
+        last = self.num_micro - 1
+        micro = work.micro if work.micro in (0, last) else min(1, last)
+        key = (like, work.is_forward, micro)
+        if key not in self.built:
+            self.built[key] = self._calls(like, work.is_forward, micro)
+        layers, micros = part.layers.start - like.layers.start, work.micro - micro
+        if not layers and not micros:
+            return self.built[key]
+        return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops) for c in self.built[key]])
+
+    def _calls(self, part: Part, is_forward: bool, micro: int) -> tuple[Call, ...]:
+        builder = Builder(self.tensors, part, self.num_micro - 1)
+        if is_forward:
+            builder.forward(micro)
+            builder.close("head", self.tensors.workload.num_layers, micro)
+        else:
+            builder.backward(micro)
+        return self._lowered(builder.taken())
+
+    def _lowered(self, pieces: tuple[Piece, ...]) -> tuple[Call, ...]:
+        return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.known), self.tensors))
+
+    # ── between stages ──
+
+    def _meeting(self, meeting: Meeting) -> Call:
+        """The exchange at a boundary; its layer is the first one below."""
+        lower = (meeting.upper + 1) % self.num_stages
+        layer = (meeting.chunk * self.num_stages + meeting.upper + 1) * self.layers_per_chunk
+        there, back = meeting.direction != "backward", meeting.direction != "forward"
+        micro = meeting.forward if there else meeting.backward
+        forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, meeting.backward - micro)
+        lane = "compute"
+        if self.pipeline.overlap:
+            ends = (meeting.upper, lower) if there else (lower, meeting.upper)
+            lane = f"{meeting.direction}.{ends[0]}>{ends[1]}"
+        op = Exchange(
+            name=meeting.direction,
+            axis=self.pipeline.axis,
+            ends=(meeting.upper, lower),
+            src=(forward,) if there else (),
+            dst=(forward,) if there else (),
+            back_src=(backward,) if back else (),
+            back_dst=(backward,) if back else (),
+            codec=Codec(self.tensors.workload.precision.model),
+            lane=lane,
+            comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{meeting.upper}>{lower}",
+        )
+        shared = self.compressor.ops.setdefault(op, op)
+        block = self.compressor.blocks.setdefault((shared,), (shared,))
+        return Call("exchange", layer, micro, block)
+
+    # ── the end of the step ──
+
+    def _end(self, stage: int) -> tuple[Call, ...]:
+        """Reductions, the swap of what two stages know of a tied weight, and the optimizer."""
+        parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
+        first, last = any(part.first for part in parts), any(part.last for part in parts)
+        builder = Builder(self.tensors, Part(range(0), first, last), self.num_micro - 1)
+        builder.layers = tuple(layer for part in parts for layer in part.layers)
+        end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
+        return self._lowered(builder.taken())
+
+    def _swap(self, builder: Builder) -> None:
+        """Both holders of a tied weight give the other their gradient and add what they get."""
+        for name in self.tied:
+            weight = self.tensors.workload.weights[name]
+            mine = self.tensors.optimizer_gradient(weight)
+            other = f"{name}.grad.other"
+            like = self.tensors[mine]
+            self.tensors.declare(replace(like, name=other, role="gradient", persistent=False, shares=None))
+            refs, got = (Ref(mine),), (Ref(other),)
+            builder.items.append(
+                Exchange(
+                    name=TIED,
+                    axis=self.pipeline.axis,
+                    ends=(0, self.num_stages - 1),
+                    src=refs,
+                    dst=got,
+                    back_src=refs,
+                    back_dst=got,
+                    codec=Codec(like.dtype),
+                    comm=TIED,
+                )
+            )
+            builder.items.append(Compute(kind="accumulate", name=TIED, reads=got, accumulates=refs))
+        builder.close(TIED, 0, 0)

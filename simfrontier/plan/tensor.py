@@ -1,0 +1,271 @@
+"""Tensor-parallel plans: AxoNN's 4D grid and Megatron-LM's tensor and pipeline parallelism, with any plan of the ZeRO
+family on their data axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simfrontier.errors import InputError
+from simfrontier.plan.grid import DATA_AXES, STAGE, Sizes, data_sizes, grid_mesh, listed, ranks_left, refuse_remainder
+from simfrontier.plan.moves import Hop
+from simfrontier.plan.options import Options
+from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
+from simfrontier.plan.zero import ZERO, PlainOptions
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.workload import GptShape, MlpShape
+
+MOST_MICRO_BATCHES = 1000  # of a step: they are laid out one by one
+Ranks = Annotated[int, Field(ge=1, le=2**20)]
+Shape = GptShape | MlpShape
+COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
+
+
+class TensorOptions(Options):
+    """Keys of both: stages of the pipeline and their order, the plan on the data axes, and (default: as `training`
+    says) sequences of one rank of the batch in a micro-batch, or micro-batches of a step."""
+
+    pipeline: Ranks = 1
+    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    chunks: Ranks = 1
+    overlap_exchange: bool = False
+    data: Options = PlainOptions(family="ddp")
+    micro_batch: Ranks | None = None
+    grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
+
+    @property
+    def inside(self) -> Sizes:
+        """The axes inside the stages, slowest first, without those of the data."""
+        raise NotImplementedError
+
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        """The mesh of a job. Raises InputError where the grid does not divide the devices."""
+        raise NotImplementedError
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        """Ranks among which the batch is divided."""
+        raise NotImplementedError
+
+    def refuse_shape(self, shape: Shape) -> None:
+        """Raise InputError where a model does not divide."""
+        refuse_stages(self, shape)
+
+    def refuse_micro_batches(self, count: int) -> None:
+        """Raise InputError for a number of micro-batches that the order cannot run."""
+        if self.pipeline > 1 and self.order == "interleaved" and count % self.pipeline:
+            fits = [
+                n for n in (count // self.pipeline * self.pipeline, -(-count // self.pipeline) * self.pipeline) if n
+            ]
+            raise InputError(
+                f'order = "interleaved" needs micro-batches that divide by pipeline = {self.pipeline}, got {count}; '
+                f"nearest: {listed(fits)}"
+            )
+
+    @property
+    def stages(self) -> Pipeline | None:
+        """The pipeline that a plan gets, if there are several stages."""
+        if self.pipeline == 1:
+            return None
+        return Pipeline(
+            axis=STAGE,
+            order=self.order,
+            chunks=self.chunks,
+            overlap=self.overlap_exchange or self.order == "interleaved",
+        )
+
+
+class AxonnOptions(TensorOptions):
+    """axonn: the grid X × Y × Z (arXiv 2305.13525), its overlaps, and whether a backward gathers the weights again that
+    the recomputed forward had gathered."""
+
+    x: Ranks = 1
+    y: Ranks = 1
+    z: Ranks = 1
+    oar: bool = True
+    ors: bool = True
+    oag: bool = True
+    gather_again: bool = False
+
+    @property
+    def inside(self) -> Sizes:
+        return (("z", self.z), ("y", self.y), ("x", self.x))
+
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        model = ((STAGE, self.pipeline), *self.inside)
+        data = ranks_left(num_devices, model)
+        inner = self.pipeline * self.x * self.y * self.z
+        return grid_mesh((), data_sizes(data, inner, per_node, per_package), model)
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        return mesh.size((*DATA_AXES, "z"))
+
+    def refuse_shape(self, shape: Shape) -> None:
+        super().refuse_shape(shape)
+        refuse_remainder("hidden", shape.hidden, "x", self.x)
+        refuse_columns(shape, "y", self.y)
+        squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
+        what = "hidden²" if squares == 1 else f"{squares} hidden²"
+        refuse_remainder(f"{what} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
+
+
+class MegatronOptions(TensorOptions):
+    """megatron: tensor parallelism in one dimension, sequence parallelism, pipelines (Megatron-LM).
+
+    `overlap_input_gradients`: the all-reduce of an input's gradient runs beside the product that makes the weight's
+    (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
+    """
+
+    tensor: Ranks = 1
+    sequence_parallel: bool = False
+    overlap_input_gradients: bool = True
+    overlap_gradients: bool = False
+
+    @property
+    def inside(self) -> Sizes:
+        return (("tensor", self.tensor),)
+
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        data = ranks_left(num_devices, ((STAGE, self.pipeline), *self.inside))
+        return grid_mesh(((STAGE, self.pipeline),), data_sizes(data, self.tensor, per_node, per_package), self.inside)
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        return mesh.size(DATA_AXES)
+
+    def refuse_shape(self, shape: Shape) -> None:
+        super().refuse_shape(shape)
+        refuse_columns(shape, "tensor", self.tensor)
+        if self.sequence_parallel:
+            refuse_remainder("sequence", shape.sequence, "tensor", self.tensor)
+
+
+def refuse_stages(options: TensorOptions, shape: Shape) -> None:
+    """Every stage, and every chunk of one, must get as many layers."""
+    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
+    if options.order == "interleaved" and pipeline > 1 and chunks < 2:
+        raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
+    if options.order != "interleaved" and chunks > 1:
+        raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or "interleaved"')
+    refuse_remainder("layers", layers, "chunks", chunks)
+    what, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
+    if pipeline > most:
+        of = "" if chunks == 1 else f" of {chunks} chunks"
+        raise InputError(
+            f"pipeline = {pipeline} stages{of} are more than the {layers} layers of {shape.name}; "
+            f"most stages that work: {most}"
+        )
+    refuse_remainder(what, most, "pipeline", pipeline)
+
+
+def refuse_columns(shape: Shape, key: str, parts: int) -> None:
+    """What is cut by columns: heads and vocabulary of a GPT, features and classes of an MLP."""
+    if isinstance(shape, GptShape):
+        refuse_remainder("heads", shape.heads, key, parts)
+        refuse_remainder("vocabulary", shape.vocabulary, key, parts)
+    else:
+        refuse_remainder("4 hidden", 4 * shape.hidden, key, parts)
+        refuse_remainder("classes", shape.classes, key, parts)
+
+
+def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
+    """The plan of the data axes alone; where it cuts no state over them, nothing is padded for them either."""
+    plan = ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
+    return replace(plan, nesting=()) if options.data.family == "ddp" else plan
+
+
+def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Rows of axes that cut the stream's features, and those that cut what a module makes for itself."""
+    out = {"h": rows} if rows else {}
+    return out | (dict.fromkeys(COLUMNS, columns) if columns else {})
+
+
+def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
+    """W's inputs over X, its outputs over Y (the other way round where layers are transposed), its storage over Z;
+    the batch over data and Z."""
+    data = _on_data(name, options, mesh)
+    z = mesh.live(("z",))
+    flags: tuple[tuple[bool, Purpose], ...] = (
+        (options.oar, "input_gradient"),
+        (options.ors, "gradient"),
+        (options.oag, "weight_gather"),
+    )
+    by_z = Hop(z) if z else None
+
+    def through(hops: tuple[Hop, ...], first: bool) -> tuple[Hop, ...]:
+        return hops if by_z is None else (by_z, *hops) if first else (*hops, by_z)
+
+    hops = data.hops
+    return replace(
+        data,
+        name=name,
+        family=options.family,
+        axes=(*data.axes, *z),
+        nesting=(*z, *data.nesting),
+        weight=data.weight | set(z),
+        copy=None if data.copy is None else data.copy | set(z),
+        accumulator=data.accumulator | set(z),
+        optimizer=data.optimizer | set(z),
+        hops={
+            "weight_gather": through(hops["weight_gather"], first=False),
+            "copy_gather": through(hops["copy_gather"], first=False),
+            "gradient": through(hops["gradient"], first=True),
+            "step_reduction": through(hops["step_reduction"], first=True),
+            "publish": through(hops["publish"], first=False),
+            "scalar": (Hop(mesh.live(mesh.names)),),
+        },
+        cuts=_cuts(mesh.live(("y",)), mesh.live(("x",))),
+        whole_vectors_over=frozenset(z),
+        pipeline=options.stages,
+        overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
+        gathers_again=options.gather_again,
+        buckets=False,
+        weights_first=options.ors,
+        hooks=False,
+        groups="axes" if options.gather_again else "lane",  # the main branch has one group for Z
+    )
+
+
+def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
+    """Columns, then rows, of each pair of products over one axis; the stream whole, or cut along the sequence."""
+    data = _on_data(name, options, mesh)
+    tensor = mesh.live(("tensor",))
+    hops = dict(data.hops)
+    hops["scalar"] = (Hop(mesh.live(mesh.names)),)
+    if tensor and options.sequence_parallel:  # norms see a part of the sequence each
+        hops["step_reduction"] = (*hops["step_reduction"], Hop(tensor))
+    flags: tuple[tuple[bool, Purpose], ...] = (
+        (options.overlap_input_gradients, "input_gradient"),
+        (options.overlap_gradients, "step_reduction"),
+        (options.overlap_gradients, "gradient"),
+        (bool(data.weight), "weight_gather"),
+    )
+    return replace(
+        data,
+        name=name,
+        family=options.family,
+        hops=hops,
+        cuts=_cuts(tensor, ()),
+        sequence=tensor[0] if tensor and options.sequence_parallel else None,
+        sums_branches=bool(tensor),
+        pipeline=options.stages,
+        overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
+        gathers_again=False,
+        hooks=False,
+        groups="lane",
+    )
+
+
+def engine_of(options: TensorOptions, engine: Engine) -> Engine:
+    """The engine that runs such a plan. AxoNN keeps no matrix whole, nor a gathered one for another pass, and reduces
+    over the data axes at the end; Megatron-LM reduces there unless it overlaps."""
+    if isinstance(options, MegatronOptions):
+        return replace(engine, step_reduction="overlap" if options.overlap_gradients else "end")
+    return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")
+
+
+TENSOR: dict[str, tuple[type[Options], Callable[..., Plan]]] = {
+    "axonn": (AxonnOptions, _axonn),
+    "megatron": (MegatronOptions, _megatron),
+}

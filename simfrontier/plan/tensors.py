@@ -1,0 +1,165 @@
+"""The tensors of a schedule under construction: values, the states of weights, and what is on its way between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simfrontier.plan.layout import Layout
+from simfrontier.plan.plan import Engine, Plan, Stage, States
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Tensor, TensorRole
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import Placement
+from simfrontier.workload import Value, Weight, Workload
+
+PARTIAL = ".partial"
+AGAIN = ".again"
+
+
+def gathered_name(weight: str, stage: Stage, use: str = "") -> str:
+    """A weight as its ranks hold it together for one pass, and for one `use` of several in that pass."""
+    return f"{weight}.full{use}.{stage}"
+
+
+def copy_name(value: str, stage: Stage) -> str:
+    """A value in the placement of a reader, for one pass."""
+    return f"{value}.gathered.{stage}"
+
+
+@dataclass
+class Tensors:
+    """Collects tensors by name. `sharded` are the weights that have to be gathered before they are used."""
+
+    workload: Workload
+    plan: Plan
+    mesh: Mesh
+    engine: Engine
+    layout: Layout
+    known: dict[str, Tensor] = field(default_factory=dict)
+    states: dict[str, States] = field(default_factory=dict)
+    sharded: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name in self.layout.kept:
+            self.value(name)
+        for weight in self.workload.weights.values():
+            self._states_of(weight)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.known
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.known[name]
+
+    def declare(self, tensor: Tensor) -> None:
+        """Add a tensor."""
+        self.known[tensor.name] = tensor
+
+    @property
+    def copy_codec(self) -> Codec | None:
+        """How second copies are coded; a codec that is the model's own type codes nothing."""
+        codec = self.plan.copy_codec
+        return None if codec is None or codec.name == self.workload.precision.model else codec
+
+    # ── values ──
+
+    def value(self, name: str, suffix: str = "", placement: Placement | None = None) -> str:
+        """Declare a value as it is kept, or (`suffix`) as it lies elsewhere on its way; gives the tensor's name."""
+        if name + suffix not in self.known:
+            placed = self.layout.kept[name] if placement is None else placement
+            self.declare(_activation(self.workload.values[name], suffix, placed))
+        return name + suffix
+
+    # ── weights ──
+
+    def _states_of(self, weight: Weight) -> None:
+        raw, persistent = self.layout.gradient(weight), weight.num_elements <= self.engine.persistence_elements
+        self.states[weight.name] = states = self.plan.states(weight, raw, persistent)
+        on = {name: getattr(states, name).on(self.mesh) for name in ("weight", "accumulator", "optimizer")}
+        precision = self.workload.precision
+        self._state(weight, "", precision.model, "weight", states.weight)
+        self._state(weight, ".grad", precision.model, "accumulator", states.accumulator)
+        self._state(weight, ".moments", precision.moments, "optimizer", states.optimizer)
+        self._state(weight, ".master", precision.wide, "master", states.optimizer)
+        if on["weight"].flat:
+            self.sharded.add(weight.name)
+            if states.copy is not None:  # what is whole is never gathered
+                self._state(weight, ".copy", precision.model, "copy", states.copy)
+        if on["accumulator"] != raw:
+            self.transient(weight, ".grad.raw", "gradient", raw, per_micro=True)
+        if on["accumulator"] != on["optimizer"]:
+            in_place = on["accumulator"].flat == on["optimizer"].flat
+            home = f"{weight.name}.grad" if in_place else None
+            self.transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
+        if on["weight"] != on["optimizer"]:
+            self.transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
+
+    def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
+        self.declare(
+            Tensor(
+                name=weight.name + suffix,
+                shape=weight.shape,
+                dtype=dtype,
+                role=role,
+                placement=placement.on(self.mesh),
+                dims=weight.dims,
+                nesting=self.mesh.live(self.plan.nesting_of(weight)),
+                codec=self.copy_codec if role == "copy" else None,
+                per_layer=weight.per_layer,
+                persistent=True,
+            )
+        )
+
+    def transient(
+        self,
+        weight: Weight,
+        suffix: str,
+        role: TensorRole,
+        placement: Placement,
+        per_micro: bool,
+        shares: str | None = None,
+    ) -> str:
+        """Declare something of a weight that lives for a while; gives the tensor's name."""
+        name = weight.name + suffix
+        self.declare(
+            Tensor(
+                name=name,
+                shape=weight.shape,
+                dtype=self.workload.precision.model,
+                role=role,
+                placement=placement.on(self.mesh),
+                dims=weight.dims,
+                nesting=self.mesh.live(self.plan.nesting_of(weight)),
+                per_layer=weight.per_layer,
+                per_micro=per_micro,
+                pool="live" if role == "gathered" else None,
+                shares=shares,
+            )
+        )
+        return name
+
+    def gathered(self, weight: Weight, name: str) -> str:
+        """Declare a weight as it is used in one pass: whole but for its shards."""
+        if name not in self.known:
+            shards = self.states[weight.name].weight.shards
+            self.transient(weight, name.removeprefix(weight.name), "gathered", Placement(shards), per_micro=True)
+        return name
+
+    def optimizer_gradient(self, weight: Weight) -> str:
+        """The gradient that the optimizer reads."""
+        reduced = f"{weight.name}.grad.reduced"
+        return reduced if reduced in self.known else f"{weight.name}.grad"
+
+
+def _activation(value: Value, suffix: str, placement: Placement) -> Tensor:
+    return Tensor(
+        name=value.name + suffix,
+        shape=value.shape,
+        dtype=value.dtype,
+        role="activation",
+        placement=placement,
+        dims=value.dims,
+        per_layer=value.per_layer,
+        per_micro=True,
+        persistent=value.persistent,
+    )

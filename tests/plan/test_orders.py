@@ -1,0 +1,267 @@
+"""Orders of a pipeline's micro-batches: small ones by hand, and what holds of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfrontier.plan.orders import Event, Meeting, Work, events_of, works_of
+from simfrontier.plan.plan import Pipeline
+
+Order = Literal["gpipe", "1f1b", "interleaved"]
+
+
+def pipeline(order: Order = "1f1b", chunks: int = 1, overlap: bool = False) -> Pipeline:
+    return Pipeline(axis="stage", order=order, chunks=chunks, overlap=overlap)
+
+
+def programs(how: Pipeline, num_stages: int, num_micro: int) -> list[list[Event]]:
+    return [events_of(how, num_stages, stage, num_micro) for stage in range(num_stages)]
+
+
+def text_of(events: list[Event]) -> str:
+    return " ".join(map(word, events))
+
+
+def word(event: Event) -> str:
+    """`F2` and `B2` (with several chunks `F1.2`: chunk 1); an exchange after stage 0 as `0>2` (x of micro-batch 2
+    goes down), `0<1` (d.x of micro-batch 1 comes up), `0>2<1` (both)."""
+    if isinstance(event, Work):
+        chunk = f"{event.chunk}." if event.chunk else ""
+        return f"{'F' if event.is_forward else 'B'}{chunk}{event.micro}"
+    chunk = f".{event.chunk}" if event.chunk else ""
+    down = f">{event.forward}" if event.direction != "backward" else ""
+    up = f"<{event.backward}" if event.direction != "forward" else ""
+    return f"{event.upper}{chunk}{down}{up}"
+
+
+# ── by hand ──
+
+
+@pytest.mark.parametrize(
+    ("how", "num_micro", "stages"),
+    [
+        (pipeline("gpipe"), 2, ["F0 0>0 F1 0>1 0<0 B0 0<1 B1", "0>0 F0 0>1 F1 B0 0<0 B1 0<1"]),
+        (pipeline("1f1b"), 3, ["F0 0>0 F1 0>1<0 B0 F2 0>2<1 B1 0<2 B2", "0>0 F0 B0 0>1<0 F1 B1 0>2<1 F2 B2 0<2"]),
+        (
+            pipeline("1f1b"),
+            4,
+            [
+                "F0 0>0 F1 0>1 F2 0>2<0 B0 F3 0>3<1 B1 0<2 B2 0<3 B3",
+                "0>0 F0 1>0 0>1 F1 1>1<0 B0 0>2<0 F2 1>2<1 B1 0>3<1 F3 1>3<2 B2 0<2 1<3 B3 0<3",
+                "1>0 F0 B0 1>1<0 F1 B1 1>2<1 F2 B2 1>3<2 F3 B3 1<3",
+            ],
+        ),
+        (
+            pipeline("1f1b", overlap=True),
+            2,
+            ["F0 0>0 F1 0>1 0<0 B0 0<1 B1", "0>0 F0 B0 0<0 0>1 F1 B1 0<1"],
+        ),
+    ],
+    ids=["gpipe 2", "1f1b 2", "1f1b 3", "1f1b beside"],
+)
+def test_small_orders_by_hand(how: Pipeline, num_micro: int, stages: list[str]) -> None:
+    assert [text_of(events) for events in programs(how, len(stages), num_micro)] == stages
+
+
+def test_interleaved_by_hand() -> None:
+    """Two stages, two chunks, four micro-batches. Stage 0 has chunks 0 and 2 of four; its warm-up is 2 · 1 + 1 · 2 = 4
+    forwards (micro-batches 0, 1 through each of its chunks), stage 1's is 0 + 1 · 2 = 2. Backwards begin with the last
+    chunk."""
+    how = pipeline("interleaved", 2, overlap=True)
+
+    def works(stage: int) -> str:
+        return text_of(list(works_of(how, 2, stage, 4)))
+
+    assert works(0) == "F0 F1 F1.0 F1.1 F2 B1.0 F3 B1.1 F1.2 B0 F1.3 B1 B1.2 B1.3 B2 B3"
+    assert works(1) == "F0 F1 F1.0 B1.0 F1.1 B1.1 F2 B0 F3 B1 F1.2 B1.2 F1.3 B1.3 B2 B3"
+
+
+def test_interleaved_meets_around_the_ring() -> None:
+    """Chunk 0 of stage 1 hands on to chunk 1 of stage 0: the boundary after stage 1; nothing follows the last chunk."""
+    first, last = programs(pipeline("interleaved", 2, overlap=True), 2, 2)
+    assert text_of(first) == ("F0 0>0 F1 0>1 1>0 F1.0 0.1>0 1>1 F1.1 0.1>1 0.1<0 B1.0 1<0 0.1<1 B1.1 1<1 0<0 B0 0<1 B1")
+    assert text_of(last) == "0>0 F0 1>0 0>1 F1 1>1 0.1>0 F1.0 0.1>1 F1.1 B1.0 0.1<0 B1.1 0.1<1 1<0 B0 0<0 1<1 B1 0<1"
+
+
+# ── of every pipeline ──
+
+sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))  # stages, micro-batches
+plain = st.tuples(st.builds(pipeline, st.sampled_from(["gpipe", "1f1b"]), st.just(1), st.booleans()), sizes)
+interleaved = st.tuples(
+    st.builds(pipeline, st.just("interleaved"), st.integers(2, 4), st.just(True)),
+    st.tuples(st.integers(2, 8), st.integers(1, 3)).map(lambda pair: (pair[0], pair[0] * pair[1])),
+)
+Case = tuple[Pipeline, tuple[int, int]]
+every_case = given(case=plain | interleaved)
+
+
+@every_case
+def test_every_stage_runs_every_chunk_of_every_micro_batch_once_each_way(case: Case) -> None:
+    how, (num_stages, num_micro) = case
+    expected = Counter(
+        Work(forward, chunk, micro)
+        for forward in (True, False)
+        for chunk in range(how.chunks)
+        for micro in range(num_micro)
+    )
+    for events in programs(how, num_stages, num_micro):
+        assert Counter(event for event in events if isinstance(event, Work)) == expected
+
+
+@every_case
+def test_a_backward_comes_after_its_forward(case: Case) -> None:
+    how, (num_stages, num_micro) = case
+    for events in programs(how, num_stages, num_micro):
+        at = {event: number for number, event in enumerate(events)}
+        for event in events:
+            if isinstance(event, Work) and not event.is_forward:
+                assert at[event] > at[Work(True, event.chunk, event.micro)]
+
+
+@every_case
+def test_warm_up_is_as_long_as_the_order_says(case: Case) -> None:
+    """Forwards before the first backward: all (gpipe); those of the stages after this one and its own (1f1b);
+    Megatron-LM's rule for chunks."""
+    how, (num_stages, num_micro) = case
+    for stage, events in enumerate(programs(how, num_stages, num_micro)):
+        works = [event for event in events if isinstance(event, Work)]
+        ahead = next(number for number, work in enumerate(works) if not work.is_forward)
+        match how.order:
+            case "gpipe":
+                assert ahead == num_micro
+            case "1f1b":
+                assert ahead == min(num_stages - stage, num_micro)
+            case "interleaved":
+                all_warm = how.chunks * num_micro
+                warm = 2 * (num_stages - 1 - stage) + (how.chunks - 1) * num_stages
+                assert ahead == (all_warm if num_micro == num_stages else min(warm + 1, all_warm))
+
+
+@given(num=sizes, overlap=st.booleans())
+def test_1f1b_holds_at_most_as_many_micro_batches_as_stages_from_here_on(num: tuple[int, int], overlap: bool) -> None:
+    num_stages, num_micro = num
+    for stage, events in enumerate(programs(pipeline("1f1b", 1, overlap), num_stages, num_micro)):
+        held = most = 0
+        for event in events:
+            if isinstance(event, Work):
+                held += 1 if event.is_forward else -1
+                most = max(most, held)
+        assert held == 0
+        assert most == min(num_stages - stage, num_micro)
+
+
+@every_case
+def test_neighbours_list_the_meetings_of_their_boundary_in_the_same_order(case: Case) -> None:
+    """On one communicator all of them; on lanes of their own, each direction's."""
+    how, (num_stages, num_micro) = case
+    listed: dict[tuple[int, str], list[list[Meeting]]] = defaultdict(list)
+    for stage, events in enumerate(programs(how, num_stages, num_micro)):
+        mine: dict[tuple[int, str], list[Meeting]] = defaultdict(list)
+        for event in events:
+            if isinstance(event, Meeting):
+                assert stage in (event.upper, (event.upper + 1) % num_stages)
+                mine[event.upper, event.direction if how.overlap else ""].append(event)
+        for key, meetings in mine.items():
+            listed[key].append(meetings)
+    for both in listed.values():
+        assert len(both) == 2 and both[0] == both[1]
+
+
+@every_case
+def test_what_crosses_a_boundary_is_every_micro_batch_once_each_way(case: Case) -> None:
+    how, (num_stages, num_micro) = case
+    for stage, events in enumerate(programs(how, num_stages, num_micro)):
+        sent, got = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+        for event in events:
+            if isinstance(event, Meeting) and event.upper == stage:
+                if event.direction != "backward":
+                    sent[event.chunk, event.forward] += 1
+                if event.direction != "forward":
+                    got[event.chunk, event.backward] += 1
+        chunks = how.chunks - (stage == num_stages - 1)  # the last chunk of all has no boundary after it
+        assert sent == got == Counter((chunk, micro) for chunk in range(chunks) for micro in range(num_micro))
+
+
+@every_case
+def test_a_stage_sends_what_it_has_made_and_uses_what_it_has_got(case: Case) -> None:
+    """In program order: a forward after the receipt of its input and before it is sent on, a backward likewise."""
+    how, (num_stages, num_micro) = case
+    for stage, events in enumerate(programs(how, num_stages, num_micro)):
+        done: set[Work] = set()
+        got: set[tuple[str, int, int]] = set()
+        for event in events:
+            if isinstance(event, Meeting):
+                is_upper = event.upper == stage
+                chunk = event.chunk if is_upper else event.chunk + (event.upper == num_stages - 1)
+                if event.direction != "backward":
+                    if is_upper:
+                        assert Work(True, chunk, event.forward) in done
+                    else:
+                        got.add(("forward", chunk, event.forward))
+                if event.direction != "forward":
+                    if is_upper:
+                        got.add(("backward", chunk, event.backward))
+                    else:
+                        assert Work(False, chunk, event.backward) in done
+            else:
+                is_first = stage == 0 and event.chunk == 0
+                is_last = stage == num_stages - 1 and event.chunk == how.chunks - 1
+                if event.is_forward and not is_first:
+                    assert ("forward", event.chunk, event.micro) in got
+                if not event.is_forward and not is_last:
+                    assert ("backward", event.chunk, event.micro) in got
+                done.add(event)
+
+
+# ── the bubble ──
+
+
+def makespan(how: Pipeline, num_stages: int, num_micro: int, forward: int, backward: int) -> int:
+    """When the last stage is done if a chunk's forward and backward take so long, and exchanges no time. Blocking ones
+    hold both stages until they meet; others only the one that receives. Fails where the stages wait for one another."""
+    every = programs(how, num_stages, num_micro)
+    at, now = [0] * num_stages, [0] * num_stages
+    came: dict[tuple[int, Meeting], int] = {}  # when a stage got to a meeting, or what it sends was there
+    while any(at[stage] < len(events) for stage, events in enumerate(every)):
+        moved = False
+        for stage, events in enumerate(every):
+            while at[stage] < len(events):
+                event = events[at[stage]]
+                if isinstance(event, Work):
+                    now[stage] += forward if event.is_forward else backward
+                else:
+                    lower = (event.upper + 1) % num_stages
+                    peer = lower if stage == event.upper else event.upper
+                    came.setdefault((stage, event), now[stage])
+                    sends = stage == (event.upper if event.direction == "forward" else lower)
+                    if not (how.overlap and sends):
+                        if (peer, event) not in came:
+                            break
+                        now[stage] = max(now[stage], came[peer, event])
+                at[stage] += 1
+                moved = True
+        assert moved, "the stages wait for one another"
+    return max(now)
+
+
+@given(num=sizes, order=st.sampled_from(["gpipe", "1f1b"]), overlap=st.booleans(), cost=st.integers(1, 5))
+def test_the_bubble_is_stages_less_one_over_micro_batches(
+    num: tuple[int, int], order: Order, overlap: bool, cost: int
+) -> None:
+    """(M + P - 1) (f + b) instead of M (f + b), with a backward of twice the forward or any other."""
+    num_stages, num_micro = num
+    took = makespan(pipeline(order, 1, overlap), num_stages, num_micro, 2, 2 * cost)
+    assert took == (num_micro + num_stages - 1) * (2 + 2 * cost)
+
+
+@given(case=interleaved, cost=st.integers(1, 5))
+def test_chunks_divide_the_bubble(case: Case, cost: int) -> None:
+    """(v M + P - 1) (f + b), f and b being those of a chunk: the bubble is 1/v of that of the same layers in one."""
+    how, (num_stages, num_micro) = case
+    took = makespan(how, num_stages, num_micro, 1, cost)
+    assert took == (how.chunks * num_micro + num_stages - 1) * (1 + cost)

@@ -1,0 +1,358 @@
+"""Tensor grids and pipelines with every plan of the ZeRO family on their data axes: they pass the checker, are stored
+and read back, and stay small; their overlaps are switched one by one."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.plan import Engine, build, make_plan
+from simfrontier.plan.tensor import TensorOptions, engine_of
+from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check
+from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.workload import MODELS, MlpShape
+from simfrontier.workload.mlp import mlp
+from tests.conftest import Golden
+from tests.plan.grids import axonn, megatron, moved, other, schedule_of
+
+DATA = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
+NODE = (8, 2)  # devices of a node and of a package
+FOUR = other(num_layers=4)
+
+
+def is_sound(schedule: Schedule) -> None:
+    """The checker finds nothing, and the schedule is the same after it was stored."""
+    report = check(schedule)
+    assert report.is_clean, str(report)
+    text = to_json(schedule)
+    again = from_json(text, "stored")
+    assert digest(again) == digest(schedule) and to_json(again) == text
+
+
+# ── every combination is a schedule ──
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("grid", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 2)], ids=str)
+def test_axonn_grids_with_every_plan_on_the_data_axes(data: str, grid: tuple[int, int, int]) -> None:
+    is_sound(schedule_of(axonn(*grid, data=data), math.prod(grid) * 16, micros=2, node=NODE))
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_axonn_grids_in_pipelines_with_every_plan_on_the_data_axes(data: str) -> None:
+    options = axonn(2, 1, 2, pipeline=2, data=data)
+    is_sound(schedule_of(options, 32, shape=FOUR, micros=3, node=NODE))
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("sequence_parallel", [False, True], ids=["whole", "cut sequence"])
+@pytest.mark.parametrize("order", ["gpipe", "1f1b", "interleaved"])
+def test_megatron_pipelines_with_every_plan_on_the_data_axes(data: str, sequence_parallel: bool, order: str) -> None:
+    chunks = 2 if order == "interleaved" else 1
+    options = megatron(2, 2, data=data, sequence_parallel=sequence_parallel, order=order, chunks=chunks)
+    is_sound(schedule_of(options, 16, shape=FOUR, micros=4, node=NODE))
+
+
+@pytest.mark.parametrize("residual", ["sequential", "parallel"])
+@pytest.mark.parametrize("tied", [False, True], ids=["two tables", "one table"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        axonn(2, 2, 2),
+        axonn(2, 2, 2, gather_again=True, oar=False, ors=False, oag=False),
+        axonn(1, 2, 2, data="zero3", pipeline=2),
+        megatron(4),
+        megatron(2, sequence_parallel=True, data="zero1"),
+        megatron(1, 4, data="zero1"),
+        megatron(2, 2, overlap_exchange=True, overlap_gradients=True),
+        megatron(2, 2, order="interleaved", chunks=2, sequence_parallel=True, data="zero2"),
+        megatron(1, 4, order="gpipe", overlap_exchange=True),
+    ],
+    ids=lambda each: f"{each.family} {','.join(sorted(each.model_fields_set - {'family'}))}",
+)
+def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, tied: bool, residual: str) -> None:
+    is_sound(schedule_of(options, 32, shape=other(FOUR, tied=tied, residual=residual), micros=4, node=NODE))
+
+
+@pytest.mark.parametrize("micros", [1, 2, 3, 5])
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+def test_any_number_of_micro_batches_more_or_fewer_than_stages(order: str, micros: int) -> None:
+    is_sound(schedule_of(megatron(1, 4, order=order, data="zero1"), 8, shape=FOUR, micros=micros))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("precision", ["fp16", "fp32", "fp64"])
+@pytest.mark.parametrize("options", [axonn(2, 2, 2), megatron(2, 2, sequence_parallel=True)], ids=["axonn", "megatron"])
+def test_with_and_without_checkpointing_in_every_precision(
+    options: TensorOptions, precision: str, checkpointing: bool
+) -> None:
+    is_sound(schedule_of(options, 16, micros=2, precision=precision, checkpointing=checkpointing))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [axonn(2, 2, 2, data="zero1"), axonn(1, 2, 2, pipeline=2), megatron(4, data="zero3"), megatron(2, 2, data="zero2")],
+    ids=["x 2 y 2 z 2", "y 2 z 2 stages 2", "tensor 4", "tensor 2 stages 2"],
+)
+def test_an_mlp_in_grids_and_pipelines(options: TensorOptions) -> None:
+    shape = MODELS["tiny-mlp"]
+    assert isinstance(shape, MlpShape)
+    mesh = options.mesh(16, 1, 1)
+    options.refuse_shape(shape)
+    work = mlp(shape, 2 * options.batch_ranks(mesh), checkpointing=True)
+    is_sound(build(work, make_plan("mine", options, mesh), mesh, engine_of(options, Engine()), 2))
+
+
+# ── what a plan on the data axes adds ──
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        # qkv: 144 · 48 / (2 · 2) = 1728 elements on (x, y); / 2 = 864 on z; the rest over 8 data ranks (4 nodes · 2)
+        ("ddp", {"step all_reduce": 864}),
+        ("zero1", {"step reduce_scatter": 864, "publish all_gather": 864}),
+        ("zero2", {"backward reduce_scatter": 864, "publish all_gather": 864}),
+        (
+            "zero3",
+            {"forward all_gather": 864, "recompute all_gather": 864, "backward reduce_scatter": 864},
+        ),
+    ],
+)
+def test_a_weight_crosses_the_data_axes_inside_its_block_of_x_y_and_z(data: str, expected: dict[str, int]) -> None:
+    schedule = schedule_of(axonn(2, 2, 2, data=data), 64, node=(16, 4))
+    got = moved(schedule, 0)
+    over_data = {f"{row.when} {row.kind}": row.elements for row in got if _is(row, "qkv.weight", "data+package")}
+    assert over_data == expected
+    over_z = {f"{row.when} {row.kind}": row.elements for row in got if _is(row, "qkv.weight", "z")}
+    assert over_z == {"forward all_gather": 1728, "recompute all_gather": 1728, "backward reduce_scatter": 1728}
+
+
+def _is(row: Any, tensor: str, axes: str) -> bool:
+    return bool((row.tensor, row.axes) == (tensor, axes))
+
+
+def test_hsdp_shards_inside_a_node_what_the_grid_leaves_of_it() -> None:
+    """8 of the 16 devices of a node are one grid, so two data ranks share a node: shards over these, sums over nodes.
+    864 elements on z are 432 on each of the two."""
+    got = moved(schedule_of(axonn(2, 2, 2, data="hsdp"), 64, node=(16, 4)), 0)
+    assert {(row.kind, row.elements) for row in got if _is(row, "qkv.weight", "package")} == {
+        ("all_gather", 864),
+        ("reduce_scatter", 864),
+    }
+    assert {(row.kind, row.elements) for row in got if _is(row, "qkv.weight", "data")} == {("all_reduce", 432)}
+
+
+def test_nothing_is_padded_for_data_axes_that_cut_nothing() -> None:
+    """48 · 48 / 64 = 36 elements of dense on (x, y), 18 on z, however many data ranks there are."""
+    schedule = schedule_of(axonn(8, 8, 2), 8 * 8 * 2 * 8)
+    assert schedule.tensors["dense.weight"].local_elements(schedule.mesh) == 18
+
+
+# ── stages ──
+
+
+def held(schedule: Schedule, role: int) -> set[str]:
+    """Names of the weights that a stage touches, with their layers."""
+    out = set()
+    for call, op in schedule.roles[role].instances():
+        for ref in (*op.reads, *op.writes, *op.accumulates):
+            tensor = schedule.tensors[ref.name]
+            if tensor.role == "weight":
+                out.add(f"{ref.name} {call.layer + ref.layer}" if tensor.per_layer else ref.name)
+    return out
+
+
+def test_stages_hold_their_layers_and_the_ends_the_tables() -> None:
+    schedule = schedule_of(megatron(1, 2), 2, shape=FOUR, micros=2)
+    first, last = held(schedule, 0), held(schedule, 1)
+    assert {name for name in first if name.startswith("qkv.weight")} == {"qkv.weight 0", "qkv.weight 1"}
+    assert {name for name in last if name.startswith("qkv.weight")} == {"qkv.weight 2", "qkv.weight 3"}
+    assert "embedding.weight" in first - last
+    assert {"head.weight", "final_norm.weight", "final_norm.bias"} <= last - first
+
+
+def test_interleaved_stages_hold_layers_in_turn() -> None:
+    """Eight layers, two stages of two chunks: layers 0 1, 4 5 on the first, 2 3, 6 7 on the last."""
+    schedule = schedule_of(megatron(1, 2, order="interleaved", chunks=2), 2, shape=other(num_layers=8), micros=2)
+    layers = [sorted(int(name.split()[1]) for name in held(schedule, role) if "qkv.weight" in name) for role in (0, 1)]
+    assert layers == [[0, 1, 4, 5], [2, 3, 6, 7]]
+
+
+def test_a_tied_table_is_on_both_ends_and_counts_once_in_the_norm() -> None:
+    schedule = schedule_of(megatron(1, 3), 3, shape=other(num_layers=3, tied=True), micros=2)
+    assert ["embedding.weight" in held(schedule, role) for role in range(3)] == [True, False, True]
+    for role, swaps, counted in ((0, 1, True), (1, 0, False), (2, 1, False)):
+        ops = [op for _, op in schedule.roles[role].instances()]
+        assert len([op for op in ops if isinstance(op, Exchange) and op.name == "tied"]) == swaps
+        summed = {ref.name for op in ops if op.kind == "norm2" for ref in op.reads}
+        assert any(name.startswith("embedding.weight") for name in summed) is counted
+
+
+@pytest.mark.parametrize("data", ["ddp", "zero1", "zero3"])
+def test_every_weight_is_stepped_once_over_all_stages(data: str) -> None:
+    """Elements that Adam runs over: the model's parameters, ψ = L (12 h² + 13 h) + 2 h + 2 V h."""
+    schedule = schedule_of(megatron(2, 2, data=data), 8, shape=FOUR, micros=2)
+    ops = [op for role in schedule.roles for _, op in role.instances() if op.kind == "adam"]
+    assert sum(dict(op.iteration)["w"] for op in ops if isinstance(op, Compute)) == FOUR.num_parameters
+
+
+# ── size ──
+
+
+def stored_size(options: TensorOptions, num_ranks: int, num_layers: int, micros: int) -> int:
+    """Characters of the stored schedule, every number as one."""
+    schedule = schedule_of(options, num_ranks, shape=other(num_layers=num_layers), micros=micros)
+    return len(re.sub(r"\d+", "0", to_json(schedule)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        megatron(2, 4, data="zero1"),
+        megatron(1, 4, order="gpipe"),
+        megatron(2, 4, order="interleaved", chunks=2),
+        megatron(1, 4, overlap_exchange=True),
+    ],
+    ids=["1f1b", "gpipe", "interleaved", "beside"],
+)
+def test_a_stored_pipeline_grows_with_neither_micro_batches_nor_layers(options: TensorOptions) -> None:
+    """Sixteen times as many micro-batches, four times as many layers."""
+    base = stored_size(options, 16, 32, 16)
+    assert stored_size(options, 16, 32, 256) == base
+    assert stored_size(options, 16, 128, 16) == base
+
+
+@pytest.mark.parametrize("options", [axonn(2, 2, 2), megatron(4, data="zero3")], ids=["axonn", "megatron"])
+def test_a_stored_step_without_stages_grows_with_neither(options: TensorOptions) -> None:
+    base = stored_size(options, 16, 8, 4)
+    assert stored_size(options, 16, 8, 12) == base
+    assert stored_size(options, 16, 24, 4) == base
+
+
+def test_a_schedule_does_not_grow_with_data_parallel_ranks() -> None:
+    assert stored_size(megatron(2, 2), 8, 2, 4) == stored_size(megatron(2, 2), 4 * 3072, 2, 4)
+
+
+# ── overlaps ──
+
+ALL_OFF = {"oar": False, "ors": False, "oag": False}
+Keys = dict[str, bool]
+OVERLAPS: dict[str, Keys] = {
+    "none": ALL_OFF,
+    "oar": ALL_OFF | {"oar": True},
+    "ors": ALL_OFF | {"ors": True},
+    "oag": ALL_OFF | {"oag": True},
+    "all": {},
+    "oag_again": ALL_OFF | {"oag": True, "gather_again": True},
+}
+
+
+def overlapped(keys: Keys) -> Schedule:
+    return schedule_of(axonn(2, 2, 2, **keys), 8, shape=other(num_layers=3))
+
+
+def text_of(schedule: Schedule) -> str:
+    """A layer that is neither the first nor the last, forward and backward: matrix products and communication, each on
+    its lane."""
+    lines = []
+    for call in schedule.roles[0].calls:
+        if call.label in ("forward", "backward") and call.layer == 1:
+            lines.append(f"{call.label} of layer 1")
+            lines += [f"  {op.lane:8}{_line(op)}" for op in call.ops if op.kind == "matmul" or op.name in PURPOSES]
+    return "\n".join(lines) + "\n"
+
+
+PURPOSES = ("weight_gather", "activation", "input_gradient", "gradient")
+
+
+def _line(op: Op) -> str:
+    if isinstance(op, Collective):
+        names = ", ".join(ref.name + (f" of layer {1 + ref.layer}" if ref.layer else "") for ref in op.dst)
+        return f"{op.kind} over {'+'.join(op.axes)}: {names}"
+    return f"{op.kind} {op.name}"
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_a_layer_with_each_overlap_as_text(name: str, golden: Golden) -> None:
+    golden(f"axonn/{name}.txt", text_of(overlapped(OVERLAPS[name])))
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose", "lane"), [("oar", "input_gradient", "tensor"), ("ors", "gradient", "reduce")]
+)
+def test_oar_and_ors_change_nothing_but_the_lane_of_one_move(name: str, purpose: str, lane: str) -> None:
+    without, with_it = overlapped(ALL_OFF), overlapped(OVERLAPS[name])
+    for before, after in zip(without.roles[0].instances(), with_it.roles[0].instances(), strict=True):
+        old, new = before[1], after[1]
+        assert old.lane == "compute"
+        if old.name == purpose and old.kind != "matmul":
+            assert new.lane == lane
+            if isinstance(old, Collective):
+                assert new == replace(old, lane=lane, comm=f"{'+'.join(old.axes)}/{lane}")
+            else:
+                assert new == replace(old, lane=lane)
+        else:
+            assert new == old
+
+
+def test_oag_moves_gathers_to_the_module_before_and_leaves_the_rest() -> None:
+    """Prefetch by one module: each gather stands before the product of the module before its own."""
+
+    def products(schedule: Schedule) -> list[str]:
+        return [op.name for _, op in schedule.roles[0].instances() if op.kind == "matmul"]
+
+    def ahead(schedule: Schedule) -> list[tuple[str, str]]:
+        """(gathered weight, the next op that uses weights) of a layer's forward."""
+        ops = [op for call in schedule.roles[0].calls if (call.label, call.layer) == ("forward", 1) for op in call.ops]
+        found = []
+        for number, op in enumerate(ops):
+            if op.name == "weight_gather":
+                later = [o.name for o in ops[number:] if o.name in ("qkv", "dense", "h_to_4h", "4h_to_h")]
+                found.append((op.reads[0].name, later[0]))
+        return found
+
+    without, with_it = overlapped(ALL_OFF), overlapped(OVERLAPS["oag"])
+    assert products(without) == products(with_it)
+    names = ("qkv", "dense", "h_to_4h", "4h_to_h")
+    assert ahead(without) == [(f"{name}.weight", name) for name in names]
+    after_next = [*names[1:], "qkv"]  # the last module of a layer fetches for the first of the next
+    assert ahead(with_it) == [(f"{later}.weight", name) for name, later in zip(names, after_next, strict=True)]
+    others = [
+        [op for _, op in s.roles[0].instances() if op.name != "weight_gather" and op.kind != "hook"]
+        for s in (without, with_it)
+    ]
+    assert sorted(op.name for op in others[0]) == sorted(op.name for op in others[1])
+    assert all(op.lane == "compute" for op in others[1])
+
+
+def test_megatron_s_overlaps_are_switched_one_by_one() -> None:
+    def lanes(**keys: bool) -> dict[str, set[str]]:
+        schedule = schedule_of(megatron(2, data="zero1", **keys), 8, micros=2)
+        out: dict[str, set[str]] = {}
+        for _, op in schedule.roles[0].instances():
+            if isinstance(op, Collective):
+                out.setdefault(op.name, set()).add(op.lane)
+        return out
+
+    off = {"overlap_input_gradients": False, "overlap_gradients": False}
+    serial = lanes(**off)
+    assert set().union(*serial.values()) == {"compute"}
+    assert lanes(**off | {"overlap_input_gradients": True}) == serial | {"input_gradient": {"tensor"}}
+    assert lanes(**off | {"overlap_gradients": True}) == serial | {"step_reduction": {"reduce"}}
+
+
+def test_exchanges_hold_the_stage_up_unless_they_overlap() -> None:
+    def lanes(**keys: Any) -> set[str]:
+        schedule = schedule_of(megatron(1, 2, **keys), 2, shape=FOUR, micros=2)
+        return {op.lane for role in schedule.roles for _, op in role.instances() if isinstance(op, Exchange)}
+
+    beside = {"forward.0>1", "backward.1>0"}
+    assert lanes() == lanes(order="gpipe") == {"compute"}
+    assert lanes(overlap_exchange=True) == lanes(order="gpipe", overlap_exchange=True) == beside
+    ring = {"forward.1>0", "backward.0>1"}  # from the last stage's first chunk to the first stage's second
+    assert lanes(order="interleaved", chunks=2) == beside | ring
