@@ -17,11 +17,12 @@ from simfrontier.machine.hardware import (
     LinkClass,
     Machine,
     Matmul,
+    MatmulForms,
     Node,
     Provenance,
 )
 from simfrontier.machine.routing import routes
-from simfrontier.machine.schema import CopiesFile, DragonflyFile, MachineFile, MatmulFile
+from simfrontier.machine.schema import CopiesFile, DeviceFile, DragonflyFile, MachineFile, MatmulFile, MatmulFormsFile
 from simfrontier.tomlfile import told
 
 PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part, as `bus`; all others join two devices
@@ -59,6 +60,7 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             matmul_sd=told(file.device.matmul_sd, 0.0),
             fp32=_matmul(file.device.fp32),
             fp64=_matmul(file.device.fp64),
+            matmul_forms=_forms(file.device.matmul_forms) if file.device.matmul_forms else MatmulForms(),
         ),
         host=Host(hook_s=file.host.hook_s.value),
         link_classes=classes,
@@ -74,6 +76,12 @@ def _matmul(file: MatmulFile | None) -> Matmul | None:
         peak_flops_per_s=file.peak_flops_per_s.value,
         flops_per_s=file.matmul_flops_per_s.value,
         half_edge=file.matmul_half_edge.value,
+    )
+
+
+def _forms(file: MatmulFormsFile) -> MatmulForms:
+    return MatmulForms(
+        tn=told(file.tn, 1.0), nn=told(file.nn, 1.0), nt=told(file.nt, 1.0), tuned=told(file.tuned, 0.0) == 1.0
     )
 
 
@@ -119,6 +127,8 @@ def _check_sizes(file: MachineFile) -> None:
                 f"{key}.matmul_flops_per_s: got {rates.matmul_flops_per_s.value:g}, "
                 f"allowed: at most {key}.peak_flops_per_s = {rates.peak_flops_per_s.value:g}"
             )
+        if rates is not None and file.device.matmul_forms is not None:
+            _check_forms(key, rates, file.device.matmul_forms)
     joined = {"node.links": file.node.links, "node.rings": file.node.rings}
     for key, part in joined.items():
         if file.node.bus is None and part is None:
@@ -138,6 +148,16 @@ def _check_sizes(file: MachineFile) -> None:
             raise InputError(
                 f"num_nodes: got {file.num_nodes.value}, allowed: at most {room} "
                 "(dragonfly.num_groups * dragonfly.nodes_per_group)"
+            )
+
+
+def _check_forms(key: str, rates: DeviceFile | MatmulFile, forms: MatmulFormsFile) -> None:
+    most = rates.peak_flops_per_s.value / rates.matmul_flops_per_s.value
+    for form, factor in (("tn", forms.tn), ("nn", forms.nn), ("nt", forms.nt)):
+        if factor is not None and factor.value > most:
+            raise InputError(
+                f"device.matmul_forms.{form}: got {factor.value:g}, allowed: at most {most:.4g}, "
+                f"{key}.peak_flops_per_s / {key}.matmul_flops_per_s"
             )
 
 

@@ -7,6 +7,7 @@ plain point-to-point copy achieves stands beside them.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from simfrontier.errors import InputError
 from simfrontier.machine.copies import Copies
@@ -153,6 +154,29 @@ class Matmul:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MatmulForms:
+    """What the form of a linear module's product does to its rate: a factor on the rate of `Matmul`, by form.
+
+    Forms have their BLAS (column-major) names, for weights that lie as [outputs, inputs]: the forward product is `tn`,
+    that of the inputs' gradient `nn`, that of the weights' gradient `nt`. Where products are `tuned`, each of the first
+    two runs as the fastest form, found before the step, as AxoNN does (axonn-ai/axonn, branch add-timers-gordon-bell);
+    what it takes to have an operand transposed is not counted.
+    """
+
+    tn: float = 1.0
+    nn: float = 1.0
+    nt: float = 1.0
+    tuned: bool = False
+
+    def factor(self, form: Literal["tn", "nn", "nt"] | None) -> float:
+        """On the rate of a product of that form; None, a product without one, runs as the law says."""
+        if form is None:
+            return 1.0
+        own = {"tn": self.tn, "nn": self.nn, "nt": self.nt}
+        return max(own.values()) if self.tuned and form != "nt" else own[form]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
     them.
@@ -173,6 +197,7 @@ class Device:
     matmul_sd: float = 0.0
     fp32: Matmul | None = None
     fp64: Matmul | None = None
+    matmul_forms: MatmulForms = MatmulForms()
 
     def matmuls(self) -> dict[str, Matmul]:
         """How products run, by the type of their numbers; what the machine's file does not say is not there."""

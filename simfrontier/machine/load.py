@@ -40,9 +40,10 @@ def load_machine(
 ) -> Machine:
     """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
 
+    A file may name a machine of the catalog as its `base`, and then says only what differs.
     `measured`: what a calibration says instead of the file. `overrides`: dotted key of a number, e.g.
     `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source "scenario override";
-    they win over what was measured. Raises InputError.
+    they win over what was measured. Those of `device.matmul_forms` need not be in the file. Raises InputError.
     """
     from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
 
@@ -50,6 +51,7 @@ def load_machine(
     document = read_toml(path, "machine file")
     where = path.name if path.parent == CATALOG else str(path)
     try:
+        document = _on_base(document)
         file = _validate(document)
         machine = build(file, _sources(document))
         if measured is not None and measured.numbers:
@@ -76,6 +78,26 @@ def _path(name_or_path: str) -> Path:
     return CATALOG / f"{name_or_path}.toml"
 
 
+def _on_base(document: dict[str, Any]) -> dict[str, Any]:
+    """A document with all that it leaves to its base."""
+    if "base" not in document:
+        return document
+    own = {key: part for key, part in document.items() if key != "base"}
+    base = document["base"]
+    if base not in catalog():
+        raise InputError(f"base: got {base!r}, which is no machine of the catalog, {nearest(str(base), catalog())}")
+    return _merged(_on_base(read_toml(CATALOG / f"{base}.toml", "machine file")), own)
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Table by table; what has a source is taken as a whole, with its own source."""
+    merged = dict(base)
+    for key, part in own.items():
+        tables = [each for each in (base.get(key), part) if isinstance(each, dict) and "source" not in each]
+        merged[key] = _merged(base[key], part) if len(tables) == 2 else part
+    return merged
+
+
 def _validate(document: dict[str, Any]) -> "MachineFile":
     from pydantic import ValidationError
 
@@ -100,14 +122,17 @@ def _num_entries(table: Mapping[str, Any]) -> int:
 
 
 def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
+    from simfrontier.machine.schema import MatmulFormsFile
+
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
+    keys += [f"device.matmul_forms.{name}" for name in MatmulFormsFile.model_fields]  # 1, where a file is silent
     for key, value in overrides.items():
         if key not in keys:
             raise InputError(f'"{key}" is not a number of this machine, {nearest(key, keys)}')
         table = changed
         for name in key.split("."):
-            table = table[name]
+            table = table.setdefault(name, {})
         # A scenario's numbers are floats; a count is a whole number all the same.
         whole = isinstance(value, float) and value.is_integer() and unit_of(key) == "count"
         for bound in ("low", "high"):  # of the number that is replaced

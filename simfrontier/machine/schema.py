@@ -6,7 +6,7 @@ links, rings and chains fit together is checked where the node is built.
 
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
@@ -42,11 +42,18 @@ class Table(Strict):
     source: Text
 
 
+def _zero_or_one(value: float) -> float:
+    if value not in (0.0, 1.0):
+        raise PydanticCustomError("switch", "0 or 1")
+    return value
+
+
 Count = Number[Annotated[int, Field(ge=1)]]
 Positive = Number[Annotated[float, Field(gt=0)]]
 AtLeastZero = Number[Annotated[float, Field(ge=0)]]
 Share = Number[Annotated[float, Field(gt=0, le=1)]]
 Part = Number[Annotated[float, Field(ge=0, le=1)]]
+Switch = Number[Annotated[float, AfterValidator(_zero_or_one)]]  # a number, so that overrides reach it
 
 
 class LinkClassFile(Strict):
@@ -93,6 +100,15 @@ class MatmulFile(Strict):
     matmul_half_edge: AtLeastZero
 
 
+class MatmulFormsFile(Strict):
+    """Factors on the rates of products, by form (see MatmulForms); none is 1. `tuned`: whether the fastest is taken."""
+
+    tn: Positive | None = None
+    nn: Positive | None = None
+    nt: Positive | None = None
+    tuned: Switch | None = None
+
+
 class DeviceFile(Strict):
     hbm_bytes: Positive
     hbm_bytes_per_s: Positive
@@ -106,6 +122,7 @@ class DeviceFile(Strict):
     matmul_sd: Part | None = None
     fp32: MatmulFile | None = None
     fp64: MatmulFile | None = None
+    matmul_forms: MatmulFormsFile | None = None
 
 
 class HostFile(Strict):

@@ -15,7 +15,8 @@ KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
 
 def test_the_catalog_is_what_lies_in_its_folder() -> None:
-    assert catalog() == ("box", "frontier", "lumi-g", "perlmutter", "toy-cluster", "toy-pair", "toy-quad")
+    real = ("box", "frontier", "lumi-g", "perlmutter", "perlmutter-80gb")
+    assert catalog() == (*real, "toy-cluster", "toy-pair", "toy-quad")
 
 
 @pytest.mark.parametrize("name", catalog())
@@ -31,6 +32,11 @@ def test_every_catalog_file_loads_by_name_and_by_path(name: str) -> None:
 def test_every_number_of_a_file_is_in_the_provenance(name: str) -> None:
     table = load_machine(name).provenance()
     text = (CATALOG / f"{name}.toml").read_text(encoding="utf-8")
+    if re.search(r"^base = ", text, re.MULTILINE):
+        assert len(re.findall(r"\bsource = ", text)) == sum(
+            row not in load_machine("perlmutter").sources for row in table
+        )
+        return
     assert len(table) == len(re.findall(r"\bsource = ", text)) == len({row.key for row in table})
     assert all(row.kind in KINDS and row.source for row in table)
     if not name.startswith("toy"):
@@ -108,6 +114,44 @@ def test_a_fitted_number_has_its_interval_until_it_is_set_otherwise(tmp_path: Pa
     assert (changed["device.kernel_gap_s"].value, changed["device.kernel_gap_s"].interval) == (2e-6, None)
 
 
+def based(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_file_on_a_base_says_only_what_differs(tmp_path: Path) -> None:
+    told = '[link_classes.nic]\nshare = { value = 0.5, kind = "measured", source = "toy" }\n'
+    machine = load_machine(based(tmp_path, f'name = "mine"\nbase = "perlmutter-80gb"\n{told}'), {"host.hook_s": 0.0})
+    assert (machine.name, machine.num_nodes, machine.host.hook_s) == ("mine", 256, 0.0)  # a base of a base
+    nic = machine.link_classes["nic"]
+    assert (nic.bytes_per_s, nic.share) == (25e9, 0.5)
+    rows = {row.key: row for row in machine.provenance()}
+    assert (rows["link_classes.nic.share"].kind, rows["link_classes.nic.bytes_per_s"].kind) == ("measured", "quoted")
+
+
+def test_a_number_of_a_base_is_not_set_without_a_source(tmp_path: Path) -> None:
+    path = based(tmp_path, 'base = "perlmutter"\n[device]\nhbm_bytes = { value = 80e9 }\n')
+    with pytest.raises(InputError) as caught:
+        load_machine(path)
+    assert str(caught.value) == f"{path}: device.hbm_bytes.kind: missing (and 1 more)"
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ('"perlmuter"', "got 'perlmuter', which is no machine of the catalog, did you mean \"perlmutter\"?"),
+        ("3", f"got 3, which is no machine of the catalog, allowed: {', '.join(catalog())}"),
+        ("[]", f"got [], which is no machine of the catalog, allowed: {', '.join(catalog())}"),
+    ],
+)
+def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, base: str, said: str) -> None:
+    path = based(tmp_path, f"base = {base}\n")
+    with pytest.raises(InputError) as caught:
+        load_machine(path)
+    assert str(caught.value) == f"{path}: base: {said}"
+
+
 def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:
     machine = load_machine("frontier", {"link_classes.nic.bytes_per_s": 50e9, "link_classes.global.bytes_per_s": 1e9})
     assert {link.bytes_per_s for link in machine.node.links if link.link_class == "nic"} == {50e9}
@@ -135,7 +179,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
             "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
             "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
             "copies.libraries.openmpi-ucx.bytes_per_s, copies.libraries.openmpi-ucx.gap_s, "
-            "copies.libraries.openmpi-ucx.half_bytes, and 37 more",
+            "copies.libraries.openmpi-ucx.half_bytes, and 41 more",
         ),
         (
             {"device.hbm_share": 2.0},
