@@ -11,7 +11,15 @@ from simfrontier.collectives.library import Algorithm, Library, Residual, RingOr
 from simfrontier.collectives.load import libraries, load_library
 from simfrontier.collectives.overlay import machine_numbers
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
-from simfrontier.collectives.volume import Message, call_of, messages_of, sent_share, whole_side, wire_of
+from simfrontier.collectives.volume import (
+    Message,
+    call_of,
+    exchanged_bytes,
+    messages_of,
+    sent_share,
+    whole_side,
+    wire_of,
+)
 
 __all__ = [
     "Algorithm",
@@ -28,6 +36,7 @@ __all__ = [
     "RingOrder",
     "StepLaw",
     "call_of",
+    "exchanged_bytes",
     "libraries",
     "load_calibration",
     "load_library",

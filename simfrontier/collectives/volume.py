@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.library import Algorithm
-from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]
@@ -48,6 +48,15 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
     if scales:
         out.append(Message(what="scales", num_bytes=scales))
     return tuple(out)
+
+
+def exchanged_bytes(op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int]:
+    """Bytes of one call's messages of each pair of ranks: from the first end to the second, and back."""
+
+    def total(refs: tuple[Ref, ...]) -> int:
+        return sum(op.codec.wire_bytes(tensors[ref.name].local_elements(mesh)) for ref in refs)
+
+    return total(op.src), total(op.back_src)
 
 
 def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:

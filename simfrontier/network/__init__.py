@@ -3,6 +3,7 @@
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
+from simfrontier.network.pairs import paired
 from simfrontier.network.pattern import Pattern, direct, equal_parts, finished, local, meeting, ring, tree
 from simfrontier.network.perturbation import Perturbation
 
@@ -19,6 +20,7 @@ __all__ = [
     "fold",
     "local",
     "meeting",
+    "paired",
     "ring",
     "solve",
     "tree",

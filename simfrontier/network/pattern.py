@@ -207,7 +207,7 @@ def _assemble(
     edges: Ints | None = None,
 ) -> Pattern:
     """Write the templates out over the visits, add global pools, and every rank's memory and compute units."""
-    wire_share, pool_share = _shares(fabric, shares)
+    wire_share, pool_share = achieved_shares(fabric, shares)
     acts, links, weights = [], [], []
     peak = np.zeros(at.num_groups)
     total = np.zeros((at.num_groups, 3), np.int64) if edges is None else edges
@@ -235,7 +235,7 @@ def _assemble(
     return finished(fabric, at.group_of, acts, links, weights, peak=peak, edges=total, divisor=divisor)
 
 
-def _shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
+def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
     """Achieved share of every local wire, and of the global pools (1 where the machine has none)."""
     classes = fabric.machine.link_classes
     for name, share in shares.items():

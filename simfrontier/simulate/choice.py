@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,15 +50,20 @@ def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape
 
 
 def speeds_alone(
-    folding: Folding, key: str, cap: NDArray[np.float64], eased: NDArray[np.float64] | None = None
+    folding: Folding,
+    key: str,
+    cap: NDArray[np.float64],
+    eased: NDArray[np.float64] | None = None,
+    runs: Sequence[bool] | None = None,
 ) -> NDArray[np.float64]:
     """Max-min speeds of a pattern's activity classes on wires, with nothing else running; `cap` per class, `eased` the
-    part of its load that counts per link class."""
+    part of its load that counts per link class, `runs` the classes that run (None: all)."""
     columns = [folding.column(key, cls) for cls in range(len(folding.count(key)))]
     rows = np.unique(np.concatenate([column.rows for column in columns]))
     usage = np.zeros((len(rows), len(columns)))
     for cls, column in enumerate(columns):
-        usage[np.searchsorted(rows, column.rows), cls] = column.wire
+        if runs is None or runs[cls]:
+            usage[np.searchsorted(rows, column.rows), cls] = column.wire
     if eased is not None:
         usage *= eased[rows, None]
     return solve(usage, folding.capacity[rows], np.ones(len(columns)), cap)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule.lifetimes import lifetimes
+from simfrontier.schedule.lifetimes import Lifetime, Peak, lifetimes
 from simfrontier.simulate.step import SimulatedStep
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ class MemoryTimeline:
     at_peak: Mapping[str, int]
 
 
-_KINDS = {
+KINDS = {
     "weight": "weights",
     "copy": "second copy",
     "accumulator": "gradients",
@@ -44,19 +44,21 @@ _KINDS = {
 
 def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeline:
     """The timeline of a rank class (by default the critical one). A buffer lives from the start of the op that writes
-    it first to the end of the op that touches it last; persistent tensors live throughout."""
+    it first to the end of the op that touches it last; persistent tensors live throughout, where there are several
+    roles those that the rank's role touches."""
     chosen = step.critical if cls is None else cls
+    view = step.view(chosen)
+    row = view.classes.index(chosen)
     schedule, mesh = step.schedule, step.schedule.mesh
-    layers = int(schedule.meta["num_layers"])
+    lives = lifetimes(view.program)
     size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
-    kind = {name: _KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
+    kind = {name: KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
     base: dict[str, int] = defaultdict(int)
-    for name, tensor in schedule.tensors.items():
-        if tensor.persistent:
-            base[kind[name]] += size[name] * (layers if tensor.per_layer else 1)
+    for name, count in _persistent(step, lives).items():
+        base[kind[name]] += size[name] * count
     events: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    start, end = step.timeline.start[chosen], step.timeline.end[chosen]
-    for ref, first, last in lifetimes(step.program):
+    start, end = view.timeline.start[row], view.timeline.end[row]
+    for ref, first, last in lives:
         if not schedule.tensors[ref.name].persistent and size[ref.name]:
             events[kind[ref.name]] += [(float(start[first]), size[ref.name]), (float(end[last]), -size[ref.name])]
     times = np.unique(np.array([0.0, step.step_s, *(t for mine in events.values() for t, _ in mine)]))
@@ -76,3 +78,21 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
         peak_s=float(times[peak]),
         at_peak={name: round(float(values[peak])) for name, values in held.items()},
     )
+
+
+def fullest(step: SimulatedStep, peaks: Sequence[Peak]) -> MemoryTimeline:
+    """The timeline of the critical rank, or, where there are several roles, of a rank of the one that needs most;
+    `peaks`: the peak of each role, as its check finds it."""
+    if step.play is None:
+        return memory_timeline(step)
+    worst = max(range(len(peaks)), key=lambda role: peaks[role].num_bytes)
+    return memory_timeline(step, step.play.played[worst].classes[0])
+
+
+def _persistent(step: SimulatedStep, lives: list[Lifetime]) -> Mapping[str, int]:
+    """How many instances of each persistent tensor a rank holds."""
+    tensors = step.schedule.tensors
+    if step.play is not None:
+        return Counter(ref.name for ref, _, _ in lives if tensors[ref.name].persistent)
+    layers = int(step.schedule.meta["num_layers"])
+    return {name: layers if tensor.per_layer else 1 for name, tensor in tensors.items() if tensor.persistent}

@@ -13,13 +13,32 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, CallTable, GroupShape, Library, call_of, messages_of, sent_share
+from simfrontier.collectives import (
+    Algorithm,
+    CallTable,
+    GroupShape,
+    Library,
+    call_of,
+    exchanged_bytes,
+    messages_of,
+    sent_share,
+)
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Folding, Pattern, Perturbation, fold, local
-from simfrontier.schedule.cost import matmul_dtype, matmul_shape, traffic_bytes
-from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
-from simfrontier.simulate.choice import MEETING, Choices, group_shape, pattern_key, seconds_alone, speeds_alone
+from simfrontier.network import Column, Fabric, Folding, Pattern, Perturbation, fold, local, paired
+from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.simulate.cast import Cast, cast_of, exchange_key, pairs_of, users_of
+from simfrontier.simulate.choice import (
+    MEETING,
+    Choices,
+    group_shape,
+    pattern_key,
+    seconds_alone,
+    shares_of,
+    speeds_alone,
+)
+from simfrontier.simulate.work import NO_WORK, Flow, Priced, Work
 
 LOCAL = "local"
 SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
@@ -38,46 +57,14 @@ _HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
 _HBM_PER_BYTE_COPIED = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself."""
-
-    rows: NDArray[np.int64]
-    load: NDArray[np.float64]
-    cap: float
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
-    interned."""
-
-    latency_s: float
-    amount: float
-    alone: float
-    flow: int
-
-    @property
-    def alone_s(self) -> float:
-        """Its time without contention."""
-        return self.latency_s + (self.amount / self.alone if self.amount else 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """An op on every activity class of its pattern."""
-
-    pattern: str
-    works: tuple[Work, ...]
-
-
 @dataclass
 class Cluster:
     """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
 
-    `algorithms` and `small` go by id of the op. `counted` has the pattern of every collective, small ones too, for
-    counts of bytes; `patterns` those that load links, and meetings for the small ones. `nominal` is the capacity of
-    every link class without perturbation, on which calibrated times are taken to hold.
+    `algorithms` and `small` go by id of the op. `counted` has the pattern of every op with messages, small ones too,
+    for counts of bytes; `patterns` those that load links, and meetings for the small ones. `nominal` is the capacity of
+    every link class without perturbation, on which calibrated times are taken to hold. `cast`: who runs which role;
+    `role_of` that of each rank class; `users` the roles that an op stands in, by its id, empty where there is one role.
     """
 
     schedule: Schedule
@@ -90,20 +77,36 @@ class Cluster:
     small: frozenset[int]
     folding: Folding
     nominal: NDArray[np.float64]
+    cast: Cast
+    role_of: NDArray[np.int32]
+    users: Mapping[int, frozenset[int]] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list)
     priced: dict[int, Priced] = field(default_factory=dict)
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _alone: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict)
     _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    _columns: dict[tuple[str, int], Column] = field(default_factory=dict)
     _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict)
 
     def of(self, op: Op) -> Priced:
         """The priced op (each distinct op is priced once)."""
         known = self.priced.get(id(op))
         if known is None:
-            known = self._compute(op) if isinstance(op, Compute) else self._collective(op)
+            match op:
+                case Compute():
+                    known = self._compute(op)
+                case Collective():
+                    known = self._collective(op)
+                case Exchange():
+                    known = self._exchange(op)
             self.priced[id(op)] = known
         return known
+
+    def has_part(self, op: Op) -> NDArray[np.bool_]:
+        """[num_rank_classes] whether the ranks of a class run a program with the op."""
+        if not self.users:
+            return np.ones(self.folding.num_rank_classes, bool)
+        return np.isin(self.role_of, list(self.users[id(op)]))
 
     @property
     def mesh_is_machine(self) -> bool:
@@ -111,18 +114,22 @@ class Cluster:
         outer = self.schedule.mesh.names[0]
         return self.schedule.mesh[outer] == self.fabric.num_nodes
 
-    def volume_bytes(self, op: Collective) -> float:
-        """Bytes that one rank sends in one call."""
+    def volume_bytes(self, op: Collective | Exchange) -> float:
+        """Bytes that one rank sends in one call; of an exchange the rank that sends more."""
+        if isinstance(op, Exchange):
+            return float(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))
         messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
         share = sent_share(op, self.algorithms[id(op)], self.schedule.mesh)
         return float(share * sum(message.num_bytes for message in messages))
 
-    def pattern_of(self, op: Collective) -> Pattern:
-        """The pattern of a collective's messages, for counting."""
+    def pattern_of(self, op: Collective | Exchange) -> Pattern:
+        """The pattern of an op's messages, for counting."""
         return self.counted[self.key_of(op)]
 
-    def key_of(self, op: Collective) -> str:
+    def key_of(self, op: Collective | Exchange) -> str:
         """Key of that pattern."""
+        if isinstance(op, Exchange):
+            return exchange_key(op, *exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh))
         return pattern_key(op.axes, self.algorithms[id(op)])
 
     def shape(self, axes: tuple[str, ...]) -> GroupShape:
@@ -146,18 +153,23 @@ class Cluster:
         traffic = float(traffic_bytes(op, self.schedule.tensors, mesh))
         speeds = self.fabric.speed[self.folding.representative]
         if op.kind == "hook" or traffic == 0.0:
-            wait = self.machine.host.hook_s if op.kind == "hook" else device.kernel_gap_s
-            return Priced(LOCAL, tuple(Work(wait, 0.0, 1.0, -1) for _ in speeds))
+            hook_s = self.machine.host.hook_s if op.lane == "host" else 0.0  # elsewhere a stream's wait for another
+            wait = Work(hook_s if op.kind == "hook" else device.kernel_gap_s, 0.0, 1.0, -1)
+            return Priced(LOCAL, (wait,) * len(speeds))
         math_s = 0.0
         if op.matmul is not None:
             batch, m, n, k = matmul_shape(op, mesh)
             matmul = self.machine.matmul(matmul_dtype(op, self.schedule.tensors))
-            math_s = op.local_flops(mesh) / matmul.rate(m, n, k, batch)
+            factor = device.matmul_forms.factor(matmul_form(op, self.schedule.tensors))
+            math_s = op.local_flops(mesh) / (matmul.rate(m, n, k, batch) * factor)
         works = []
-        for cls, speed in enumerate(speeds.tolist()):
+        for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), self.has_part(op).tolist(), strict=True)):
+            if not has_part:
+                works.append(NO_WORK)
+                continue
             alone = traffic / device.kernel_s(math_s, traffic, speed)
             units = math_s / speed * device.num_compute_units / traffic
-            column = self.folding.column(LOCAL, cls)
+            column = self._column(LOCAL, cls)
             load = column.hbm + column.units * units
             works.append(Work(0.0, traffic, alone, self._intern((cls, alone, units), column.rows, load, alone)))
         return Priced(LOCAL, tuple(works))
@@ -175,20 +187,63 @@ class Cluster:
         messages = messages_of(op, tensors, mesh)
         shape = self.shape(op.axes)
         hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
-        peaks, alone = self._peak(key), self.alone(key)
+        runs = self._runs(op, key)
+        peaks, alone = self._peak(key), self.alone(key, runs)
         works = []
         for cls, (peak, speed) in enumerate(zip(peaks.tolist(), alone.tolist(), strict=True)):
+            if not runs[cls]:
+                works.append(NO_WORK)
+                continue
             sent_per_s = speed / peak
             latency = sum(
                 self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
             )
             units = self.library.num_channels * self.library.units_per_channel / sent_per_s
-            column = self.folding.column(key, cls)
+            column = self._column(key, cls)
             load = column.wire + column.hbm * hbm + column.units * units
-            flow = self._intern((key, cls, hbm), column.rows, load, self._cap(key) * peak)
+            flow = self._intern((key, cls, hbm, sent_per_s), column.rows, load, self._cap(key) * peak)
             volume = share * sum(message.num_bytes for message in messages)
             works.append(Work(latency, volume * peak, speed, flow))
         return Priced(key, tuple(works))
+
+    def _exchange(self, op: Exchange) -> Priced:
+        """Messages between two ranks, priced as direct messages are: an all-to-all of two members by the library's law,
+        its start-up once for both directions, at the share of the links that direct messages reach.
+
+        Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a
+        receive that are issued together start up once. No table of measured calls holds for them.
+        """
+        there, back = exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)
+        key, volume = self.key_of(op), float(max(there, back))
+        pattern, peaks = self.patterns[key], self._peak(key)
+        alone = self.alone(key, (True,) * len(peaks))
+        first = np.unique(self.folding.activity_class[key], return_index=True)[1]
+        works = []
+        each = zip(peaks.tolist(), alone.tolist(), pattern.edges[first].tolist(), strict=True)
+        for cls, (peak, speed, edges) in enumerate(each):
+            if not any(edges):  # a rank that is in no pair
+                works.append(NO_WORK)
+                continue
+            sent_per_s = speed / peak
+            shape = GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
+            latency = self.library.latency_s("direct", "all_to_all", volume, shape, sent_per_s)
+            units = self.library.num_channels * self.library.units_per_channel / sent_per_s
+            column = self._column(key, cls)
+            load = column.wire + column.hbm * ((there + back) / volume) + column.units * units
+            works.append(Work(latency, volume * peak, speed, self._intern((key, cls), column.rows, load, np.inf)))
+        return Priced(key, tuple(works))
+
+    def _runs(self, op: Op, key: str) -> tuple[bool, ...]:
+        """Per activity class: whether ranks that run the op are in it."""
+        if not self.users:
+            return (True,) * len(self.folding.count(key))
+        has_part = self.has_part(op).tolist()
+        return tuple(any(has_part[member] for member in members) for members in self.folding.members(key))
+
+    def _column(self, key: str, cls: int) -> Column:
+        if (key, cls) not in self._columns:
+            self._columns[key, cls] = self.folding.column(key, cls)
+        return self._columns[key, cls]
 
     def _measured(self, op: Collective, table: CallTable) -> Priced:
         """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
@@ -238,15 +293,17 @@ class Cluster:
         work = Work(seconds, 0.0, 1.0, -1)
         return Priced(key, (work,) * len(self.folding.count(key)))
 
-    def alone(self, key: str) -> NDArray[np.float64]:
-        """Speed of each activity class when only this pattern's activities run, all of them, on wires."""
-        if key not in self._alone:
-            self._alone[key] = speeds_alone(self.folding, key, self._cap(key) * self._peak(key))
-        return self._alone[key]
+    def alone(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
+        """Speed of each activity class when only this pattern's activities run, all that `runs` says, on wires."""
+        if (key, runs) not in self._alone:
+            self._alone[key, runs] = speeds_alone(self.folding, key, self._cap(key) * self._peak(key), runs=runs)
+        return self._alone[key, runs]
 
     def _cap(self, key: str) -> float:
         """What the library lets a rank send at most on a pattern."""
         axes, algorithm = key.rsplit("/", 1)
+        if ":" in algorithm:  # of an exchange
+            return np.inf
         return self.library.cap_bytes_per_s(algorithm, self.shape(tuple(axes.split("+"))))  # type: ignore[arg-type]
 
     def _peak(self, key: str) -> NDArray[np.float64]:
@@ -268,7 +325,7 @@ def price(
 
     Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
     """
-    mesh = schedule.mesh
+    mesh, cast = schedule.mesh, cast_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
@@ -292,8 +349,12 @@ def price(
         counted[pattern_key(op.axes, algorithm)] = maker.get(op.axes, algorithm)
         loading = MEETING if number in small else algorithm
         patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
+    for exchange in [op for op in distinct_ops(schedule) if isinstance(op, Exchange)]:
+        sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
+        if (key := exchange_key(exchange, *sizes)) not in patterns:
+            counted[key] = patterns[key] = _pattern_of_pairs(exchange, schedule, sizes, fabric, library)
     patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
-    folding = fold(fabric, patterns, exact=exact)
+    folding = fold(fabric, patterns, None if cast.is_one else cast.of_rank, exact=exact)
     healthy = fabric
     if perturbation is not None and library.tables:
         healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
@@ -308,7 +369,18 @@ def price(
         small=small,
         folding=folding,
         nominal=healthy.capacity[folding.link_representative],
+        cast=cast,
+        role_of=cast.of_rank[folding.representative],
+        users={} if cast.is_one else users_of(schedule),
     )
+
+
+def _pattern_of_pairs(
+    op: Exchange, schedule: Schedule, sizes: tuple[int, int], fabric: Fabric, library: Library
+) -> Pattern:
+    if not any(sizes):
+        raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
+    return paired(fabric, pairs_of(op, schedule), *sizes, shares_of(library, fabric.machine, "direct"))
 
 
 def distinct_ops(schedule: Schedule) -> Iterable[Op]:

@@ -10,18 +10,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Library, messages_of
+from simfrontier.collectives import Library, exchanged_bytes, messages_of
+from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation
 from simfrontier.network.boxes import ends, joining_links
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.expand import Expanded, expand
-from simfrontier.schedule.ir import Collective, Op, Schedule
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.schedule.segments import segmented
 from simfrontier.simulate.analytic import analytic
 from simfrontier.simulate.chunk import chunked, refuse_many
 from simfrontier.simulate.engine import simulate
+from simfrontier.simulate.play import Play
 from simfrontier.simulate.pricing import Cluster, Placement, price
+from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.timeline import Timeline
+from simfrontier.simulate.view import View, busy_s, is_kernel, view_of
 from simfrontier.trace import Span, Trace
 from simfrontier.trace.links import LinkBytes, LinkTable
 
@@ -33,7 +38,11 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
     """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of
-    equals). `link_bytes`: what each link carried [num_links], where single messages were simulated."""
+    equals). `link_bytes`: what each link carried [num_links], where single messages were simulated.
+
+    `program` and `timeline` are those of the ranks that run the role of the critical one, `classes` the rank classes
+    that the timeline's rows stand for: all of them where there is one role. `play`: all roles, where there are several.
+    """
 
     schedule: Schedule
     program: Expanded
@@ -41,30 +50,52 @@ class SimulatedStep:
     timeline: Timeline
     fidelity: Fidelity
     link_bytes: NDArray[np.float64] | None = None
+    play: Play | None = None
 
-    @property
+    @cached_property
     def step_s(self) -> float:
-        return self.timeline.step_s
+        if self.play is None:
+            return self.timeline.step_s
+        return max(played.timeline.step_s for played in self.play.played)
+
+    @cached_property
+    def classes(self) -> tuple[int, ...]:
+        if self.play is None:
+            return tuple(range(self.cluster.folding.num_rank_classes))
+        return self.play.played[_last_role(self.play)[0]].classes
 
     @cached_property
     def critical(self) -> int:
+        if self.play is not None:
+            return _last_role(self.play)[1]
         ends = self.timeline.end.max(axis=1, initial=0.0)
         last = ends >= ends.max() * (1 - 1e-9)
         busy = (self.timeline.end - self.timeline.start)[:, self.is_kernel].sum(axis=1)
         return int(np.argmax(np.where(last, busy, -1.0)))
 
+    @property
+    def critical_row(self) -> int:
+        """Where the critical rank's times stand in `timeline`."""
+        return self.classes.index(self.critical)
+
+    def view(self, cls: int) -> View:
+        """Program and times, op by op, of the role that a rank class runs."""
+        if self.play is None or cls in self.classes:
+            return View(program=self.program, timeline=self.timeline, classes=self.classes)
+        return view_of(self.schedule, self.play.played[int(self.cluster.role_of[cls])])
+
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
         """Per op: local work on the compute lane."""
-        return np.array([op.lane == "compute" and not isinstance(op, Collective) for op in self.program.ops], bool)
+        return is_kernel(self.program.ops)
 
     @cached_property
     def compute_s(self) -> float:
         """Time that the critical rank's compute lane is busy with kernels."""
-        spent = self.timeline.end[self.critical] - self.timeline.start[self.critical]
+        spent = self.timeline.end[self.critical_row] - self.timeline.start[self.critical_row]
         return float(spent[self.is_kernel].sum())
 
-    def level(self, op: Collective) -> Level:
+    def level(self, op: Collective | Exchange) -> Level:
         """The coarsest boundary that the op's messages cross."""
         edges = self.cluster.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
@@ -73,7 +104,7 @@ class SimulatedStep:
         self, digest: str, title: str, classes: tuple[int, ...] | None = None, notes: Mapping[str, str] | None = None
     ) -> Trace:
         """The timeline as a trace, one list of spans for each of the given classes (by default all); `notes` are added
-        to what is said of the simulation."""
+        to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
         folding = self.cluster.folding
         chosen = tuple(range(folding.num_rank_classes)) if classes is None else classes
         mesh = self.schedule.mesh
@@ -117,12 +148,14 @@ class SimulatedStep:
     def _spans(self, cls: int) -> tuple[Span, ...]:
         known: dict[int, tuple[str, str, float, float]] = {}
         out = []
-        times = (self.timeline.ready[cls].tolist(), self.timeline.start[cls].tolist(), self.timeline.end[cls].tolist())
+        view = self.view(cls)
+        row, line = view.classes.index(cls), view.timeline
+        times = (line.ready[row].tolist(), line.start[row].tolist(), line.end[row].tolist())
         for index, (op, call, ready, start, end) in enumerate(
-            zip(self.program.ops, self.program.calls, *times, strict=True)
+            zip(view.program.ops, view.program.calls, *times, strict=True)
         ):
             if id(op) not in known:
-                known[id(op)] = self._facts(op)
+                known[id(op)] = self._facts(op, view.program.at)
             axes, level, size, message = known[id(op)]
             out.append(
                 Span(
@@ -144,11 +177,16 @@ class SimulatedStep:
             )
         return tuple(out)
 
-    def _facts(self, op: Op) -> tuple[str, str, float, float]:
-        """Axes, level, bytes of its own and bytes of its messages."""
+    def _facts(self, op: Op, at: tuple[str, int] | None) -> tuple[str, str, float, float]:
+        """Axes, level, bytes of its own and bytes of its messages; of an exchange those that the ranks at that place
+        send."""
         tensors, mesh = self.schedule.tensors, self.schedule.mesh
-        if not isinstance(op, Collective):
+        if isinstance(op, Compute):
             return "", "", float(traffic_bytes(op, tensors, mesh)), 0.0
+        if isinstance(op, Exchange):
+            there, back = exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)
+            sent = float(there if at is not None and at[1] == op.ends[0] else back)
+            return op.axis, self.level(op), sent, sent
         messages = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
         return "+".join(op.axes), self.level(op), self.cluster.volume_bytes(op), float(messages)
 
@@ -163,8 +201,11 @@ def simulate_step(
     placement: Placement = "block",
     program: Expanded | None = None,
 ) -> SimulatedStep:
-    """Simulate one step; `program` is the schedule's expansion if it is at hand. `exact` gives every rank, link and
-    activity its own class instead of folding what is alike, which fidelity `chunk` always does."""
+    """Simulate one step; `program` is the expansion of a schedule of one role, if it is at hand. `exact` gives every
+    rank, link and activity its own class instead of folding what is alike, which fidelity `chunk` always does, and
+    calls of several roles are run op by op. Raises InputError where the machine or the fidelity cannot run it."""
+    if len(schedule.roles) > 1:
+        return _simulate_roles(schedule, machine, library, fidelity, perturbation, exact, placement)
     program = expand(schedule, schedule.roles[0]) if program is None else program
     if fidelity == "chunk":
         refuse_many(schedule.mesh.num_ranks)
@@ -185,3 +226,44 @@ def simulate_step(
         fidelity=fidelity,
         link_bytes=link_bytes,
     )
+
+
+def _simulate_roles(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    fidelity: Fidelity,
+    perturbation: Perturbation | None,
+    exact: bool,
+    placement: Placement,
+) -> SimulatedStep:
+    if fidelity == "chunk":
+        raise InputError(
+            f"fidelity chunk: got a schedule of {len(schedule.roles)} roles; allowed: one role (fidelity flow and "
+            "analytic run pipelines)"
+        )
+    cluster = price(schedule, machine, library, perturbation, exact, placement)
+    parts = [segmented(schedule, role, whole=not exact) for role in schedule.roles]
+    play = simulate_roles(parts, cluster, contended=fidelity == "flow")
+    last = view_of(schedule, play.played[_last_role(play)[0]])
+    return SimulatedStep(
+        schedule=schedule,
+        program=last.program,
+        cluster=cluster,
+        timeline=last.timeline,
+        fidelity=fidelity,
+        play=play,
+    )
+
+
+def _last_role(play: Play) -> tuple[int, int]:
+    """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
+    step_s = max(played.timeline.step_s for played in play.played)
+    found = [
+        (-busy_s(played, cls), cls, number)
+        for number, played in enumerate(play.played)
+        for cls, end in zip(played.classes, played.timeline.end.max(axis=1, initial=0.0).tolist(), strict=True)
+        if end >= step_s * (1 - 1e-9)
+    ]
+    _, cls, role = min(found)
+    return role, cls

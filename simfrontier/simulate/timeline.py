@@ -22,3 +22,12 @@ class Timeline:
     def step_s(self) -> float:
         """The end of the last op on the slowest rank."""
         return float(self.end.max(initial=0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inside:
+    """When the ops of one call ran on one rank class, in seconds from some instant; arrays [num_ops of the call]."""
+
+    ready: NDArray[np.float64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]

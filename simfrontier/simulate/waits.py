@@ -40,6 +40,18 @@ def earlier(program: Expanded) -> list[list[int]]:
     return out
 
 
+def meeting_of(group: NDArray[np.integer]) -> Meeting | None:
+    """How rank classes meet that are in these groups; None where each is a group by itself."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    if len(first) == len(group):
+        return None
+    of_label = np.cumsum(np.diff(group[order], prepend=-1) != 0) - 1
+    place = np.empty(len(group), np.int64)
+    place[order] = of_label
+    return Meeting(order=order, first=first, group=place)
+
+
 def meetings(cluster: Cluster, program: Expanded) -> list[Meeting | None]:
     """How the rank classes of each op meet; None where each is a group by itself."""
     known, by_op = dict[str, Meeting | None](), dict[int, Meeting | None]()
@@ -48,10 +60,6 @@ def meetings(cluster: Cluster, program: Expanded) -> list[Meeting | None]:
             continue
         key = cluster.of(op).pattern
         if key not in known:
-            group = cluster.folding.activity_of(key)
-            order = np.argsort(group, kind="stable")
-            first = np.flatnonzero(np.diff(group[order], prepend=-1))
-            alone = len(first) == len(group)
-            known[key] = None if alone else Meeting(order=order, first=first, group=group)
+            known[key] = meeting_of(cluster.folding.activity_of(key))
         by_op[id(op)] = known[key]
     return [by_op[id(op)] for op in program.ops]

@@ -1,0 +1,149 @@
+"""The clock of the engine: SimPy's, timers that share instants, and flows at max-min fair rates.
+
+At every instant all that ends is ended, all that may start is started, and only then are rates solved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simfrontier.network import solve
+from simfrontier.simulate.pricing import Cluster
+from simfrontier.simulate.work import Work
+
+INSTANT_S = 1e-12  # events closer than this are one instant
+RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
+_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
+Memo = dict[tuple[int, ...], dict[int, float]]  # rates by the set of flows that run
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A flow under way: how much of its amount is left, and at what rate it goes."""
+
+    left: float
+    flow: int
+    op: Any
+    group: int
+    rate: float = 0.0
+
+
+class Flows:
+    """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
+    and a group are."""
+
+    def __init__(self, cluster: Cluster, memo: Memo | None = None) -> None:
+        self.cluster = cluster
+        self.running: list[Running] = []
+        self.memo: Memo = {} if memo is None else memo
+        self.env = simpy.Environment()
+        self.timers: dict[tuple[float, int], list[Any]] = {}
+        self.timers_at = -1.0
+        self.ended: list[tuple[Any, int]] = []
+        self.woken: list[Running] = []
+        self.settled_at = 0.0
+        self.settling_at = -1.0
+
+    def _finish(self, ended: list[tuple[Any, int]]) -> None:
+        """Say that (op, group)s have ended now, and start what may start."""
+        raise NotImplementedError
+
+    def _settled(self) -> None:
+        """Called when nothing more ends at this instant, before rates are set."""
+
+    def _begin(self, work: Work, op: Any, group: int) -> None:
+        if work.amount <= 0.0:
+            self._after(work.latency_s, (op, group), self.ended)
+        else:
+            flow = Running(work.amount, work.flow, op, group)
+            if work.latency_s > 0.0:
+                self._after(work.latency_s, flow, self.woken)
+            else:
+                self.woken.append(flow)
+
+    def _after(self, delay: float, what: Any, where: list[Any]) -> None:
+        """Put `what` into the list `where` after a delay; equal delays from the same instant share one timer."""
+        now = self.env.now
+        if now != self.timers_at:
+            self.timers_at = now
+            self.timers.clear()
+        key = (delay, id(where))
+        if key not in self.timers or delay == 0.0:
+            timed = self.timers[key] = []
+            self._wake(delay, lambda _: where.extend(timed))
+        self.timers[key].append(what)
+
+    def _wake(self, delay: float, then: Callable[[object], None]) -> None:
+        timer = self.env.timeout(delay)
+        assert timer.callbacks is not None
+        timer.callbacks.append(then)
+        timer.callbacks.append(self._settle_soon)
+
+    def _settle_soon(self, _: object = None) -> None:
+        """Settle once, after everything else that happens at this time."""
+        if self.settling_at != self.env.now:
+            self.settling_at = self.env.now
+            event = simpy.Event(self.env)
+            event._ok, event._value = True, None
+            assert event.callbacks is not None
+            event.callbacks.append(self._settle)
+            self.env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
+
+    def _settle(self, _: object) -> None:
+        now = self.env.now
+        self.settling_at = -1.0
+        self._advance(now)
+        while self.ended:
+            ended = list(self.ended)
+            self.ended.clear()
+            self._finish(ended)
+        self._settled()
+        self.running += self.woken
+        self.woken.clear()
+        if self.running:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Set the rates of what runs now, and come back when the first of it ends."""
+        self._set_rates()
+        self._wake(min([flow.left / flow.rate for flow in self.running]), _nothing)
+
+    def _advance(self, now: float) -> None:
+        elapsed = now - self.settled_at
+        instant = max(INSTANT_S, now * RESOLUTION)
+        self.settled_at = now
+        kept = []
+        for flow in self.running:
+            flow.left -= flow.rate * elapsed
+            if flow.left <= flow.rate * instant:
+                self.ended.append((flow.op, flow.group))
+            else:
+                kept.append(flow)
+        self.running = kept
+
+    def _set_rates(self) -> None:
+        key = tuple(sorted(flow.flow for flow in self.running))
+        rates = self.memo.get(key)
+        if rates is None:
+            rates = self.memo[key] = self._solve(key)
+        for flow in self.running:
+            flow.rate = rates[flow.flow]
+
+    def _solve(self, key: tuple[int, ...]) -> dict[int, float]:
+        flows = [self.cluster.flows[number] for number in key]
+        rows = np.unique(np.concatenate([flow.rows for flow in flows]))
+        usage = np.zeros((len(rows), len(flows)))
+        for column, flow in enumerate(flows):
+            usage[np.searchsorted(rows, flow.rows), column] = flow.load
+        caps = np.array([flow.cap for flow in flows])
+        rates = solve(usage, self.cluster.folding.capacity[rows], np.ones(len(flows)), caps)
+        return dict(zip(key, rates.tolist(), strict=True))
+
+
+def _nothing(_: object) -> None:
+    """A timer that only makes the engine settle."""

@@ -1,0 +1,44 @@
+"""What an op asks of a machine: a latency, and an amount that flows and loads links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself."""
+
+    rows: NDArray[np.int64]
+    load: NDArray[np.float64]
+    cap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
+    interned."""
+
+    latency_s: float
+    amount: float
+    alone: float
+    flow: int
+
+    @property
+    def alone_s(self) -> float:
+        """Its time without contention."""
+        return self.latency_s + (self.amount / self.alone if self.amount else 0.0)
+
+
+NO_WORK = Work(0.0, 0.0, 1.0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """An op on every activity class of its pattern; on those of other roles there is no work."""
+
+    pattern: str
+    works: tuple[Work, ...]
