@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from simfrontier.commands.options import (
+    Devices,
+    FidelityOption,
+    Plans,
+    ScenarioArgument,
+    Settings,
+    byte_sizes,
+    fidelity_of,
+    load,
+    names_of,
+    num_bytes,
+    refuse_options,
+)
 from simfrontier.errors import InputError, SimfrontierError
-
-if TYPE_CHECKING:
-    from simfrontier.scenario import Scenario
-    from simfrontier.simulate import Fidelity
-
-MAX_DIGITS = 9  # of a number of devices
 
 app = typer.Typer(
     name="simfrontier",
@@ -24,20 +31,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
-]
-Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
-Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
-FidelityOption = Annotated[
-    str | None,
-    typer.Option(
-        "--fidelity",
-        help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
-    ),
-]
 
 
 @app.callback()
@@ -69,7 +62,7 @@ def run(
     """Simulate every plan of a scenario at every size; write results.csv, index.html, traces and a manifest."""
     from simfrontier.commands.run import run_scenario
 
-    run_scenario(_load(scenario, set_, plans, devices), out, _fidelity(fidelity), exact, jobs, sensitivity, page, json)
+    run_scenario(load(scenario, set_, plans, devices), out, fidelity_of(fidelity), exact, jobs, sensitivity, page, json)
 
 
 @app.command()
@@ -87,14 +80,14 @@ def show(
 
     size = None if devices is None else str(devices)
     if links:
-        show_links(_load(scenario, set_, None, None))
+        show_links(load(scenario, set_, None, None))
     elif volumes:
-        show_volumes(_load(scenario, set_, plan, size), plan)
+        show_volumes(load(scenario, set_, plan, size), plan)
     elif scenario.suffix == ".json":
-        _refuse_options(scenario, {"--set": set_, "--plan": plan, "--devices": size})
+        refuse_options(scenario, {"--set": set_, "--plan": plan, "--devices": size})
         show_file(scenario, save)
     else:
-        show_schedule(_load(scenario, set_, plan, size), plan, save)
+        show_schedule(load(scenario, set_, plan, size), plan, save)
 
 
 @app.command()
@@ -112,10 +105,10 @@ def check(
     if capacity is not None and not 0 < capacity < math.inf:
         raise InputError(f"--capacity: got {capacity}; allowed: a number of bytes greater than 0, e.g. 64e9")
     if scenario.suffix == ".json":
-        _refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
+        refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
         found = check_file(scenario, capacity, json)
     else:
-        found = check_scenario(_load(scenario, set_, plans, devices), capacity, json)
+        found = check_scenario(load(scenario, set_, plans, devices), capacity, json)
     raise typer.Exit(1 if found else 0)
 
 
@@ -170,13 +163,13 @@ def calibrate(
     options = "" if fit is None else (" --fit" if fit else " --tables")
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
     labels = Labels(where=where, when=when, title=title, said=options)
-    machines = _names("--machine", machine, "frontier,lumi-g")
+    machines = names_of("--machine", machine, "frontier,lumi-g")
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
     if any(map(is_table, data)) if fit is None else fit:
         from simfrontier.commands.calibrate_fit import calibrate_fit
 
-        least = 0 if min_bytes is None else _num_bytes("--min-bytes", min_bytes)
+        least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
         calibrate_fit(data, out, page, setup, labels, machines, least, json)
         return
     for option, value in (("--min-bytes", min_bytes), ("--page", page)):
@@ -202,7 +195,7 @@ def export(
     from simfrontier.commands.export import export_scenario
 
     size = None if devices is None else str(devices)
-    export_scenario(_load(scenario, set_, plans, size), out, _fidelity(fidelity), exact)
+    export_scenario(load(scenario, set_, plans, size), out, fidelity_of(fidelity), exact)
 
 
 @app.command()
@@ -218,7 +211,7 @@ def replay(
     """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
     from simfrontier.commands.replay import replay_file
 
-    found = replay_file(schedule, _load(scenario, set_, None, None), _fidelity(fidelity), exact, out, json)
+    found = replay_file(schedule, load(scenario, set_, None, None), fidelity_of(fidelity), exact, out, json)
     raise typer.Exit(1 if found else 0)
 
 
@@ -236,7 +229,7 @@ def crosscheck(
 
     if not 0 < tolerance < math.inf:
         raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
-    agree = crosscheck_paths(sim, real, out, _num_bytes("--min-bytes", min_bytes), tolerance, json)
+    agree = crosscheck_paths(sim, real, out, num_bytes("--min-bytes", min_bytes), tolerance, json)
     raise typer.Exit(0 if agree else 1)
 
 
@@ -264,13 +257,13 @@ def emulate(
     from simfrontier.commands.emulate_jobs import Emulating
 
     settings = [*(set_ or ()), *(() if scale is None else (f"emulation.scale={scale!r}",))]
-    loaded = _load(scenario, settings, plans, None)
+    loaded = load(scenario, settings, plans, None)
     if nodes is not None:
-        loaded = _load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
+        loaded = load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
     how = Emulating(
         iterations=iterations,
-        lowered_sizes=_byte_sizes("--sizes", sizes),
-        native_sizes=_byte_sizes("--native-sizes", native_sizes),
+        lowered_sizes=byte_sizes("--sizes", sizes),
+        native_sizes=byte_sizes("--native-sizes", native_sizes),
         slow_wire=slow,
     )
     good = run_emulated(loaded, how, out or Path("reports") / loaded.name, json)
@@ -313,69 +306,30 @@ def validate(
 
 
 @app.command()
+def tune(
+    scenario: ScenarioArgument,
+    fidelity: Annotated[
+        str,
+        typer.Option("--fidelity", help="axonn-a or axonn-b: versions of the communication model of AxoNN's authors"),
+    ],
+    devices: Annotated[int | None, typer.Option(help="size to tune for (default: the scenario's largest)")] = None,
+    set_: Settings = None,
+    top: Annotated[int | None, typer.Option(min=1, help="list so many grids (default: 20; with --json all)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the grids as JSON")] = False,
+) -> None:
+    """List the X, Y, Z, data grids of a model by predicted communication, best first. Exit code 1 if none can run."""
+    from simfrontier.commands.tune import tune_scenario
+
+    size = None if devices is None else str(devices)
+    raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
+
+
+@app.command()
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
     """Say what is installed and what works."""
     from simfrontier.commands.doctor import diagnose
 
     raise typer.Exit(0 if diagnose(json) else 1)
-
-
-def _load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None) -> Scenario:
-    from simfrontier.scenario import load_scenario, parse_setting
-
-    names = _names("--plans", plans, "zero3,zero-topo")
-    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices))
-
-
-def _refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
-    """What chooses among a scenario's schedules means nothing for a file that is one."""
-    for option, value in given.items():
-        if value:
-            raise InputError(f"{option}: got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)")
-
-
-def _names(option: str, text: str | None, example: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    if text is not None and not names:
-        raise InputError(f"{option}: got nothing; allowed: names separated by commas, e.g. {example}")
-    return names
-
-
-def _sizes(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
-    sizes = [part.strip() for part in text.split(",") if part.strip()]
-    if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
-        raise InputError(f"--devices: got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384")
-    return tuple(map(int, sizes))
-
-
-def _fidelity(text: str | None) -> Fidelity | None:
-    from simfrontier.errors import nearest
-
-    match text:
-        case None | "analytic" | "flow" | "chunk":
-            return text
-        case _:
-            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}")
-
-
-def _num_bytes(option: str, text: str) -> int:
-    """A number of bytes such as 4096, 64kB or 1MiB."""
-    from simfrontier.units import bytes_of
-
-    try:
-        return bytes_of(text)
-    except ValueError:
-        raise InputError(f"{option}: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
-
-
-def _byte_sizes(option: str, text: str) -> tuple[int, ...]:
-    """Different numbers of bytes, the smallest first."""
-    sizes = {_num_bytes(option, part.strip()) for part in text.split(",")}
-    if min(sizes) < 1:
-        raise InputError(f"{option}: got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB")
-    return tuple(sorted(sizes))
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from simfrontier.analysis.traffic import instances
 from simfrontier.network import Kind
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.ir import Compute
+from simfrontier.schedule.roles import members_of
 from simfrontier.simulate import Cluster, SimulatedStep
 
 
@@ -29,20 +30,25 @@ def bounds(step: SimulatedStep) -> Bounds:
     only activity of the machine; and each wire has to carry its bytes."""
     cluster = step.cluster
     lanes: dict[tuple[str, int], float] = {}
+    known: dict[int, list[float]] = {}  # by id of the op, which several roles may have
     wire = np.zeros(cluster.folding.num_link_classes)
-    for op, count in instances(step):
+    for role, op, count in instances(step):
         priced = cluster.of(op)
-        groups = cluster.folding.activity_of(priced.pattern).tolist()
-        shortest = [_alone_s(work.latency_s, work.amount, work.flow, cluster) for work in priced.works]
-        for cls, group in enumerate(groups):
+        if id(op) not in known:
+            known[id(op)] = [_alone_s(work.latency_s, work.amount, work.flow, cluster) for work in priced.works]
+        shortest = known[id(op)]
+        mine = np.flatnonzero(cluster.role_of == role)
+        groups = cluster.folding.activity_of(priced.pattern)[mine]
+        for cls, group in zip(mine.tolist(), groups.tolist(), strict=True):
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
-        if isinstance(op, Collective):
-            for work in priced.works:
+        if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
+            used = set(groups.tolist()) if not cluster.cast.is_shared(op) else range(len(priced.works))
+            for work in (priced.works[group] for group in used):
                 if work.amount > 0.0:
                     flow = cluster.flows[work.flow]
                     wire[flow.rows] += count * work.amount * flow.load
-    used = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
-    link_s = float((wire[used] / cluster.folding.capacity[used]).max(initial=0.0))
+    is_wire = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
+    link_s = float((wire[is_wire] / cluster.folding.capacity[is_wire]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.ir import Compute
 from simfrontier.simulate import LEVELS, SimulatedStep
 
 
@@ -15,9 +15,10 @@ from simfrontier.simulate import LEVELS, SimulatedStep
 class Exposure:
     """Seconds of the critical rank's step; they sum to the step.
 
-    `compute`: a kernel of the compute lane runs. Otherwise the time belongs to the coarsest collective that the rank
-    is in or waits in, else to local work of another lane (`codec`: encoding, decoding, reordering), else to nothing
-    (`idle`).
+    `compute`: a kernel of the compute lane runs. Otherwise the time belongs to the coarsest collective that the rank is
+    in or waits in, or exchange that it is in, else to local work of another lane (`codec`: encoding, decoding,
+    reordering), else to nothing (`idle`): so also the bubble of a pipeline, the time in which a rank waits for other
+    stages.
     """
 
     compute: float
@@ -35,19 +36,21 @@ class Exposure:
 
 def exposure(step: SimulatedStep) -> Exposure:
     """Sweep the critical rank's spans and give every moment to the first of the kinds above that is active."""
-    cls, program = step.critical, step.program
+    row, program, is_shared = step.critical_row, step.program, step.cluster.cast.is_shared
     priority = {level: 1 + i for i, level in enumerate(LEVELS)}
     known: dict[int, int] = {}
     kinds = np.empty(program.num_ops, np.int64)
+    waits = np.zeros(program.num_ops, bool)
     for index, op in enumerate(program.ops):
         if id(op) not in known:
-            if isinstance(op, Collective):
-                known[id(op)] = priority[step.level(op)]
-            else:
+            if isinstance(op, Compute):
                 known[id(op)] = {"compute": 0, "host": 5}.get(op.lane, 4)
+            else:
+                known[id(op)] = priority[step.level(op)]
         kinds[index] = known[id(op)]
-    begin = np.where((kinds >= 1) & (kinds <= 3), step.timeline.ready[cls], step.timeline.start[cls])
-    end = step.timeline.end[cls]
+        waits[index] = not isinstance(op, Compute) and not is_shared(op)
+    begin = np.where(waits, step.timeline.ready[row], step.timeline.start[row])
+    end = step.timeline.end[row]
     times = np.unique(np.concatenate([[0.0, step.step_s], begin, end]))
     taken = np.zeros(len(times), bool)
     lengths = np.diff(times, append=times[-1])

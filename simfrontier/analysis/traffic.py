@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.analysis.volumes import Parts, op_need
-from simfrontier.collectives import messages_of, sent_share
-from simfrontier.network import Kind
-from simfrontier.schedule.ir import Collective, Op
+from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
+from simfrontier.network import Kind, Pattern
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
+from simfrontier.schedule.roles import members_of
 from simfrontier.simulate import Cluster, SimulatedStep
 from simfrontier.simulate.choice import shares_of
 
@@ -33,45 +34,79 @@ class Traffic:
         return float(self.num_bytes[boundary][part])
 
 
-def instances(step: SimulatedStep) -> list[tuple[Op, int]]:
-    """Every distinct op with how often it runs in the step."""
-    counts = Counter(map(id, step.program.ops))
-    ops = {id(op): op for op in step.program.ops}
-    return [(ops[number], count) for number, count in counts.items()]
+def instances(step: SimulatedStep) -> list[tuple[int, Op, int]]:
+    """Every distinct op of each role, by its number, with how often it runs in the step."""
+    out = []
+    for number, role in enumerate(step.schedule.roles):
+        blocks = {id(call.ops): call.ops for call in role.calls}
+        times = Counter(id(call.ops) for call in role.calls)
+        counts: dict[int, int] = {}
+        ops: dict[int, Op] = {}
+        for block, often in times.items():
+            for op in blocks[block]:
+                counts[id(op)] = counts.get(id(op), 0) + often
+                ops[id(op)] = op
+        out += [(number, ops[op], count) for op, count in counts.items()]
+    return out
+
+
+def messages(step: SimulatedStep) -> list[tuple[int, Collective | Exchange, int]]:
+    """The same for what moves between ranks; what several roles share counts for the first of them alone."""
+    return [
+        (role, op, count)
+        for role, op, count in instances(step)
+        if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role)
+    ]
 
 
 def traffic(step: SimulatedStep) -> Traffic:
-    """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares."""
+    """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
+    several roles each counts for its own ranks."""
     cluster, parts = step.cluster, Parts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
-    volume: dict[str, float] = {}
-    for op, count in instances(step):
-        if isinstance(op, Collective):
-            for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster), strict=True):
-                for part, size in parts.bytes_of(op).items():
-                    totals[boundary][part] += count * per_byte * size
-            key = cluster.key_of(op)
-            volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
+    volume: dict[tuple[str, int | None], float] = {}
+    for role, op, count in messages(step):
+        for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster, role), strict=True):
+            for part, size in parts.bytes_of(op).items():
+                totals[boundary][part] += count * per_byte * size
+        key = cluster.key_of(op), _whose(op, cluster, role)
+        volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
     return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))
 
 
-def sent_per_byte(op: Collective, cluster: Cluster) -> tuple[Fraction, ...]:
-    """Bytes that cross each boundary, summed over the machine, per byte of the op's message, by its algorithm."""
-    pattern = cluster.pattern_of(op)
-    share = sent_share(op, cluster.algorithms[id(op)], cluster.schedule.mesh)
-    return tuple(share * Fraction(edges, pattern.divisor) for edges in pattern.edges.sum(axis=0).tolist())
+def sent_per_byte(op: Collective | Exchange, cluster: Cluster, role: int = 0) -> tuple[Fraction, ...]:
+    """Bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles share),
+    per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
+    pattern, whose = cluster.pattern_of(op), _whose(op, cluster, role)
+    share = Fraction(1)
+    if isinstance(op, Collective):
+        share = sent_share(op, cluster.algorithms[id(op)], cluster.schedule.mesh)
+    edges = pattern.edges if whose is None else pattern.edges[_groups(cluster, pattern, whose)]
+    return tuple(share * Fraction(count, pattern.divisor) for count in edges.sum(axis=0).tolist())
 
 
-def _on_links(cluster: Cluster, volume: Mapping[str, float]) -> NDArray[np.float64]:
+def _whose(op: Collective | Exchange, cluster: Cluster, role: int) -> int | None:
+    """The role whose groups an op is for; None for all of its pattern's."""
+    return None if cluster.cast.is_one or cluster.cast.is_shared(op) else role
+
+
+def _groups(cluster: Cluster, pattern: Pattern, role: int) -> NDArray[np.int32]:
+    """The groups of a pattern that ranks of a role are in."""
+    return np.unique(pattern.group_of[cluster.cast.of_rank == role])
+
+
+def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
     loads = np.zeros(cluster.fabric.num_links)
-    shares = np.ones(cluster.fabric.num_links)
-    for key, size in volume.items():
+    for (key, role), size in volume.items():
         pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
-        used = shares_of(cluster.library, cluster.machine, key.rsplit("/", 1)[1])
+        algorithm = key.rsplit("/", 1)[1]
+        used = shares_of(cluster.library, cluster.machine, "direct" if ":" in algorithm else algorithm)
         by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
-        shares = by_class[cluster.fabric.link_class[pattern.link[wires]]]
-        loads += np.bincount(pattern.link[wires], pattern.weight[wires] * shares, minlength=len(loads)) * size
+        weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
+        if role is not None:
+            weight = weight * np.isin(pattern.act[wires], _groups(cluster, pattern, role))
+        loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size
     loads[cluster.fabric.kind != Kind.WIRE] = 0.0
     return loads
 
@@ -95,7 +130,7 @@ class Moved:
     link: Fraction
 
 
-def _need(op: Collective, cluster: Cluster, count: int) -> Fraction | None:
+def _need(op: Collective | Exchange, cluster: Cluster, count: int) -> Fraction | None:
     if cluster.fabric.num_nodes == 1:
         return Fraction(0)
     schedule = cluster.schedule
@@ -103,23 +138,28 @@ def _need(op: Collective, cluster: Cluster, count: int) -> Fraction | None:
 
 
 def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
-    """The collectives of a step, equal kinds together, in order of first appearance."""
+    """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
+    over roles; `need` and `link` are of an average node."""
     cluster, schedule = step.cluster, step.schedule
     found: dict[tuple[str, ...], Moved] = {}
-    for op, count in instances(step):
-        if not isinstance(op, Collective):
-            continue
-        size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+    for role, op, count in messages(step):
+        algorithm: str
+        if isinstance(op, Exchange):
+            size, algorithm = int(cluster.volume_bytes(op)), "direct"
+            moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
+        else:
+            size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+            algorithm, moved = cluster.algorithms[id(op)], size
         one = Moved(
             name=op.name,
             kind=op.kind,
-            axes=op.axes,
+            axes=op.axes if isinstance(op, Collective) else (op.axis,),
             codec=str(op.codec),
-            algorithm=cluster.algorithms[id(op)],
+            algorithm=algorithm,
             calls=count,
-            message_bytes=count * size,
+            message_bytes=count * moved,
             need=_need(op, cluster, count),
-            link=count * size * sent_per_byte(op, cluster)[-1] / cluster.fabric.num_nodes,
+            link=count * size * sent_per_byte(op, cluster, role)[-1] / cluster.fabric.num_nodes,
         )
         key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
         known = found.get(key)

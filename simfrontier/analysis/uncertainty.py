@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.machine import Machine
-from simfrontier.schedule.ir import Collective
-from simfrontier.simulate import SimulatedStep
+from simfrontier.schedule.ir import Collective, Compute, Exchange
+from simfrontier.simulate import SimulatedStep, distinct_ops
 from simfrontier.simulate.resample import Factors, resampled_s
+from simfrontier.simulate.resample_roles import RoleFactors, resampled_roles_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 
@@ -61,6 +62,8 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
     spread = spread_of(step.cluster.machine, step.cluster.library)
     if not spread.is_known or num_samples == 0:
         return None
+    if step.play is not None:
+        return resampled_roles_s(step.play, step.cluster, role_factors(step, spread, plan, num_samples, seed))
     return resampled_s(step, factors(step, spread, plan, num_samples, seed))
 
 
@@ -91,6 +94,28 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     quantile = slowest(folding.rank_class, folding.representative, draws)
     return Factors(
         of_op=np.exp(logs, out=logs), of_class=np.exp(spread.speed_sd * quantile), on_device=np.array(alone, bool)
+    )
+
+
+def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> RoleFactors:
+    """The same for a step of several roles: errors and slow devices by the same draws as `factors`, so that pipelines
+    and other plans of one size are paired; the noise of single calls by role and node. An exchange errs as the
+    all-to-all of two ranks that it is priced as."""
+    assert step.play is not None, "a step of one role has `factors`"
+    draws = Draws(seed=seed, num_samples=num_samples)
+    devices = step.schedule.mesh.num_ranks
+    folding, ops = step.cluster.folding, list(distinct_ops(step.schedule))
+    return RoleFactors(
+        of_op={op: np.exp(log) for op, log in _errors(step, spread, draws).items()},
+        of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
+        on_device={id(op): isinstance(op, Compute) and op.kind != "hook" for op in ops},
+        run_sd=spread.law.run_sd,
+        noise=[
+            draws.stream("run", devices, plan, number)
+            .standard_normal((num_samples, played.segmented.program.num_ops))
+            .T.copy()
+            for number, played in enumerate(step.play.played)
+        ],
     )
 
 
@@ -146,21 +171,36 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
     cluster, schedule = step.cluster, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
-    for op in {id(op): op for op in step.program.ops}.values():
-        if not isinstance(op, Collective):
+    for op in distinct_ops(schedule):
+        if isinstance(op, Compute):
             if op.matmul is not None:
                 out[id(op)] = matmul
-            continue
-        if cluster.table(op) is None:
+        elif isinstance(op, Exchange):
+            out[id(op)] = _error_of_pairs(op, step, spread, draws)
+        elif cluster.table(op) is None:
             shape = cluster.shape(op.axes)
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
             kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
-            common = draws.of("call", schedule.mesh.num_ranks, *kind)
-            own = draws.of("call", schedule.mesh.num_ranks, *kind, size)
-            share = spread.law.common_share
-            mixed = np.sqrt(share) * common + np.sqrt(1.0 - share) * own
-            out[id(op)] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * mixed
+            error = _error(step, spread, draws, kind, size)
+            out[id(op)] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
     return out
+
+
+def _error_of_pairs(op: Exchange, step: SimulatedStep, spread: Spread, draws: Draws) -> Floats:
+    edges, size = step.cluster.pattern_of(op).edges.sum(axis=0), int(step.cluster.volume_bytes(op))
+    num_nodes, num_packages = 1 + bool(edges[2]), 2 - bool(edges[0])
+    kind = ("all_to_all", "direct", 2, num_nodes, num_packages)
+    error = _error(step, spread, draws, kind, size)
+    return spread.law.sd("all_to_all", size, num_nodes) * error
+
+
+def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | int, ...], size: int) -> Floats:
+    """How far the law is off for a kind of call with messages of that size, in its standard deviations."""
+    common = draws.of("call", step.schedule.mesh.num_ranks, *kind)
+    own = draws.of("call", step.schedule.mesh.num_ranks, *kind, size)
+    share = spread.law.common_share
+    mixed: Floats = np.sqrt(share) * common + np.sqrt(1.0 - share) * own
+    return mixed
 
 
 def _normal_quantiles(shares: Floats) -> Floats:

@@ -3,18 +3,21 @@
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
 are placed in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
+
+Where there are several roles units are not alike, and what is told is the mean over them: each role moves its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from simfrontier.collectives.volume import Part, messages_of, whole_side, wire_of
-from simfrontier.schedule.ir import Collective, Op, Schedule
+from simfrontier.collectives.volume import Part, exchanged_bytes, messages_of, whole_side, wire_of
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.roles import axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer
 Key = tuple[str, str, Part]
@@ -62,10 +65,26 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
     return rounds * Fraction(in_unit, members) * foreign
 
 
-def op_need(op: Collective, schedule: Schedule, boundary: str) -> Fraction:
+def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fraction:
     """Bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding included."""
+    if isinstance(op, Exchange):
+        return sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)) * _crossings(op, schedule.mesh, boundary)
     size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
-    return size * need_per_byte(op, schedule.mesh, boundary)
+    return size * need_per_byte(op, schedule.mesh, boundary) * _share_of_units(op, schedule)
+
+
+def _crossings(op: Exchange, mesh: Mesh, boundary: str) -> Fraction:
+    """How many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its ends
+    are in one unit."""
+    outer = mesh.names[: mesh.names.index(mesh.ordered((boundary,))[0]) + 1]
+    num_pairs = Fraction(mesh.num_ranks, mesh[op.axis])
+    return num_pairs / mesh.size(outer) if op.axis in outer else Fraction(0)
+
+
+def _share_of_units(op: Collective, schedule: Schedule) -> Fraction:
+    """The share of all ranks that take part: those of one role of several, or all where the op spans roles."""
+    axis = axis_of_roles(schedule)
+    return Fraction(1) if axis is None or axis in op.axes else Fraction(1, schedule.mesh[axis])
 
 
 def step_needs(schedule: Schedule) -> Needs:
@@ -75,18 +94,19 @@ def step_needs(schedule: Schedule) -> Needs:
     `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan which quantises gradients moves
     unquantised; `persisted`, weights that are published whole although the plan shards weights.
     """
-    assert len(schedule.roles) == 1, "needs are per unit, and all units run one role"
     mesh, parts = schedule.mesh, Parts(schedule)
-    blocks = _blocks(schedule)
-    runs: Counter[int] = Counter()
-    for block, count in Counter(id(call.ops) for call in schedule.roles[0].calls).items():
-        runs.update({number: count * times for number, times in Counter(map(id, blocks[block])).items()})
-    ops = {id(op): op for block in blocks.values() for op in block if isinstance(op, Collective)}
     out: dict[Key, Fraction] = {}
-    for number, op in ops.items():
-        sizes = parts.bytes_of(op)
+    for op, count in _moves(schedule):
+        sizes: Mapping[Part, Fraction] = parts.bytes_of(op)
         for boundary in mesh.names:
-            per_byte = runs[number] * need_per_byte(op, mesh, boundary)
+            if isinstance(op, Exchange):
+                each = Fraction(
+                    sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)),
+                    max(exchanged_bytes(op, schedule.tensors, schedule.mesh)),
+                )
+                per_byte = count * each * _crossings(op, mesh, boundary)
+            else:
+                per_byte = count * need_per_byte(op, mesh, boundary) * _share_of_units(op, schedule)
             for part, size in sizes.items():
                 if size and per_byte:
                     key = (op.name, boundary, part)
@@ -94,9 +114,21 @@ def step_needs(schedule: Schedule) -> Needs:
     return Needs(num_bytes=out)
 
 
+def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
+    """Every distinct op between ranks, role by role, with how often it runs; what roles share is the first one's."""
+    for number, role in enumerate(schedule.roles):
+        blocks = {id(call.ops): call.ops for call in role.calls}
+        runs: Counter[int] = Counter()
+        for block, count in Counter(id(call.ops) for call in role.calls).items():
+            runs.update({op: count * times for op, times in Counter(map(id, blocks[block])).items()})
+        for op in {id(op): op for block in blocks.values() for op in block}.values():
+            if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
+                yield op, runs[id(op)]
+
+
 def _blocks(schedule: Schedule) -> dict[int, tuple[Op, ...]]:
     """The distinct blocks of ops; calls share them."""
-    return {id(call.ops): call.ops for call in schedule.roles[0].calls}
+    return {id(call.ops): call.ops for role in schedule.roles for call in role.calls}
 
 
 class Parts:
@@ -106,6 +138,7 @@ class Parts:
     """
 
     def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
         self.tensors, self.mesh = schedule.tensors, schedule.mesh
         self.whole = {t.name for t in self.tensors.values() if t.role == "weight" and not t.placement.flat}
         self.weights = {t.name for t in self.tensors.values() if t.role == "weight"}
@@ -132,8 +165,10 @@ class Parts:
             return "persisted"
         return "data"
 
-    def bytes_of(self, op: Collective) -> dict[Part, Fraction]:
-        """The bytes of one call's messages by part; they sum to the messages."""
+    def bytes_of(self, op: Collective | Exchange) -> dict[Part, Fraction]:
+        """The bytes of one call's messages by part; they sum to the messages, for an exchange to the larger one."""
+        if isinstance(op, Exchange):
+            return {"data": Fraction(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))}
         out: dict[Part, Fraction] = {}
         known: dict[str, tuple[int, int, Fraction]] = {}
         for ref in whole_side(op):
