@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.moves import Part, Place, Turn
 from simfrontier_real.wire import Move, Moving, Wire
@@ -33,8 +34,8 @@ class Stepwise:
     order, which is the same on both.
     """
 
-    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank) -> None:
-        self._part, self._areas, self._wire, self._blank = part, areas, wire, blank
+    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank, reduction: PartialOp = "sum") -> None:
+        self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
         self._done = 0  # turns
         self._posted = 0  # turns that are being received, or need not be
         self._left = part.sizes[0]  # elements that may still be received ahead
@@ -82,9 +83,9 @@ class Stepwise:
                 self._await(number)
         if incoming is None:
             assert turn.source is not None
-            _combine(self._at(turn.place), self._at(turn.source), turn.add)
+            _combine(self._at(turn.place), self._at(turn.source), turn.add, self._reduction)
         elif incoming[2]:
-            _combine(self._at(turn.place), incoming[1], turn.add)
+            _combine(self._at(turn.place), incoming[1], turn.add, self._reduction)
             self._left += turn.place.high - turn.place.low
         self._incoming[here] = None
         return True
@@ -129,8 +130,8 @@ class InRounds:
     """A member's moves in rounds, each started as one batch and waited for as a whole. For devices, whose
     point-to-point calls may only be in flight together where they were started together."""
 
-    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank) -> None:
-        self._part, self._areas, self._wire, self._blank = part, areas, wire, blank
+    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank, reduction: PartialOp = "sum") -> None:
+        self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
         self._round = 0
         self._moving: list[Moving] | None = None
         self._arriving: list[Array | None] = []
@@ -147,7 +148,7 @@ class InRounds:
                 if turn.source is not None:
                     arrived = self._at(turn.source)
                 if arrived is not None:
-                    _combine(self._at(turn.place), arrived, turn.add)
+                    _combine(self._at(turn.place), arrived, turn.add, self._reduction)
             self._moving = None
             self._round += 1
         return True
@@ -167,8 +168,12 @@ class InRounds:
         return self._areas[place.area][place.low : place.high]
 
 
-def _combine(target: Array, arrived: Array, add: bool) -> None:
-    if add:
-        target += arrived
-    else:
+def _combine(target: Array, arrived: Array, add: bool, reduction: PartialOp) -> None:
+    """Put what has arrived in its place, or combine it with what is there."""
+    if not add:
         target[...] = arrived
+    elif reduction == "max":
+        is_larger = arrived > target
+        target[is_larger] = arrived[is_larger]
+    else:
+        target += arrived

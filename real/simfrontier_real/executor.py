@@ -139,4 +139,5 @@ def lane_of(program: Expanded, index: int) -> str:
 
 def title(program: Expanded, index: int) -> str:
     """An op of a program in words."""
-    return f"op {index}, {title_of(program.ops[index], program.calls[index])}"
+    where = "" if program.at is None else f" of {program.at[0]} {program.at[1]}"
+    return f"op {index}{where}, {title_of(program.ops[index], program.calls[index])}"

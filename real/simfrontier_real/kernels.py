@@ -3,115 +3,36 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from typing import Any
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array
+from simfrontier_real.attention import PRODUCTS, attention, by_head, softmax
+from simfrontier_real.blocks import first_index, local_shape
+from simfrontier_real.operands import Operands
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
 
 NORM_EPSILON = 1e-5
-_STAGE = re.compile(r"\.full\.(forward|recompute|backward)$")
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
-
-
-def base_name(name: str) -> str:
-    """What a buffer holds, whatever copy of it: `qkv.weight.full.forward` and `x.again` are qkv.weight and x."""
-    return _STAGE.sub("", name).removesuffix(".again")
-
-
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """The operands of one op instance as arrays of the model's shapes."""
-
-    site: Site
-    index: int
-    op: Compute
-
-    @property
-    def xp(self) -> Any:
-        return self.site.backend.xp
-
-    def sizes(self) -> dict[str, int]:
-        """Local size of each label of the op's iteration space."""
-        return self.op.local_sizes(self.site.schedule.mesh)
-
-    def activations(self) -> list[tuple[str, Array]]:
-        """(name, value) of what it reads that is no weight, in the op's order."""
-        tensors, reads = self.site.schedule.tensors, self.site.program.reads[self.index]
-        return [
-            (base_name(ref.name), self.site.buffers[ref]) for ref in reads if tensors[ref.name].role == "activation"
-        ]
-
-    def one(self) -> Array:
-        """The only activation it reads."""
-        ((_, value),) = self.activations()
-        return value
-
-    def named(self, name: str) -> Array:
-        """The activation of that name."""
-        return dict(self.activations())[name]
-
-    def weight(self, name: str) -> Array | None:
-        """A weight it reads, in its shape; None where it reads none of that name."""
-        tensors = self.site.schedule.tensors
-        for ref in self.site.program.reads[self.index]:
-            tensor = tensors[ref.name]
-            if tensor.role != "activation" and base_name(ref.name) == name:
-                line = self.xp.reshape(self.site.buffers[ref], (-1,))
-                return self.xp.reshape(line[: tensor.num_elements], tensor.shape)
-        return None
-
-    def put(self, value: Array, number: int = 0) -> None:
-        """Write the op's output of that number, in the type that the schedule gives it."""
-        ref = [r for r in self.site.program.writes[self.index] if self._role(r) == "activation"][number]
-        self.site.buffers[ref] = self.site.backend.cast(value, self.site.schedule.tensors[ref.name].dtype)
-
-    def gradient(self, name: str, value: Array) -> None:
-        """Write, or add to, the gradient of a weight, as a whole line."""
-        from simfrontier_real.layout import whole_line
-
-        _, writes, added = self.site.operands(self.index)
-        for refs, adds in ((writes, False), (added, True)):
-            for ref in refs:
-                if ref.name in (f"{name}.grad.raw", f"{name}.grad"):
-                    tensor = self.site.schedule.tensors[ref.name]
-                    value = self.site.backend.cast(value, tensor.dtype)
-                    line = whole_line(self.site.backend, value, tensor, self.site.schedule.mesh)
-                    if adds:
-                        self.site.add(ref, line)
-                    else:
-                        self.site.buffers[ref] = line
-                    return
-        raise SimfrontierError(f"op {self.op.name}: no gradient of {name} among what it writes")
-
-    def has_gradient(self, name: str) -> bool:
-        _, writes, added = self.site.operands(self.index)
-        return any(ref.name in (f"{name}.grad.raw", f"{name}.grad") for ref in (*writes, *added))
-
-    def _role(self, ref: Ref) -> str:
-        return self.site.schedule.tensors[ref.name].role
 
 
 def _matmul(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     module, _, part = op.name.rpartition(".")
-    if op.name in _ATTENTION:
-        _ATTENTION[op.name](operands)
+    if op.name in PRODUCTS:
+        PRODUCTS[op.name](operands)
     elif part == "dgrad" and module:
-        weight = operands.weight(f"{module}.weight")
+        weight = operands.weight(operands.weight_of(module))
         assert weight is not None
         operands.put(operands.xp.matmul(_joined(operands, operands.activations()), weight))
     elif part == "wgrad" and module:
         _weight_gradient(operands, module)
     else:
-        weight, bias = operands.weight(f"{op.name}.weight"), operands.weight(f"{op.name}.bias")
-        assert weight is not None
+        weight, bias = operands.weight(operands.weight_of(op.name)), operands.weight(f"{op.name}.bias")
+        assert weight is not None and op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
-        operands.put(out if bias is None else out + bias)
+        # a product that is still to be summed takes its bias once: on the first rank of those that are summed
+        operands.put(out + bias if bias is not None and site.is_first(operands.cuts(op.matmul[3])) else out)
 
 
 def _weight_gradient(operands: Operands, module: str) -> None:
@@ -120,9 +41,14 @@ def _weight_gradient(operands: Operands, module: str) -> None:
     gradient = _joined(operands, above)
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
     columns = xp.reshape(source, (-1, source.shape[-1]))
-    operands.gradient(f"{module}.weight", xp.matmul(xp.permute_dims(rows, (1, 0)), columns))
-    if operands.has_gradient(f"{module}.bias"):
-        operands.gradient(f"{module}.bias", xp.sum(rows, axis=0))
+    operands.gradient(operands.weight_of(module), xp.matmul(xp.permute_dims(rows, (1, 0)), columns))
+    bias = operands.gradient_of(f"{module}.bias")
+    if bias is not None:
+        assert operands.op.matmul is not None
+        # where the gradient is still to be summed over axes that cut the module's input, it stands on their first ranks
+        summed = bias.placement.partial_axes & set(operands.cuts(operands.op.matmul[2]))
+        total = xp.sum(rows, axis=0)
+        operands.gradient(f"{module}.bias", total if operands.site.is_first(summed) else xp.zeros_like(total))
 
 
 def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
@@ -131,132 +57,79 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
         return above[0][1]
     parts = dict(above)
     xp = operands.xp
-    heads = [_by_head(operands, parts[f"d.{name}"]) for name in ("query", "key", "value")]
+    heads = [by_head(operands, parts[f"d.{name}"]) for name in ("query", "key", "value")]
     together = xp.stack(heads, axis=3)  # b s head part feature
     return xp.reshape(together, (*together.shape[:2], -1))
 
 
-def _by_head(operands: Operands, values: Array) -> Array:
-    """b s a → b s head feature."""
-    tensor = operands.site.schedule.tensors["scores"]
-    heads = tensor.shape[1]
-    return operands.xp.reshape(values, (*values.shape[:2], heads, -1))
-
-
-def _query_key_value(operands: Operands) -> tuple[Array, Array, Array]:
-    """Each as b head s feature; qkv.out is b s (head part feature)."""
-    xp = operands.xp
-    qkv = operands.named("qkv.out")
-    heads = operands.sizes()["a"]
-    parts = xp.reshape(qkv, (*qkv.shape[:2], heads, 3, -1))
-    query, key, value = (xp.permute_dims(parts[:, :, :, number, :], (0, 2, 1, 3)) for number in range(3))
-    return query, key, value
-
-
-def _rows_of_heads(operands: Operands, name: str) -> Array:
-    """b s a → b head s feature."""
-    return operands.xp.permute_dims(_by_head(operands, operands.named(name)), (0, 2, 1, 3))
-
-
-def _put_rows(operands: Operands, values: Array) -> None:
-    """b head s feature → b s a."""
-    rows = operands.xp.permute_dims(values, (0, 2, 1, 3))
-    operands.put(operands.xp.reshape(rows, (*rows.shape[:2], -1)))
-
-
-def _turned(operands: Operands, values: Array) -> Array:
-    return operands.xp.permute_dims(values, (0, 1, 3, 2))
-
-
-def _scores(operands: Operands) -> None:
-    query, key, _ = _query_key_value(operands)
-    operands.put(operands.xp.matmul(query, _turned(operands, key)) / math.sqrt(query.shape[-1]))
-
-
-def _context(operands: Operands) -> None:
-    _, _, value = _query_key_value(operands)
-    _put_rows(operands, operands.xp.matmul(operands.named("probabilities"), value))
-
-
-def _d_probabilities(operands: Operands) -> None:
-    _, _, value = _query_key_value(operands)
-    operands.put(operands.xp.matmul(_rows_of_heads(operands, "d.context"), _turned(operands, value)))
-
-
-def _d_value(operands: Operands) -> None:
-    turned = _turned(operands, operands.named("probabilities"))
-    _put_rows(operands, operands.xp.matmul(turned, _rows_of_heads(operands, "d.context")))
-
-
-def _d_query(operands: Operands) -> None:
-    _, key, _ = _query_key_value(operands)
-    _put_rows(operands, operands.xp.matmul(operands.named("d.scores"), key) / math.sqrt(key.shape[-1]))
-
-
-def _d_key(operands: Operands) -> None:
-    query, _, _ = _query_key_value(operands)
-    turned = _turned(operands, operands.named("d.scores"))
-    _put_rows(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
-
-
-_ATTENTION = {
-    "scores": _scores,
-    "context": _context,
-    "context.dprobabilities": _d_probabilities,
-    "context.dvalue": _d_value,
-    "scores.dquery": _d_query,
-    "scores.dkey": _d_key,
-}
-
-
 def _norm(site: Site, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
-    xp, wide = operands.xp, site.backend.wide
+    operands, wide = Operands(site, index, op), site.backend.wide
     if op.name.endswith(".backward"):
         _norm_backward(operands, op.name.removesuffix(".backward"))
         return
     weight, bias = operands.weight(f"{op.name}.weight"), operands.weight(f"{op.name}.bias")
-    normal, _ = _normalised(xp, wide(operands.one()))
+    values, moments = _with_moments(operands)
+    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{op.name}.moments"))
     operands.put(normal * wide(weight) + wide(bias))
 
 
-def _normalised(xp: Any, x: Array) -> tuple[Array, Array]:
-    centred = x - xp.mean(x, axis=-1, keepdims=True)
-    inverse = 1 / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + NORM_EPSILON)
+def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
+    """The values that a norm reads, and the sums over all its features that it reads, by name."""
+    every = operands.activations()
+    return [value for name, value in every if not name.endswith(".moments")], {
+        name: operands.site.backend.wide(value) for name, value in every if name.endswith(".moments")
+    }
+
+
+def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Array, Array]:
+    """(normalised values, inverse deviation), by the sums of values and of squares where the features are cut."""
+    xp = operands.xp
+    if moments is None:
+        centred = x - xp.mean(x, axis=-1, keepdims=True)
+        variance = xp.mean(centred * centred, axis=-1, keepdims=True)
+    else:
+        means = moments / dict(operands.op.iteration)["h"]
+        centred = x - means[..., :1]
+        variance = means[..., 1:] - means[..., :1] * means[..., :1]
+    inverse = 1 / xp.sqrt(variance + NORM_EPSILON)
     return centred * inverse, inverse
+
+
+def _norm_sums(site: Site, index: int, op: Compute) -> None:
+    """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
+    the means of."""
+    operands = Operands(site, index, op)
+    xp, wide, module = operands.xp, site.backend.wide, op.name.removesuffix(".sums").removesuffix(".backward")
+    values, moments = _with_moments(operands)
+    if f"{module}.sums" == op.name:
+        x = wide(values[0])
+        parts = x, x * x
+    else:
+        scaled = wide(values[0]) * wide(operands.weight(f"{module}.weight"))
+        normal, _ = _normalised(operands, wide(values[1]), moments[f"{module}.moments"])
+        parts = scaled, scaled * normal
+    operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
 
 def _norm_backward(operands: Operands, module: str) -> None:
     """Layer norm backward; other gradients of the same stream that the op reads are added to its input's."""
     xp, wide = operands.xp, operands.site.backend.wide
-    (_, gradient), (_, x), *others = operands.activations()
+    (gradient, x, *others), moments = _with_moments(operands)
     gradient = wide(gradient)
-    normal, inverse = _normalised(xp, wide(x))
+    normal, inverse = _normalised(operands, wide(x), moments.get(f"{module}.moments"))
     scaled = gradient * wide(operands.weight(f"{module}.weight"))
-    along = xp.mean(scaled * normal, axis=-1, keepdims=True)
-    out = inverse * (scaled - xp.mean(scaled, axis=-1, keepdims=True) - normal * along)
-    for _, other in others:
+    if moments:
+        means = moments[f"d.{module}.moments"] / dict(operands.op.iteration)["h"]
+        mean, along = means[..., :1], means[..., 1:]
+    else:
+        mean = xp.mean(scaled, axis=-1, keepdims=True)
+        along = xp.mean(scaled * normal, axis=-1, keepdims=True)
+    out = inverse * (scaled - mean - normal * along)
+    for other in others:
         out = out + wide(other)
     operands.put(out)
     operands.gradient(f"{module}.weight", xp.sum(gradient * normal, axis=tuple(range(len(x.shape) - 1))))
     operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
-
-
-def _softmax(site: Site, index: int, op: Compute) -> None:
-    """Causal softmax over the last dimension, and its backward."""
-    operands = Operands(site, index, op)
-    xp, wide = operands.xp, site.backend.wide
-    if op.name.endswith(".backward"):
-        gradient, probabilities = wide(operands.named("d.probabilities")), wide(operands.named("probabilities"))
-        along = xp.sum(gradient * probabilities, axis=-1, keepdims=True)
-        operands.put(probabilities * (gradient - along))
-        return
-    scores = wide(operands.one())
-    places = xp.arange(scores.shape[-1], device=site.backend.device)
-    later = places[None, :] > places[:, None]
-    scores = xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=site.backend.device), scores)
-    exponentials = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
-    operands.put(exponentials / xp.sum(exponentials, axis=-1, keepdims=True))
 
 
 def _gelu(site: Site, index: int, op: Compute) -> None:
@@ -287,10 +160,26 @@ def _cast(site: Site, index: int, op: Compute) -> None:
 
 
 def _lookup(site: Site, index: int, op: Compute) -> None:
+    """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
     operands = Operands(site, index, op)
     table, tokens = operands.weight(f"{op.name}.weight"), operands.one()
-    rows = operands.xp.take(table, operands.xp.reshape(tokens, (-1,)), axis=0)
-    operands.put(operands.xp.reshape(rows, (*tokens.shape, -1)))
+    assert table is not None
+    index_of, is_here = _own_rows(operands, f"{op.name}.weight", tokens)
+    rows = operands.xp.take(table, index_of, axis=0)
+    operands.put(operands.xp.reshape(rows if is_here is None else rows * is_here[:, None], (*tokens.shape, -1)))
+
+
+def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Array | None]:
+    """(row of this rank's part of a table for each token, 0 where it has none; whether it has it, None: it has all)."""
+    xp, mesh = operands.xp, operands.site.schedule.mesh
+    tensor = operands.site.schedule.tensors[name]
+    flat = xp.reshape(tokens, (-1,))
+    num_rows = local_shape(tensor, mesh)[0]
+    if num_rows == tensor.shape[0]:
+        return flat, None
+    flat = flat - first_index(tensor, tensor.dims[0], mesh, operands.site.at)
+    is_here = (flat >= 0) & (flat < num_rows)
+    return xp.where(is_here, flat, xp.zeros_like(flat)), is_here
 
 
 def _scatter(site: Site, index: int, op: Compute) -> None:
@@ -298,14 +187,18 @@ def _scatter(site: Site, index: int, op: Compute) -> None:
     xp, name = operands.xp, op.name.removesuffix(".wgrad") + ".weight"
     (_, tokens), (_, gradient) = operands.activations()
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
-    num_rows = site.schedule.tensors[name].shape[0]
-    operands.gradient(name, site.backend.scatter_rows(num_rows, xp.reshape(tokens, (-1,)), rows))
+    index_of, is_here = _own_rows(operands, name, tokens)
+    rows = rows if is_here is None else rows * is_here[:, None]
+    num_rows = local_shape(site.schedule.tensors[name], site.schedule.mesh)[0]
+    operands.gradient(name, site.backend.scatter_rows(num_rows, index_of, rows))
 
 
 MODEL_KERNELS: dict[str, Kernel] = {
     "matmul": _matmul,
     "norm": _norm,
-    "softmax": _softmax,
+    "norm_sums": _norm_sums,
+    "softmax": softmax,
+    "attention": attention,
     "gelu": _gelu,
     "add": _add,
     "cast": _cast,

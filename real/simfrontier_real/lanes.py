@@ -5,12 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, num_bytes
 from simfrontier_real.transport import Pending, Transport
@@ -61,26 +61,33 @@ class Step:
     clock: Callable[[], float]
     message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
 
-    def call(self, index: int, op: Collective) -> list[Pending]:
-        """Begin the messages of a collective, all at once."""
-        return [self.transport.begin(op, message) for message in self._outgoing(index, op)]
+    def call(self, index: int, op: Collective | Exchange) -> list[Pending]:
+        """Begin the messages of a collective or an exchange, all at once."""
+        return list(self._begun(index, op))
 
-    def call_and_wait(self, index: int, op: Collective) -> None:
-        """A whole collective, its messages one after the other, as they run on one communicator."""
+    def call_and_wait(self, index: int, op: Collective | Exchange) -> None:
+        """A whole collective, its messages one after the other, as they run on one communicator; or an exchange."""
+        self.work.incoming(index, tuple(pending.wait() for pending in self._begun(index, op)))
+
+    def _begun(self, index: int, op: Collective | Exchange) -> Iterator[Pending]:
         messages = self._outgoing(index, op)
-        results = tuple(self.transport.begin(op, message).wait() for message in messages)
-        self.work.incoming(index, results)
+        if isinstance(op, Exchange):
+            yield self.transport.exchange(op, messages[0] if messages else None, self.work.room(index))
+            return
+        reduction = self.work.reduction(index) if op.kind == "all_reduce" else "sum"
+        for message in messages:
+            yield self.transport.begin(op, message, reduction)
 
-    def _outgoing(self, index: int, op: Collective) -> tuple[Array, ...]:
+    def _outgoing(self, index: int, op: Collective | Exchange) -> tuple[Array, ...]:
         messages = self.work.outgoing(index)
-        pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
+        pieces = self.mesh.size(op.axes) if isinstance(op, Collective) and op.kind == "all_gather" else 1
         self.message_bytes[index] = pieces * sum(num_bytes(message) for message in messages)
         return messages
 
 
 @dataclass
 class InlineLanes:
-    """Ops run where they are started; collectives are looked at until they are done. For the loopback."""
+    """Ops run where they are started; communication is looked at until it is done. For the loopback."""
 
     step: Step
     ended: list[Finished] = field(default_factory=list)
@@ -91,7 +98,7 @@ class InlineLanes:
 
     def start(self, index: int, ready_s: float) -> None:
         op = self.step.program.ops[index]
-        if isinstance(op, Collective):
+        if not isinstance(op, Compute):
             self.under_way.append((index, self.step.call(index, op)))
         else:
             self.step.work.run(index, ready_s)
@@ -178,7 +185,7 @@ class ThreadLanes:
 
     def _execute(self, index: int, ready_s: float) -> None:
         op = self._step.program.ops[index]
-        if isinstance(op, Collective):
+        if not isinstance(op, Compute):
             self._step.call_and_wait(index, op)
         else:
             self._step.work.run(index, ready_s)
@@ -223,7 +230,7 @@ class StreamLanes:
             begin.record(stream)
             op = program.ops[index]
             used = self._step.work.read_by(index)
-            if isinstance(op, Collective):
+            if not isinstance(op, Compute):
                 self._step.call_and_wait(index, op)
             else:
                 self._step.work.run(index, ready_s)

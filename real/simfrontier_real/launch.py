@@ -6,15 +6,23 @@ import logging
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 from simfrontier.errors import InputError
+
+
+def _refuse_without_torch() -> None:
+    if find_spec("torch") is None:
+        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
 
 
 def launch(num_ranks: int, arguments: list[str]) -> int:
     """Run `simfrontier-real ARGUMENTS` in so many processes; the exit code of the first that failed, or 0.
 
-    When one ends with an error or is killed, the others are ended too. Raises InputError where a launcher runs already.
+    When one ends with an error or is killed, the others are ended too. Raises InputError where a launcher runs already,
+    or there is no torch.
     """
+    _refuse_without_torch()
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

@@ -1,8 +1,9 @@
 """How a rank's buffers are laid out: which digits of the flat index they hold, in which order; and reordering them.
 
-A buffer of a weight, gradient or state is a line: its free digits (the axes of the nesting over which it is not flat),
-the first slowest, and then the elements that no axis divides. Digits stand in the order of the nesting, except in what
-a gather has just filled and in what is about to be scattered: there the digits of the collective come first.
+A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
+nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits stand in the
+order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
+the collective come first. A buffer of an activation is an array in the shape of its block.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective, Ref, Schedule, Tensor
+from simfrontier.schedule.ir import Collective, Exchange, Ref, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, Backend
+from simfrontier_real.blocks import refuse_outer
 
 Order = tuple[str, ...]
 
@@ -55,16 +57,20 @@ class Layouts:
 
 
 def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
-    """The layouts that the collectives of a program ask for. Raises InputError where a tensor is cut along its
-    dimensions (what is read or written in a collective must be flat), or two collectives disagree."""
+    """The layouts that the communication of a program asks for. Raises InputError where a weight, gradient or state is
+    moved along an axis that cuts its dimensions, where an exchange is coded, or where two collectives disagree."""
     mesh, tensors = schedule.mesh, schedule.tensors
     order: dict[Ref, Order] = {}
     pieces: dict[Ref, int] = {}
     for index, op in enumerate(program.ops):
+        if isinstance(op, Exchange):
+            _refuse_coded(op, schedule)
         if not isinstance(op, Collective) or op.kind == "all_reduce":
             continue
         src, dst = program.reads[index], program.writes[index][: len(op.dst)]
         _refuse_shards(op, schedule)
+        if is_of_activations(op, schedule):
+            continue
         for ref in dst if op.kind == "all_gather" else src:
             free = canonical(tensors[ref.name], mesh)
             first = mesh.live(op.axes)
@@ -99,12 +105,30 @@ def _is_permute(program: Expanded, writers: set[int]) -> bool:
     return len(writers) == 1 and min(writers) >= 0 and program.ops[min(writers)].kind == "permute"
 
 
+def is_of_activations(op: Collective, schedule: Schedule) -> bool:
+    """Whether a collective moves activations, which are cut along their dimensions."""
+    return schedule.tensors[op.src[0].name].role == "activation"
+
+
 def _refuse_shards(op: Collective, schedule: Schedule) -> None:
     if op.kind == "all_to_all":
         raise InputError(f"collective {op.name}: an all-to-all of shards cannot be executed yet; allowed: flat moves")
     for name in {ref.name for ref in (*op.src, *op.dst)}:
-        if schedule.tensors[name].placement.shards:
-            raise InputError(f"collective {op.name}: {name} is cut along a dimension; allowed: flat or whole tensors")
+        shards = schedule.tensors[name].placement.shards
+        if is_of_activations(op, schedule):
+            refuse_outer(f"collective {op.name} of {name}", op.axes, shards)
+        elif any(axis in op.axes for axis, _ in shards):
+            raise InputError(
+                f"collective {op.name}: {name} is cut along a dimension by its axes; allowed: flat or whole tensors, "
+                "and activations"
+            )
+
+
+def _refuse_coded(op: Exchange, schedule: Schedule) -> None:
+    for name in {ref.name for ref in (*op.reads, *op.writes)}:
+        tensor = schedule.tensors[name]
+        if tensor.codec is not None or (tensor.role != "token" and tensor.dtype != op.codec.name):
+            raise InputError(f"exchange {op.name}: {name} is sent as {op.codec}; allowed: its own type, {tensor.dtype}")
 
 
 def canonical(tensor: Tensor, mesh: Mesh) -> Order:
@@ -131,8 +155,8 @@ def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order
 
 
 def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> Array:
-    """A tensor's values as its whole line, padded with zeros to a multiple of the nesting."""
-    padding = -math.prod(tensor.shape) % mesh.size(tensor.nesting)
+    """The values of a tensor's block as its whole line, padded with zeros to a multiple of the nesting."""
+    padding = -math.prod(values.shape) % mesh.size(tensor.nesting)
     line = backend.xp.reshape(values, (-1,))
     if not padding:
         return line

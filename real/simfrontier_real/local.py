@@ -5,7 +5,9 @@ from __future__ import annotations
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import Array, num_bytes
+from simfrontier_real.blocks import block_of
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.site import Site
@@ -13,8 +15,11 @@ from simfrontier_real.work import Kernel
 
 
 def move(site: Site, index: int, op: Compute) -> None:
-    """slice, permute, accumulate: the same values with other digits, written or added."""
+    """slice, permute, accumulate: the same values with other digits (of activations: a part), written or added."""
     for src, dst, added in _pairs(site, index):
+        if site.schedule.tensors[src.name].role == "activation":
+            site.buffers[dst] = _cut(site, site.buffers[src], src, dst)
+            continue
         line = _arranged(site, site.buffers[src], src, dst)
         _put(site, dst, site.backend.cast(line, site.schedule.tensors[dst.name].dtype), added)
 
@@ -65,6 +70,14 @@ def _pairs(site: Site, index: int) -> list[tuple[Ref, Ref, bool]]:
 def _arranged(site: Site, line: Array, src: Ref, dst: Ref) -> Array:
     order_of = site.layouts.order_of
     return rearranged(site.backend, line, site.schedule.mesh, order_of(src), order_of(dst), site.at)
+
+
+def _cut(site: Site, values: Array, src: Ref, dst: Ref) -> Array:
+    """A rank's part of an activation that the destination cuts further than the source."""
+    tensors = site.schedule.tensors
+    left = tensors[dst.name].placement.shards[len(tensors[src.name].placement.shards) :]
+    shape = tuple(values.shape)
+    return values[block_of(shape, Placement(left), site.schedule.mesh, site.at, src.name)]
 
 
 def _put(site: Site, ref: Ref, value: Array, added: bool) -> None:

@@ -1,4 +1,4 @@
-"""The loopback transport: all ranks in one process, collectives by plain numpy; sums in the order of the members."""
+"""The loopback transport: all ranks in one process, messages by plain numpy; sums in the order of the members."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simfrontier.schedule.ir import Collective, CollectiveKind
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import Channel, channel_of, wire_kind
+from simfrontier_real.transport import Channel, Way, channel_of, peer_of, way_of, wire_kind
 from simfrontier_real.wire import Mailboxes, Wire
 
 Meeting = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
+Encounter = tuple[Way, frozenset[int], int]  # way, partners, how many exchanges they made before
 
 
 @dataclass
@@ -23,6 +25,7 @@ class LoopbackWorld:
     waiting: dict[Meeting, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
     results: dict[Meeting, dict[int, Array]] = field(default_factory=dict)
     boxes: dict[Channel, Mailboxes] = field(default_factory=lambda: defaultdict(Mailboxes))
+    sent: dict[tuple[Encounter, int], Array | None] = field(default_factory=dict)  # by sender, until it is taken
 
     def wires(self, rank: int) -> Callable[[Channel], Wire]:
         """One rank's ends of the channels, for explicit transfers."""
@@ -38,7 +41,15 @@ class LoopbackWorld:
         """One rank's end."""
         return LoopbackTransport(self, rank)
 
-    def join(self, meeting: Meeting, members: tuple[int, ...], rank: int, kind: CollectiveKind, message: Array) -> None:
+    def join(
+        self,
+        meeting: Meeting,
+        members: tuple[int, ...],
+        rank: int,
+        kind: CollectiveKind,
+        message: Array,
+        reduction: PartialOp,
+    ) -> None:
         """Bring a message to a meeting; the last to come makes everybody's result."""
         present = self.waiting.setdefault(meeting, {})
         present[rank] = (kind, message)
@@ -47,7 +58,7 @@ class LoopbackWorld:
         kinds = {member: present[member][0] for member in members}
         assert len(set(kinds.values())) == 1, f"{meeting[0].comm}: the members call {kinds}"
         del self.waiting[meeting]
-        self.results[meeting] = _exchange(kind, members, [present[member][1] for member in members])
+        self.results[meeting] = _combined(kind, members, [present[member][1] for member in members], reduction)
 
 
 @dataclass
@@ -56,20 +67,29 @@ class LoopbackTransport:
 
     world: LoopbackWorld
     rank: int
-    calls: dict[Channel, int] = field(default_factory=lambda: defaultdict(int))
+    calls: dict[Channel | Way, int] = field(default_factory=lambda: defaultdict(int))
     groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def begin(self, op: Collective, message: Array) -> LoopbackPending:
-        return self.call(channel_of(op, self.world.mesh), wire_kind(op), message)
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoopbackPending:
+        return self.call(channel_of(op, self.world.mesh), wire_kind(op), message, reduction)
 
-    def call(self, channel: Channel, kind: CollectiveKind, message: Array) -> LoopbackPending:
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
+        way, peer = way_of(op), peer_of(op, self.world.mesh, self.rank)
+        encounter = (way, frozenset((self.rank, peer)), self.calls[way])
+        self.calls[way] += 1
+        self.world.sent[encounter, self.rank] = None if message is None else message.copy()
+        return ExchangePending(self.world, encounter, peer, room)
+
+    def call(
+        self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
+    ) -> LoopbackPending:
         """Start a collective of one message on a channel."""
         if channel not in self.groups:
             self.groups[channel] = self.world.members(channel, self.rank)
         number, members = self.groups[channel]
         meeting = (channel, number, self.calls[channel])
         self.calls[channel] += 1
-        self.world.join(meeting, members, self.rank, kind, message)
+        self.world.join(meeting, members, self.rank, kind, message, reduction)
         return LoopbackPending(self.world, meeting, self.rank)
 
 
@@ -92,7 +112,28 @@ class LoopbackPending:
         return result
 
 
-def _exchange(kind: CollectiveKind, members: tuple[int, ...], messages: list[Array]) -> dict[int, Array]:
+@dataclass(slots=True)
+class ExchangePending:
+    """An exchange that is done once the other end has come too, whichever way messages go."""
+
+    world: LoopbackWorld
+    encounter: Encounter
+    peer: int
+    room: Array | None
+
+    def is_done(self) -> bool:
+        return (self.encounter, self.peer) in self.world.sent
+
+    def wait(self) -> Array | None:
+        arrived = self.world.sent.pop((self.encounter, self.peer))
+        sizes = [None if each is None else each.shape for each in (arrived, self.room)]
+        assert sizes[0] == sizes[1], f"{self.encounter[0].comm}: rank {self.peer} sends {sizes[0]}, awaited {sizes[1]}"
+        return arrived
+
+
+def _combined(
+    kind: CollectiveKind, members: tuple[int, ...], messages: list[Array], reduction: PartialOp
+) -> dict[int, Array]:
     import numpy as np
 
     sizes = {message.shape for message in messages}
@@ -103,7 +144,7 @@ def _exchange(kind: CollectiveKind, members: tuple[int, ...], messages: list[Arr
         return {member: np.stack([message[place] for message in messages]) for place, member in enumerate(members)}
     total = messages[0].copy()
     for message in messages[1:]:
-        total += message
+        total = np.maximum(total, message) if reduction == "max" else total + message
     if kind == "all_reduce":
         return {member: total.copy() for member in members}
     return {member: total[place].copy() for place, member in enumerate(members)}

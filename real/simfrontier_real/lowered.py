@@ -11,11 +11,21 @@ from simfrontier.collectives.lowering import Recipe, lower
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.store import load_lowered
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array, blank_like
 from simfrontier_real.carry import Carrier, InRounds, Stepwise
 from simfrontier_real.moves import MESSAGE, RESULT, Part, part_of
-from simfrontier_real.transport import Channel, channel_of, channels_of, collectives_of, numbers_of, wire_kind
+from simfrontier_real.transport import (
+    Channel,
+    Pending,
+    Transport,
+    channel_of,
+    channels_of,
+    collectives_of,
+    numbers_of,
+    wire_kind,
+)
 from simfrontier_real.wire import Wire
 
 PREFIX = "lowered-"
@@ -84,7 +94,7 @@ class _Route:
 
 class LoweredTransport:
     """Collectives of one rank by explicit transfers. `wires` gives this rank's end of each channel; all ranks ask for
-    the channels in the same order."""
+    the channels in the same order. Exchanges are messages between two ranks anyway: they go as `plain` sends them."""
 
     def __init__(
         self,
@@ -92,8 +102,10 @@ class LoweredTransport:
         lowered: LoweredSchedule,
         rank: int,
         wires: Callable[[Channel], Wire],
+        plain: Transport,
         in_rounds: bool = False,
     ) -> None:
+        self._plain = plain
         self._in_rounds = in_rounds
         self._last: dict[Channel, LoweredPending] = {}
         ends = {channel: wires(channel) for channel in channels_of(schedule)}
@@ -108,7 +120,10 @@ class LoweredTransport:
             routes.append(_Route(channel, ends[channel], kind, recipe, member, known))
         self._routes = {op: routes[number] for op, number in numbers_of(schedule).items()}
 
-    def begin(self, op: Collective, message: Array) -> LoweredPending:
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
+        return self._plain.exchange(op, message, room)
+
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoweredPending:
         """Start a message; it sets out when the one before it on its channel has arrived."""
         route = self._routes[id(op)]
         elements = int(message.shape[-1])
@@ -116,8 +131,9 @@ class LoweredTransport:
         if part is None:
             part = part_of(lower(route.kind, route.recipe), route.member, elements, self._in_rounds)
             route.parts[elements] = part
+        before = self._last.get(route.channel)
         pending = LoweredPending(
-            route.wire, route.kind, route.member, part, message, self._in_rounds, self._last.get(route.channel)
+            route.wire, route.kind, route.member, part, message, reduction, self._in_rounds, before
         )
         self._last[route.channel] = pending
         route.wire.watch(pending.advance)
@@ -133,6 +149,7 @@ class LoweredPending:
     member: int
     part: Part
     message: Array | None
+    reduction: PartialOp
     in_rounds: bool
     before: LoweredPending | None
     areas: tuple[Array, ...] = ()
@@ -175,7 +192,8 @@ class LoweredPending:
             line[...] = flat
         self.areas = (line, *(blank(size) for size in sizes[1:]))
         self.message = None
-        self.carrier = (InRounds if self.in_rounds else Stepwise)(self.part, self.areas, self.wire, blank)
+        carrier = InRounds if self.in_rounds else Stepwise
+        self.carrier = carrier(self.part, self.areas, self.wire, blank, self.reduction)
 
     def _result(self) -> Array:
         """What `Pending.wait` promises; nothing of the line is kept that is not the result."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.schedule.placement import REPLICATE, PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.lanes import Step
+from simfrontier_real.programs import programs_of
 from simfrontier_real.record import Clocked, aligned
 from simfrontier_real.session import Session
 from simfrontier_real.timed import timed_steps
@@ -166,6 +166,12 @@ class ProbeWork:
     def outgoing(self, index: int) -> tuple[Array, ...]:
         return (self.messages[index],)
 
+    def reduction(self, index: int) -> PartialOp:
+        return "sum"
+
+    def room(self, index: int) -> Array | None:
+        return None
+
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
 
     def read_by(self, index: int) -> list[Array]:
@@ -231,15 +237,22 @@ def _pass(
     session: Session, mesh: Mesh, probes: list[Probe], plan: Measuring, title: str
 ) -> tuple[list[Clocked], NDArray[Any]] | None:
     """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
+    import numpy as np
+
     schedule = _schedule(mesh, probes)
-    program: Expanded = expand(schedule, schedule.roles[0])
-    step = Step(program, mesh, _work(session, mesh, probes, plan.precision), session.transport, time.monotonic)
+    programs = programs_of(schedule)
+    step = Step(
+        programs.of(session.world.rank),
+        mesh,
+        _work(session, mesh, probes, plan.precision),
+        session.transport,
+        time.monotonic,
+    )
     what = f"measuring {len(probes)} probes, {title}"
     ranks, _ = timed_steps(session, step, plan.iterations, what, plan.warmup)
     if ranks is None:
         return None
-    _, start, end = aligned(schedule, program, ranks)
-    return ranks, end - start
+    return ranks, np.stack([end - start for _, start, end in aligned(schedule, programs, ranks)])
 
 
 def _tables(

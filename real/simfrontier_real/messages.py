@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Collective, Ref
+from simfrontier.schedule.ir import Collective, Exchange, Ref
 from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded
+from simfrontier_real.layout import canonical, is_of_activations, rearranged
 from simfrontier_real.site import Site
 
 
@@ -21,7 +23,7 @@ def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
         held = [site.buffers[ref] for ref in src]
         columns = [list(parts) for parts in zip(*(each.parts for each in held), strict=True)]
     else:
-        columns = [[_rows(site, op, ref) for ref in src]]
+        columns = [[_rows(site, op, number, ref) for number, ref in enumerate(src)]]
     messages = tuple(site.backend.concat(parts, axis=1) for parts in columns)
     for message in messages:
         _refuse_wrong_pieces(site, op, message)
@@ -48,6 +50,8 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
             start[number] += width
         if stored:
             site.buffers[b] = Encoded(parts[0], parts[1] if len(parts) > 1 else None)
+        elif is_of_activations(op, site.schedule):
+            site.buffers[b] = _block(site, op, a, b, parts[0])
         else:
             alone = parts[0].shape[0] == 1 or parts[0].shape == rows[0].shape
             site.buffers[b] = xp.reshape(parts[0], (-1,)) if alone else parts[0]  # no copy: a permute follows
@@ -55,8 +59,66 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
         site.buffers[ref] = None  # a token
 
 
-def _rows(site: Site, op: Collective, ref: Ref) -> Array:
-    """A line as [1, n], or as one row for each member that will get it."""
+def sent(site: Site, index: int, op: Exchange) -> tuple[Array, ...]:
+    """The message of this rank's end of an exchange, flat; none where it sends nothing."""
+    parts = [_line(site, ref) for ref in site.program.reads[index]]
+    return (site.backend.concat(parts),) if parts else ()
+
+
+def room(site: Site, index: int) -> Array | None:
+    """A flat array for the message that an exchange brings to this rank."""
+    due = _arriving(site, index)
+    if not due:
+        return None
+    tensors = [site.schedule.tensors[ref.name] for ref in due]
+    total = sum(tensor.local_elements(site.schedule.mesh) for tensor in tensors)
+    return site.backend.empty((total,), tensors[0].dtype)
+
+
+def received(site: Site, index: int, message: Array | None) -> None:
+    """Put what an exchange brought into the buffers of its destinations."""
+    tensors, mesh, start = site.schedule.tensors, site.schedule.mesh, 0
+    for ref in _arriving(site, index):
+        tensor = tensors[ref.name]
+        count = tensor.local_elements(mesh)
+        part = message[start : start + count]  # type: ignore[index]
+        start += count
+        if tensor.role == "activation":
+            site.buffers[ref] = site.backend.xp.reshape(part, local_shape(tensor, mesh))
+        else:
+            order = canonical(tensor, mesh)
+            site.buffers[ref] = rearranged(site.backend, part, mesh, order, site.layouts.order_of(ref), site.at)
+    for ref in site.program.writes[index]:
+        if tensors[ref.name].role == "token":
+            site.buffers[ref] = None
+
+
+def _arriving(site: Site, index: int) -> list[Ref]:
+    """What an exchange writes on this rank, tokens left out."""
+    return [ref for ref in site.program.writes[index] if site.schedule.tensors[ref.name].role != "token"]
+
+
+def _line(site: Site, ref: Ref) -> Array:
+    """What is held of an instance as a flat line, digits in the order of the nesting."""
+    tensor, line = site.schedule.tensors[ref.name], site.backend.xp.reshape(site.buffers[ref], (-1,))
+    mesh = site.schedule.mesh
+    return rearranged(site.backend, line, mesh, site.layouts.order_of(ref), canonical(tensor, mesh), site.at)
+
+
+def _block(site: Site, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
+    """What a collective brought of an activation, in the shape of its block."""
+    mesh, tensors = site.schedule.mesh, site.schedule.tensors
+    if op.kind == "all_gather":
+        local, shards = local_shape(tensors[src.name], mesh), tensors[src.name].placement.shards
+        return side_by_side(site.backend.xp, rows, local, mesh.live(op.axes), shards, mesh)
+    return site.backend.xp.reshape(rows, local_shape(tensors[dst.name], mesh))
+
+
+def _rows(site: Site, op: Collective, number: int, ref: Ref) -> Array:
+    """What is held of the source of that number as [1, n], or as one row for each member that will get it."""
+    if op.kind == "reduce_scatter" and is_of_activations(op, site.schedule):
+        mesh, shards = site.schedule.mesh, site.schedule.tensors[op.dst[number].name].placement.shards
+        return taken_apart(site.backend.xp, site.buffers[ref], mesh.live(op.axes), shards, mesh)
     line = site.backend.xp.reshape(site.buffers[ref], (-1,))
     members = site.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
     if line.shape[0] % members:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
-from simfrontier_real.kernels import Operands
+from simfrontier_real.blocks import first_index
+from simfrontier_real.operands import Operands
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
 
@@ -53,36 +54,67 @@ class Trainer:
             self.num_skipped += 1
 
     def kernels(self) -> dict[str, Kernel]:
-        return {"loss": self._loss, "norm2": self._norm2, "adam": self._adam}
+        losses = {"loss": self._loss, "loss_max": self._loss_max, "loss_sums": self._loss_sums}
+        return {**losses, "norm2": self._norm2, "adam": self._adam}
 
     def _loss(self, site: Site, index: int, op: Compute) -> None:
-        """Cross-entropy, averaged over all samples and positions of the step; writes its gradient."""
+        """Cross-entropy, averaged over all samples and positions of the step; writes its gradient.
+
+        Where the classes are cut, the largest logit and the sums over all classes are read.
+        """
         operands = Operands(site, index, op)
-        xp, logits = operands.xp, operands.one()
+        xp, (logits, *sums) = operands.xp, [value for _, value in operands.activations()]
         micro = site.program.reads[index][0].micro
-        labels = self.labels[micro]
         count = math.prod(size for _, size in op.iteration[:-1]) * self.grad_accum  # the last label is the class
-        shifted = logits - xp.max(logits, axis=-1, keepdims=True)
-        total = xp.sum(xp.exp(shifted), axis=-1, keepdims=True)
-        probabilities = xp.exp(shifted) / total
-        classes = xp.arange(logits.shape[-1], device=site.backend.device)
-        hit = site.backend.xp.astype(classes == labels[..., None], logits.dtype)
-        # -log softmax as log of the sum less the logit: finite also where the probability is too small for a number
-        self.losses[micro] = (xp.sum(xp.log(total)) - xp.sum(shifted * hit)) / count
-        operands.put((probabilities - hit) * (self.loss_scale / count))
+        top = sums[0][..., None] if sums else xp.max(logits, axis=-1, keepdims=True)
+        shifted, hit = logits - top, self._hit(operands, logits)
+        if sums:
+            total, own = sums[1][..., :1], xp.sum(sums[1][..., 1])
+        else:
+            total, own = xp.sum(xp.exp(shifted), axis=-1, keepdims=True), xp.sum(shifted * hit)
+        if self._counts(operands):
+            # -log softmax as log of the sum less the logit: finite also where the probability is too small for a number
+            self.losses[micro] = (xp.sum(xp.log(total)) - own) / count
+        operands.put((xp.exp(shifted) / total - hit) * (self.loss_scale / count))
+
+    def _loss_max(self, site: Site, index: int, op: Compute) -> None:
+        """The largest logit among this rank's classes."""
+        operands = Operands(site, index, op)
+        operands.put(operands.xp.max(operands.one(), axis=-1))
+
+    def _loss_sums(self, site: Site, index: int, op: Compute) -> None:
+        """Over this rank's classes: the sum of exponentials, and the label's own logit where it is among them."""
+        operands = Operands(site, index, op)
+        xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
+        shifted = logits - top[..., None]
+        parts = xp.exp(shifted), shifted * self._hit(operands, logits)
+        operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
+
+    def _hit(self, operands: Operands, logits: Array) -> Array:
+        """1 at the class of each position's label, if it is this rank's; else 0."""
+        site, ref = operands.site, operands.site.program.reads[operands.index][0]
+        tensor = site.schedule.tensors[ref.name]
+        first = first_index(tensor, tensor.dims[-1], site.schedule.mesh, site.at)
+        classes = operands.xp.arange(first, first + logits.shape[-1], device=site.backend.device)
+        return operands.xp.astype(classes == self.labels[ref.micro][..., None], logits.dtype)
+
+    def _counts(self, operands: Operands) -> bool:
+        """Whether this rank says the loss of its samples: of ranks that have the same samples the first does."""
+        site, rows = operands.site, operands.cuts(label for label, _ in operands.op.iteration[:-1])
+        return site.is_first(axis for axis in site.schedule.mesh.names if axis not in (*rows, site.roles_axis))
 
     def _norm2(self, site: Site, index: int, op: Compute) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
 
         What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
         """
-        xp, mesh = site.backend.xp, site.schedule.mesh
+        xp = site.backend.xp
         reads, _, added = site.operands(index)
         totals = {ref.name: ref for ref in added}
-        counted = [axis for axis, _ in site.schedule.tensors[added[0].name].placement.partial]
+        counted = site.schedule.tensors[added[0].name].placement.partial_axes - {site.roles_axis}
         for ref in reads:
-            held = site.schedule.tensors[ref.name].placement.flat
-            if any(site.at[axis] for axis in counted if axis not in held and mesh[axis] > 1):
+            placement = site.schedule.tensors[ref.name].placement
+            if not site.is_first(counted - placement.flat - {axis for axis, _ in placement.shards}):
                 continue
             values = site.backend.wide(site.buffers[ref]) / self.loss_scale
             for name, value in (

@@ -1,4 +1,4 @@
-"""The torch transport: real processes over gloo, NCCL or RCCL, one process group per channel and group."""
+"""The torch transport: real processes over gloo, NCCL or RCCL, one process group per channel and group or pair."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.gloo_device import shared_device
-from simfrontier_real.transport import Channel, channel_of, channels_of, wire_kind
-from simfrontier_real.wire import TorchWire
+from simfrontier_real.transport import Channel, Way, channel_of, channels_of, peer_of, way_of, ways_of, wire_kind
+from simfrontier_real.wire import Move, Moving, TorchWire
 from simfrontier_real.world import World
 
 
@@ -31,24 +32,49 @@ class TorchPending:
         return self.result
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangePending:
+    """Messages between two ranks under way; `room` is what is received into."""
+
+    moving: list[Moving]
+    room: Array | None
+
+    def is_done(self) -> bool:
+        return False
+
+    def wait(self) -> Array | None:
+        for moving in self.moving:
+            moving.wait()
+        return self.room
+
+
 class TorchTransport:
     """One rank's process groups. Built by all ranks together; groups are shared by schedules that ask for the same."""
 
     def __init__(self, world: World, timeout_s: float) -> None:
         self._world, self._timeout_s = world, timeout_s
-        self._groups: dict[tuple[str, str, tuple[int, ...]], Any] = {}
+        self._groups: dict[tuple[str, str, tuple[tuple[int, ...], ...]], Any] = {}
         self._channels: dict[Channel, tuple[Any, tuple[int, ...]]] = {}
+        self._ways: dict[Way, TorchWire] = {}
         self._mesh: Mesh | None = None
 
     def prepare(self, schedule: Schedule) -> None:
         """Make the process groups of a schedule; every rank calls this with the same schedule."""
-        self._channels, self._mesh = {}, schedule.mesh
+        self._channels, self._ways, self._mesh = {}, {}, schedule.mesh
         for channel in channels_of(schedule):
-            members = self._members(channel, schedule.mesh)
-            key = (channel.comm, channel.lane, members)
-            if key not in self._groups:
-                self._groups[key] = self._new_group(members)
-            self._channels[channel] = (self._groups[key], members)
+            groups = [tuple(group) for group in schedule.mesh.groups(channel.axes).tolist()]
+            self._channels[channel] = self._group(channel.comm, channel.lane, groups)
+        for way in ways_of(schedule):
+            self._ways[way] = TorchWire(*self._group(way.comm, way.lane, way.pairs(schedule.mesh)))
+
+    def _group(self, comm: str, lane: str, groups: list[tuple[int, ...]]) -> tuple[Any, tuple[int, ...]]:
+        """The process group of this rank, and its members. `groups` hold every rank once: torch names a group by how
+        many its members have made before, so all ranks always make as many."""
+        members = next(group for group in groups if self._world.rank in group)
+        key = (comm, lane, tuple(groups))
+        if key not in self._groups:
+            self._groups[key] = self._new_group(members)
+        return self._groups[key], members
 
     def wire(self, channel: Channel) -> TorchWire:
         """This rank's end of a channel's group, for explicit transfers; all members call this, in the same order."""
@@ -60,10 +86,6 @@ class TorchTransport:
             # nccl: a group's first call must be of all its members, which a batch of transfers need not be
             dist.all_reduce(torch.zeros(1, device=self._world.device), group=group)
         return TorchWire(group, members)
-
-    def _members(self, channel: Channel, mesh: Mesh) -> tuple[int, ...]:
-        table = mesh.groups(channel.axes)
-        return tuple(table[int((table == self._world.rank).any(axis=1).argmax())].tolist())
 
     def _new_group(self, members: tuple[int, ...]) -> Any:
         import torch
@@ -86,11 +108,21 @@ class TorchTransport:
                 "allowed: torch 2.13, or a plan whose nesting follows the mesh"
             ) from None
 
-    def begin(self, op: Collective, message: Array) -> TorchPending:
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> TorchPending:
         assert self._mesh is not None, "prepare comes first"
-        return self.call(channel_of(op, self._mesh), wire_kind(op), message)
+        return self.call(channel_of(op, self._mesh), wire_kind(op), message, reduction)
 
-    def call(self, channel: Channel, kind: CollectiveKind, message: Array) -> TorchPending:
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
+        assert self._mesh is not None, "prepare comes first"
+        mine = self._world.rank
+        peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners stand in the order of their ranks
+        moves = [] if room is None else [Move(peer, False, room)]
+        moves += [] if message is None else [Move(peer, True, message.contiguous())]
+        return ExchangePending(self._ways[way_of(op)].exchange(moves), room)
+
+    def call(
+        self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
+    ) -> TorchPending:
         """Start a collective of one message on a channel."""
         import torch
         import torch.distributed as dist
@@ -112,5 +144,6 @@ class TorchTransport:
                 work = dist.all_to_all_single(out, message, group=group, async_op=True)
             case "all_reduce":
                 out = message  # in place: the message is ours to write
-                work = dist.all_reduce(out, group=group, async_op=True)
+                how = dist.ReduceOp.MAX if reduction == "max" else dist.ReduceOp.SUM
+                work = dist.all_reduce(out, how, group=group, async_op=True)
         return TorchPending(work, out)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives import messages_of
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective, Op, Schedule
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.store import digest
 from simfrontier.trace import Span, Trace
 from simfrontier_real.executor import StepTimes
+from simfrontier_real.programs import Programs
+from simfrontier_real.transport import channel_of, peer_of, way_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterations, ops]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,13 @@ def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: M
 
 
 def trace_of(
-    schedule: Schedule, program: Expanded, ranks: list[Clocked], title: str, notes: Mapping[str, str]
+    schedule: Schedule, programs: Programs, ranks: list[Clocked], title: str, notes: Mapping[str, str]
 ) -> Trace:
     """The trace of all ranks; every time is the median over the iterations."""
     import numpy as np
 
-    ready, start, end = aligned(schedule, program, ranks)
-    steps = end.max(axis=(0, 2))
+    times = aligned(schedule, programs, ranks)
+    steps = np.max([end.max(axis=1) for _, _, end in times], axis=0)
     quarter, half, three = np.percentile(steps, [25, 50, 75])
     measured = {
         "mesh": ", ".join(f"{name} {size}" for name, size in schedule.mesh.axes),
@@ -60,45 +65,60 @@ def trace_of(
     }
     if len(steps) > 1:  # a single step has no spread
         measured["step_iqr_s"] = f"{three - quarter:.9f}"
-    ready, start, end = (np.median(each, axis=1) for each in (ready, start, end))
-    end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
-    spans = tuple(
-        _spans(schedule, program, ranks, rank, ready[rank], start[rank], end[rank]) for rank in range(len(ranks))
-    )
+    spans = []
+    for rank, mine in enumerate(times):
+        ready, start, end = (np.median(each, axis=0) for each in mine)
+        end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
+        spans.append(_spans(schedule, programs.of(rank), ranks, rank, ready, start, end))
     return Trace(
         digest=digest(schedule),
         title=title,
         ranks=tuple(f"rank {rank} on {each.host}" for rank, each in enumerate(ranks)),
         members=tuple((rank,) for rank in range(len(ranks))),
-        spans=spans,
+        spans=tuple(spans),
         notes={**notes, **measured},
     )
 
 
-def aligned(
-    schedule: Schedule, program: Expanded, ranks: list[Clocked]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """(ready, start, end) of every op, [ranks, iterations, ops] in seconds from the moment at which the first rank set
-    out on the step. A collective starts when the last rank of its group is ready."""
+def aligned(schedule: Schedule, programs: Programs, ranks: list[Clocked]) -> list[Times]:
+    """Each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the first rank
+    set out on the step. Communication starts when the last rank that takes part is ready."""
     import numpy as np
 
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
-    ready = np.stack([rank.ready_s - begin for rank in ranks])
-    end = np.stack([rank.end_s - begin for rank in ranks])
-    start = ready.copy()
-    for axes, indices in _collectives_by_axes(schedule, program).items():
-        for group in schedule.mesh.groups(axes):
-            latest = ready[group][:, :, indices].max(axis=0)
-            start[np.ix_(group, range(ready.shape[1]), indices)] = latest
-    return ready, start, end
+    ready = [rank.ready_s - begin for rank in ranks]
+    start = [each.copy() for each in ready]
+    for groups, indices in _meetings(schedule, programs):
+        for group in groups:
+            places = [(rank, indices[programs.by_rank[rank]]) for rank in group]
+            if all(mine for _, mine in places):
+                latest = np.max([ready[rank][:, mine] for rank, mine in places], axis=0)
+                for rank, mine in places:
+                    start[rank][:, mine] = latest
+    return [(a, b, rank.end_s - begin) for a, b, rank in zip(ready, start, ranks, strict=True)]
 
 
-def _collectives_by_axes(schedule: Schedule, program: Expanded) -> dict[tuple[str, ...], list[int]]:
-    out: dict[tuple[str, ...], list[int]] = {}
-    for index, op in enumerate(program.ops):
-        if isinstance(op, Collective):
-            out.setdefault(schedule.mesh.live(op.axes), []).append(index)
-    return out
+def _meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
+    group."""
+    every: dict[Hashable, list[list[int]]] = {}
+    groups: dict[Hashable, list[list[int]]] = {}
+    mesh = schedule.mesh
+    for role, program in enumerate(programs.of_roles):
+        for index, op in enumerate(program.ops):
+            if isinstance(op, Compute):
+                continue
+            key: Hashable
+            if isinstance(op, Collective):
+                key = channel_of(op, mesh)
+                found = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
+            else:
+                key = way_of(op)
+                found = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
+            groups[key] = found
+            every.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
+    for key, indices in every.items():
+        yield groups[key], indices
 
 
 def _spans(
@@ -110,18 +130,19 @@ def _spans(
     start: NDArray[Any],
     end: NDArray[Any],
 ) -> tuple[Span, ...]:
-    levels: dict[tuple[str, ...], str] = {}
+    levels: dict[tuple[str | int, ...], str] = {}
     sizes: dict[int, float] = {}
     out = []
     for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
         axes, level, message = "", "", 0.0
-        if isinstance(op, Collective):
-            axes = "+".join(op.axes)
-            if op.axes not in levels:
-                levels[op.axes] = _level(schedule, ranks, rank, op)
-            level, message = levels[op.axes], float(ranks[rank].message_bytes.get(index, 0))
-        if id(op) not in sizes:
-            sizes[id(op)] = _own_bytes(op, schedule)
+        if not isinstance(op, Compute):
+            axes, message = "+".join(_axes(op)), float(ranks[rank].message_bytes.get(index, 0))
+            between = op.axes if isinstance(op, Collective) else (op.axis, *op.ends)
+            if between not in levels:
+                levels[between] = _level(schedule, ranks, rank, op)
+            level = levels[between]
+        if id(op) not in sizes:  # an op stands at one end only of a program
+            sizes[id(op)] = _own_bytes(op, schedule, program.reads[index])
         own = sizes[id(op)]
         out.append(
             Span(
@@ -144,17 +165,31 @@ def _spans(
     return tuple(out)
 
 
-def _level(schedule: Schedule, ranks: list[Clocked], rank: int, op: Collective) -> str:
-    """The boundary that is known for certain: whether the rank's group is on several hosts."""
-    table = schedule.mesh.groups(schedule.mesh.live(op.axes))
-    group = table[int((table == rank).any(axis=1).argmax())]
+def _axes(op: Collective | Exchange) -> tuple[str, ...]:
+    return op.axes if isinstance(op, Collective) else (op.axis,)
+
+
+def _level(schedule: Schedule, ranks: list[Clocked], rank: int, op: Collective | Exchange) -> str:
+    """The boundary that is known for certain: whether the ranks that meet are on several hosts."""
+    if isinstance(op, Exchange):
+        group = [rank, peer_of(op, schedule.mesh, rank)]
+    else:
+        table = schedule.mesh.groups(schedule.mesh.live(op.axes))
+        group = table[int((table == rank).any(axis=1).argmax())].tolist()
     return "inter_node" if len({ranks[member].host for member in group}) > 1 else "intra_node"
 
 
-def _own_bytes(op: Op, schedule: Schedule) -> float:
+def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
     """Bytes that a rank puts on the wire if nothing is sent twice, or memory traffic of local work."""
     mesh = schedule.mesh
-    if not isinstance(op, Collective):
+    if isinstance(op, Compute):
         return float(traffic_bytes(op, schedule.tensors, mesh))
+    if isinstance(op, Exchange):
+        return float(sent_bytes(schedule, op, reads))
     share = (mesh.size(op.axes) - 1) / mesh.size(op.axes) * (2 if op.kind == "all_reduce" else 1)
     return share * sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh))
+
+
+def sent_bytes(schedule: Schedule, op: Exchange, reads: tuple[Ref, ...]) -> int:
+    """Bytes of what one end of an exchange reads, and so sends."""
+    return sum(op.codec.wire_bytes(schedule.tensors[ref.name].local_elements(schedule.mesh)) for ref in reads)

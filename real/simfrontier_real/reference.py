@@ -50,11 +50,12 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:
-    """A decoder with attention and MLP side by side on the residual stream, untied embeddings, no rotary embedding."""
+    """A decoder without rotary embedding; `residual` of the schedule's meta says how attention and MLP stand on the
+    residual stream: parallel (side by side) or sequential. Without a head of its own the embedding's weight is used."""
     import torch
     from torch.nn import functional
 
-    num_layers, heads = int(schedule.meta["num_layers"]), schedule.tensors["scores"].shape[1]
+    num_layers, heads = int(schedule.meta["num_layers"]), int(schedule.meta["heads"])
     x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
     batch_size, length, hidden = x.shape
 
@@ -65,14 +66,18 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         scale, shift = weights[f"{module}.weight", layer], weights[f"{module}.bias", layer]
         return functional.layer_norm(values, (hidden,), scale, shift, NORM_EPSILON)
 
+    is_parallel = schedule.meta.get("residual", "parallel") == "parallel"
     for layer in range(num_layers):
         qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, heads, 3, -1)
         query, key, value = (part.transpose(1, 2) for part in qkv.unbind(3))
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
-        inner = functional.gelu(linear(norm(x, "ln2", layer), "h_to_4h", layer), approximate="tanh")
-        x = x + attention + linear(inner, "4h_to_h", layer)
-    return linear(norm(x, "final_norm"), "head", 0)
+        middle = x + attention
+        stream = x if is_parallel else middle
+        inner = functional.gelu(linear(norm(stream, "ln2", layer), "h_to_4h", layer), approximate="tanh")
+        x = middle + linear(inner, "4h_to_h", layer)
+    out = norm(x, "final_norm")
+    return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
 
 
 def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any) -> Any:

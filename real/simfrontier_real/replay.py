@@ -13,11 +13,11 @@ from simfrontier.schedule.cost import matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.trace import Trace
 from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import local_shape
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.site import Site
-from simfrontier_real.states import instances
 from simfrontier_real.work import Kernel, RealWork
 
 ComputeMode = Literal["real", "wait", "none"]
@@ -34,11 +34,12 @@ class Stand:
 
     mode: ComputeMode
     waits: list[float] | None = None
+    sent: frozenset[str] = frozenset()  # the activations that communication reads
     memory: dict[str, Array] = field(default_factory=dict)  # zeros, by type: every blank and scratch lies in them
 
     def kernels(self) -> dict[str, Kernel]:
         """By kind; where compute is real, so are the codecs and the other local moves."""
-        stand = dict.fromkeys(("loss", "norm2", "adam", *MODEL_KERNELS), self.op)
+        stand = dict.fromkeys(("loss", "loss_max", "loss_sums", "norm2", "adam", *MODEL_KERNELS), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
     def op(self, site: Site, index: int, op: Compute) -> None:
@@ -50,9 +51,13 @@ class Stand:
             self.blank(site, ref)
 
     def blank(self, site: Site, ref: Ref) -> None:
-        """A buffer of the right size where a collective may read it; activations are read by nobody here."""
+        """A buffer of the right size where communication may read it; most activations are read by nobody here."""
         tensor = site.schedule.tensors[ref.name]
-        if tensor.role in ("activation", "token", "optimizer"):
+        if tensor.role in ("token", "optimizer"):
+            return
+        if tensor.role == "activation":
+            if ref.name in self.sent:
+                site.buffers[ref] = self._zeros(site, local_shape(tensor, site.schedule.mesh), tensor.dtype)
             return
         bundle = site.layouts.bundles.get(ref)
         if bundle is not None:
@@ -67,11 +72,13 @@ class Stand:
             site.buffers[ref] = self._pieces(site, tensor.codec, pieces, elements // pieces)
 
     def place(self, site: Site) -> None:
-        """Buffers of all states."""
-        for tensor in site.schedule.tensors.values():
-            if tensor.persistent:
-                for layer in instances(site.schedule, tensor):
-                    self.blank(site, Ref(tensor.name, layer))
+        """Buffers of all states that the rank holds."""
+        program = site.program
+        moved = [refs for op, refs in zip(program.ops, program.reads, strict=True) if not isinstance(op, Compute)]
+        self.sent = frozenset(ref.name for refs in moved for ref in refs)
+        for ref in site.touched:
+            if site.schedule.tensors[ref.name].persistent:
+                self.blank(site, ref)
 
     def _pieces(self, site: Site, codec: Codec, pieces: int, length: int) -> Encoded:
         """Encoded pieces of zeros."""

@@ -54,7 +54,8 @@ def replay(session: Session, several: Sequence[Loaded], plan: Replaying) -> None
 
 
 def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
-    world, schedule, program = session.world, loaded.schedule, loaded.program
+    world, schedule, programs = session.world, loaded.schedule, loaded.programs
+    program = programs.of(session.world.rank)
     transport = session.transport_of(loaded)
     site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
     waits = _waits(loaded, plan.waits, world.rank)
@@ -82,7 +83,7 @@ def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
         "warmup": str(plan.warmup),
         "clock_error_s": f"{clock_error_s:.9f}",
     }
-    trace = trace_of(schedule, program, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
+    trace = trace_of(schedule, programs, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
     write_perfetto(trace, plan.out / f"trace-{loaded.name}.json")
 
 
@@ -95,4 +96,4 @@ def _waits(loaded: Loaded, folder: Path | None, rank: int) -> list[float] | None
         raise InputError(
             f"{path}: is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…"
         )
-    return waits_of(trace, rank, loaded.program.num_ops, str(path))
+    return waits_of(trace, rank, loaded.programs.of(rank).num_ops, str(path))

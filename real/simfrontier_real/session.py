@@ -13,7 +13,6 @@ from pathlib import Path
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.schedule.check import check
-from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest, load
 from simfrontier_real.arrays import Backend, torch_backend
@@ -21,6 +20,7 @@ from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
 from simfrontier_real.lowered import LoweredTransport, described, read_lowered
 from simfrontier_real.processes import TorchTransport
+from simfrontier_real.programs import Programs, programs_of
 from simfrontier_real.transport import Transport
 from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
@@ -30,13 +30,13 @@ PREFIX = "schedule-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A schedule file: `name` is the file's without `schedule-` and ending; `lowered` says how its collectives are
-    carried (None: as the library does)."""
+    """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`
+    says how its collectives are carried (None: as the library does)."""
 
     name: str
     path: Path
     schedule: Schedule
-    program: Expanded
+    programs: Programs
     digest: str
     lowered: LoweredSchedule | None = None
 
@@ -71,7 +71,9 @@ class Session:
         if loaded.lowered is None:
             return self.transport
         in_rounds = self.world.device != "cpu"  # what is in flight together on a device was started together
-        return LoweredTransport(loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, in_rounds)
+        return LoweredTransport(
+            loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, self.transport, in_rounds
+        )
 
 
 @contextmanager
@@ -115,8 +117,6 @@ def _lanes(world: World) -> Callable[[Step], Lanes]:
 
 def _read(path: Path, checked: bool, collectives: str) -> Loaded:
     schedule = load(path)
-    if len(schedule.roles) != 1:
-        raise InputError(f"{path}: has {len(schedule.roles)} roles; allowed: one (pipelines cannot be executed yet)")
     if checked:
         report = check(schedule)
         if report.findings:
@@ -127,7 +127,7 @@ def _read(path: Path, checked: bool, collectives: str) -> Loaded:
         name=path.stem.removeprefix(PREFIX),
         path=path,
         schedule=schedule,
-        program=expand(schedule, schedule.roles[0]),
+        programs=programs_of(schedule),
         digest=is_of,
         lowered=read_lowered(path, schedule, is_of) if collectives == "lowered" else None,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Ref, Schedule
+from simfrontier.schedule.roles import axis_of_roles
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.buffers import Buffers
 from simfrontier_real.layout import Layouts, coordinates
@@ -13,7 +15,8 @@ from simfrontier_real.layout import Layouts, coordinates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out."""
+    """One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out; `touched`
+    are all instances that its program uses."""
 
     schedule: Schedule
     program: Expanded
@@ -21,6 +24,7 @@ class Site:
     backend: Backend
     rank: int
     at: dict[str, int]
+    touched: frozenset[Ref]
     buffers: Buffers
 
     def operands(self, index: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
@@ -43,6 +47,15 @@ class Site:
         columns[...] = self.backend.xp.reshape(line, (bundle.members, -1))
         self.buffers[ref] = columns
 
+    @property
+    def roles_axis(self) -> str | None:
+        """The axis along which ranks run other programs, if there is one."""
+        return axis_of_roles(self.schedule)
+
+    def is_first(self, axes: Iterable[str]) -> bool:
+        """Whether this rank is the first along each of these axes."""
+        return not any(self.at[axis] for axis in axes)
+
     def add(self, ref: Ref, value: Array) -> None:
         """Add to a buffer; the first addition of a step makes it."""
         held = self.buffers.held.get(ref)
@@ -59,5 +72,12 @@ def site_of(schedule: Schedule, program: Expanded, layouts: Layouts, backend: Ba
         backend=backend,
         rank=rank,
         at=at,
+        touched=frozenset(_touched(program)),
         buffers=Buffers(schedule, program),
     )
+
+
+def _touched(program: Expanded) -> Iterator[Ref]:
+    for refs in (program.reads, program.writes, program.accumulates):
+        for each in refs:
+            yield from each

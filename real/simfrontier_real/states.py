@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.ir import Ref, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
 from simfrontier_real.site import Site
@@ -25,6 +27,16 @@ def weights_of(schedule: Schedule) -> list[Tensor]:
 def instances(schedule: Schedule, tensor: Tensor) -> range:
     """The layers that a persistent tensor has instances of."""
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
+
+
+def here(site: Site) -> Iterator[tuple[Tensor, Ref]]:
+    """The persistent instances that a rank holds: those that its program touches."""
+    touched = site.touched
+    for tensor in site.schedule.tensors.values():
+        if tensor.persistent:
+            for layer in instances(site.schedule, tensor):
+                if Ref(tensor.name, layer) in touched:
+                    yield tensor, Ref(tensor.name, layer)
 
 
 def initial_weights(schedule: Schedule, seed: int) -> Weights:
@@ -47,18 +59,15 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
 def place(site: Site, weights: Weights) -> None:
     """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
     schedule, backend, mesh = site.schedule, site.backend, site.schedule.mesh
-    for tensor in schedule.tensors.values():
-        source = tensor.name.removesuffix(".copy").removesuffix(".master").removesuffix(".moments")
-        if not tensor.persistent or tensor.role not in ("weight", "copy", "master", "optimizer"):
-            continue
-        for layer in instances(schedule, tensor):
-            ref = Ref(tensor.name, layer)
-            if tensor.role == "optimizer":
-                site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
-                continue
+    for tensor, ref in here(site):
+        if tensor.role == "optimizer":
+            site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
+        elif tensor.role in ("weight", "copy", "master"):
+            source = tensor.name.removesuffix(".copy").removesuffix(".master")
+            block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)]
             # states start from the weights as the model's type holds them, so that master and weight agree
-            whole = backend.cast(backend.array(weights[source, layer], schedule.tensors[source].dtype), tensor.dtype)
-            line = whole_line(backend, whole, tensor, mesh)
+            values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
+            line = whole_line(backend, values, tensor, mesh)
             mine = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), site.at)
             if tensor.codec is not None:
                 site.buffers[ref] = encode(backend, backend.xp.reshape(mine, (1, -1)), tensor.codec)
@@ -67,44 +76,51 @@ def place(site: Site, weights: Weights) -> None:
 
 
 def shard(site: Site, values: Any, name: str) -> Array:
-    """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is."""
+    """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is along the
+    dimensions that the values have."""
     tensor = site.schedule.tensors[name]
-    for axis, dim in tensor.placement.shards:
-        size = values.shape[dim] // site.schedule.mesh[axis]
-        first = site.at[axis] * size
-        values = values.take(range(first, first + size), axis=dim)
-    return values
+    block = block_of(tensor.shape, tensor.placement, site.schedule.mesh, site.at, name)
+    return values[block[: len(values.shape)]]
 
 
 def held(site: Site) -> dict[tuple[str, int], Any]:
-    """This rank's lines of all weights, as numpy arrays."""
+    """This rank's lines of all weights that it holds, as numpy arrays."""
     return {
-        (tensor.name, layer): site.backend.numpy(site.buffers[Ref(tensor.name, layer)])
-        for tensor in weights_of(site.schedule)
-        for layer in instances(site.schedule, tensor)
+        (tensor.name, ref.layer): site.backend.numpy(site.buffers[ref])
+        for tensor, ref in here(site)
+        if tensor.role == "weight"
     }
 
 
 def assembled(schedule: Schedule, by_rank: list[Mapping[tuple[str, int], Any]]) -> Weights:
-    """Whole weights out of all ranks' lines. Raises SimfrontierError where two ranks should hold the same and do
-    not."""
+    """Whole weights out of the lines of the ranks that hold them. Raises SimfrontierError where two ranks should hold
+    the same and do not."""
     import numpy as np
 
+    mesh = schedule.mesh
+    places = [coordinates(mesh, rank) for rank in range(mesh.num_ranks)]
     out: Weights = {}
     for tensor, layer in _every(schedule):
-        whole: dict[tuple[int, ...], Any] = {}
-        order = canonical(tensor, schedule.mesh)
-        flat = tuple(axis for axis in schedule.mesh.live(tensor.nesting) if axis in tensor.placement.flat)
-        for rank, lines in enumerate(by_rank):
-            at = coordinates(schedule.mesh, rank)
-            digits = tuple(at[axis] for axis in flat)
-            line = lines[tensor.name, layer]
-            if digits in whole and not np.array_equal(whole[digits], line):
+        order = canonical(tensor, mesh)
+        flat = tuple(axis for axis in mesh.live(tensor.nesting) if axis in tensor.placement.flat)
+        cuts = tuple(axis for axis, _ in tensor.placement.shards)
+        blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
+        for rank, (lines, at) in enumerate(zip(by_rank, places, strict=True)):
+            if (tensor.name, layer) not in lines:
+                continue
+            line, digits = lines[tensor.name, layer], tuple(at[axis] for axis in flat)
+            pieces = blocks.setdefault(tuple(at[axis] for axis in cuts), {})
+            if digits in pieces and not np.array_equal(pieces[digits], line):
                 raise SimfrontierError(
                     f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
                 )
-            whole[digits] = line
-        out[tensor.name, layer] = _joined(whole, flat, order, tensor, schedule.mesh)
+            pieces[digits] = line
+        whole = np.full(tensor.shape, np.nan)
+        for place_of_block, pieces in blocks.items():
+            at = dict(zip(cuts, place_of_block, strict=True))
+            block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
+            whole[block] = _joined(pieces, flat, order, tensor, mesh)
+        out[tensor.name, layer] = whole
     return out
 
 
@@ -115,11 +131,12 @@ def _every(schedule: Schedule) -> Iterator[tuple[Tensor, int]]:
 
 
 def _joined(pieces: dict[tuple[int, ...], Any], flat: Order, free: Order, tensor: Tensor, mesh: Mesh) -> Any:
-    """Pieces by their digits over `flat`, each with the digits of `free` inside, as the tensor's shape."""
+    """Pieces by their digits over `flat`, each with the digits of `free` inside, in the shape of the tensor's block."""
     import numpy as np
 
     nesting = mesh.live(tensor.nesting)
     cube = np.stack([pieces[digits] for digits in sorted(pieces)]).reshape([mesh[a] for a in (*flat, *free)] + [-1])
     now = (*flat, *free)
     cube = cube.transpose([now.index(axis) for axis in nesting] + [len(now)])
-    return cube.reshape(-1)[: tensor.num_elements].reshape(tensor.shape).astype(np.float64)
+    shape = local_shape(tensor, mesh)
+    return cube.reshape(-1)[: math.prod(shape)].reshape(shape).astype(np.float64)

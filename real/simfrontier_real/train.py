@@ -8,7 +8,7 @@ from typing import Any
 
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.data import batch, input_name
@@ -18,6 +18,7 @@ from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
+from simfrontier_real.programs import Programs, programs_of
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, held, initial_weights, place, shard
 from simfrontier_real.transport import Transport
@@ -56,6 +57,7 @@ class TrainingRank:
     ) -> None:
         self.site: Site = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
+        self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
         work = RealWork(self.site, all_kernels(self.trainer))
@@ -64,19 +66,20 @@ class TrainingRank:
         place(self.site, initial_weights(schedule, training.seed))
 
     def load(self, number: int) -> None:
-        """Take in the data of a step, counted from 0."""
+        """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
         self.trainer.begin_step()
         backend = self.site.backend
         for micro in range(self.trainer.grad_accum):
             whole = batch(self.site.schedule, self._training.seed, number, micro)
-            dtype = self.site.schedule.tensors[self._input].dtype
-            inputs = shard(self.site, whole.inputs, self._input)
-            labels = shard(self.site, whole.labels, self._input)
-            self.site.buffers[Ref(self._input, 0, micro)] = backend.array(inputs, dtype)
-            self.trainer.labels[micro] = backend.array(labels, "int64")
+            ref = Ref(self._input, 0, micro)
+            if ref in self.site.touched:
+                dtype = self.site.schedule.tensors[self._input].dtype
+                self.site.buffers[ref] = backend.array(shard(self.site, whole.inputs, self._input), dtype)
+            if self._has_loss:
+                self.trainer.labels[micro] = backend.array(shard(self.site, whole.labels, "logits"), "int64")
 
     def loss(self) -> float:
-        """This rank's part of the mean loss of the step that has just run, which this ends."""
+        """This rank's part of the mean loss of the step that has just run, which this ends; 0 where others count it."""
         self.trainer.end_step()
         return sum(float(loss) for loss in self.trainer.losses.values())
 
@@ -88,7 +91,7 @@ def train_in_one_process(
     schedule: Schedule,
     training: Training,
     backend: Backend | None = None,
-    program: Expanded | None = None,
+    programs: Programs | None = None,
     lowered: LoweredSchedule | None = None,
 ) -> Trained:
     """Train on all ranks of a schedule's mesh in this process, over the loopback transport, or (`lowered`) by explicit
@@ -96,11 +99,11 @@ def train_in_one_process(
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
-    program = expand(schedule, schedule.roles[0]) if program is None else program
+    programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend
     world = LoopbackWorld(schedule.mesh)
     ranks = [
-        TrainingRank(schedule, program, backend, rank, _transport(world, schedule, rank, lowered), training)
+        TrainingRank(schedule, programs.of(rank), backend, rank, _transport(world, schedule, rank, lowered), training)
         for rank in range(schedule.mesh.num_ranks)
     ]
     executors = [inline(rank.step) for rank in ranks]
@@ -116,7 +119,7 @@ def train_in_one_process(
 def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:
     if lowered is None:
         return world.transport(rank)
-    return LoweredTransport(schedule, lowered, rank, world.wires(rank))
+    return LoweredTransport(schedule, lowered, rank, world.wires(rank), world.transport(rank))
 
 
 def inline(step: Step) -> Executor:

@@ -41,9 +41,9 @@ def _train(
     known: dict[tuple[Any, ...], Trained],
     out: Path | None,
 ) -> Result | None:
-    world, schedule, program = session.world, loaded.schedule, loaded.program
+    world, schedule, programs = session.world, loaded.schedule, loaded.programs
     transport = session.transport_of(loaded)
-    rank = TrainingRank(schedule, program, session.backend, world.rank, transport, training)
+    rank = TrainingRank(schedule, programs.of(world.rank), session.backend, world.rank, transport, training)
     losses: list[float] = []
     timed, clock_error_s = timed_steps(
         session,
@@ -64,7 +64,7 @@ def _train(
             "collectives": loaded.carried,
             "clock_error_s": f"{clock_error_s:.9f}",
         }
-        trace = trace_of(schedule, program, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
+        trace = trace_of(schedule, programs, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
         write_perfetto(trace, out / f"trace-{loaded.name}.json")
     return judged(
         loaded,
@@ -82,7 +82,8 @@ def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ..
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.shape) for tensor in weights_of(schedule))
     inputs = schedule.tensors[input_name(schedule)].shape
-    key = (shapes, inputs, meta.get("grad_accum"), meta.get("num_layers"), dtype)
+    said = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual"))
+    key = (shapes, inputs, said, dtype)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype)
     return known[key]

@@ -1,13 +1,17 @@
-"""The seam to the outside world: a collective of one message; loopback, torch or explicit transfers are behind it."""
+"""The seam to the outside world: a collective of one message, or an exchange with another rank; loopback, torch or
+explicit transfers are behind it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
+from simfrontier_real.layout import coordinates
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -22,22 +26,46 @@ class Channel:
     axes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Way:
+    """One communicator of one lane between the ranks at two places of an axis, the lower first, for exchanges."""
+
+    comm: str
+    lane: str
+    axis: str
+    ends: tuple[int, int]
+
+    def pairs(self, mesh: Mesh) -> list[tuple[int, ...]]:
+        """All ranks: the partners in pairs, the others alone."""
+        out: list[tuple[int, ...]] = []
+        for along in mesh.groups((self.axis,)).tolist():
+            out.append(tuple(along[end] for end in self.ends))
+            out += [(rank,) for place, rank in enumerate(along) if place not in self.ends]
+        return out
+
+
 class Pending(Protocol):
-    """A collective under way."""
+    """A collective or an exchange under way."""
 
     def is_done(self) -> bool:
         """Whether `wait` would return at once (False where that cannot be told without waiting)."""
 
     def wait(self) -> Array:
         """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
-        all-to-all [members, n] from [members, n], the row of each member."""
+        all-to-all [members, n] from [members, n], the row of each member; exchange: what has arrived (None where
+        nothing comes)."""
 
 
 class Transport(Protocol):
-    """Collectives of one rank. Calls on a channel are made in the same order by all its members."""
+    """Collectives and exchanges of one rank. Calls on a channel or way are made in the same order by all its
+    members."""
 
-    def begin(self, op: Collective, message: Array) -> Pending:
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
         """Start a collective's call for one message; never blocks for other ranks."""
+
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
+        """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes that
+        way); never blocks for it."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
@@ -52,10 +80,14 @@ def numbers_of(schedule: Schedule) -> dict[int, int]:
 
 
 def _each_once(schedule: Schedule) -> list[Collective]:
-    seen: dict[int, Collective] = {}
+    return [op for op in _ops_once(schedule) if isinstance(op, Collective)]
+
+
+def _ops_once(schedule: Schedule) -> list[Op]:
+    seen: dict[int, Op] = {}
     for role in schedule.roles:
-        for _, op in role.instances():
-            if isinstance(op, Collective):
+        for ops in {id(call.ops): call.ops for call in role.calls}.values():
+            for op in ops:
                 seen.setdefault(id(op), op)
     return list(seen.values())
 
@@ -73,3 +105,22 @@ def wire_kind(op: Collective) -> CollectiveKind:
 def channels_of(schedule: Schedule) -> list[Channel]:
     """The channels that a schedule's collectives use, sorted."""
     return sorted({channel_of(op, schedule.mesh) for op in collectives_of(schedule)})
+
+
+def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
+    """The rank at the other end of an exchange, which has all other coordinates in common."""
+    at = coordinates(mesh, rank)[op.axis]
+    assert at in op.ends, f"{op.name}: rank {rank} is at none of its ends"
+    other = op.ends[0] if at == op.ends[1] else op.ends[1]
+    stride = math.prod(size for _, size in mesh.axes[mesh.names.index(op.axis) + 1 :])
+    return rank + (other - at) * stride
+
+
+def way_of(op: Exchange) -> Way:
+    """The way that an exchange takes."""
+    return Way(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
+
+
+def ways_of(schedule: Schedule) -> list[Way]:
+    """The ways that a schedule's exchanges take, sorted."""
+    return sorted({way_of(op) for op in _ops_once(schedule) if isinstance(op, Exchange)})

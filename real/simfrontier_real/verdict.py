@@ -15,8 +15,8 @@ import typer
 from simfrontier.collectives import messages_of
 from simfrontier.errors import InputError
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective, Compute, Schedule
-from simfrontier_real.record import Clocked
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
+from simfrontier_real.record import Clocked, sent_bytes
 from simfrontier_real.session import Loaded
 from simfrontier_real.states import Weights
 from simfrontier_real.train import Trained
@@ -70,7 +70,8 @@ def judged(
 ) -> Result:
     """What came of training a schedule: mean losses and whole weights, against the unsharded model's; `ranks` are all
     ranks' times and bytes."""
-    reason = why_inexact(loaded.schedule, loaded.program)
+    every = loaded.programs.of_roles
+    reason = next((why for why in (why_inexact(loaded.schedule, each) for each in every) if why), "")
     error, worst, loss_error = None, "", None
     if reference is not None:
         error, worst = _distance(weights, reference.weights)
@@ -80,7 +81,7 @@ def judged(
         name=loaded.name,
         digest=loaded.digest,
         precision=model_dtype(loaded.schedule),
-        codecs=tuple(sorted({str(op.codec) for op in loaded.program.ops if isinstance(op, Collective)})),
+        codecs=tuple(sorted({str(op.codec) for each in every for op in each.ops if not isinstance(op, Compute)})),
         must_agree=not reason,
         reason=reason,
         losses=losses,
@@ -89,7 +90,7 @@ def judged(
         worst=worst,
         loss_error=loss_error,
         message_bytes=sum(sum(rank.message_bytes.values()) for rank in ranks),
-        scheduled_bytes=len(ranks) * scheduled_bytes(loaded.schedule, loaded.program),
+        scheduled_bytes=_scheduled_bytes(loaded),
         step_median_s=statistics.median(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
             for number in range(len(losses))
@@ -118,7 +119,7 @@ def model_dtype(schedule: Schedule) -> str:
 
 
 def why_inexact(schedule: Schedule, program: Expanded) -> str:
-    """Why a schedule need not agree with the unsharded model, or nothing."""
+    """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
     dtype = model_dtype(schedule)
     if dtype not in TOLERANCE:
         return f"the model is {dtype}"
@@ -131,15 +132,24 @@ def why_inexact(schedule: Schedule, program: Expanded) -> str:
 
 
 def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
-    """Bytes of all messages of one step as the schedule says, counted once per rank."""
+    """Bytes of all messages of one step as the schedule says for one rank of a program: of collectives whole ones, of
+    exchanges what the rank sends."""
     sizes: dict[int, int] = {}
     total = 0
-    for op in program.ops:
+    for index, op in enumerate(program.ops):
         if isinstance(op, Collective):
             if id(op) not in sizes:
                 sizes[id(op)] = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
             total += sizes[id(op)]
+        elif isinstance(op, Exchange):
+            total += sent_bytes(schedule, op, program.reads[index])
     return total
+
+
+def _scheduled_bytes(loaded: Loaded) -> int:
+    """Over all ranks."""
+    each = [scheduled_bytes(loaded.schedule, program) for program in loaded.programs.of_roles]
+    return sum(each[number] for number in loaded.programs.by_rank)
 
 
 def print_results(results: list[Result], compared: bool, ranks: int) -> None:

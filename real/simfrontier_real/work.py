@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.ir import Collective, Compute
+from simfrontier.schedule.ir import Collective, Compute, Exchange
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real import messages
 from simfrontier_real.arrays import Array
 from simfrontier_real.site import Site
 
 
 class Work(Protocol):
-    """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready."""
+    """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready;
+    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing)."""
 
     def begin_step(self) -> None: ...
 
     def run(self, index: int, ready_s: float) -> None: ...
 
     def outgoing(self, index: int) -> tuple[Array, ...]: ...
+
+    def reduction(self, index: int) -> PartialOp: ...
+
+    def room(self, index: int) -> Array | None: ...
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
 
@@ -59,11 +65,28 @@ class RealWork:
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
         op = self.site.program.ops[index]
+        if isinstance(op, Exchange):
+            return messages.sent(self.site, index, op)
         assert isinstance(op, Collective)
         return messages.outgoing(self.site, index, op)
 
+    def reduction(self, index: int) -> PartialOp:
+        """How the partial values that a collective reduces are combined."""
+        op = self.site.program.ops[index]
+        assert isinstance(op, Collective)
+        ways = dict(self.site.schedule.tensors[op.src[0].name].placement.partial)
+        return next((ways[axis] for axis in op.axes if axis in ways), "sum")
+
+    def room(self, index: int) -> Array | None:
+        op = self.site.program.ops[index]
+        assert isinstance(op, Exchange)
+        return messages.room(self.site, index)
+
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
         op = self.site.program.ops[index]
+        if isinstance(op, Exchange):
+            messages.received(self.site, index, results[0])
+            return
         assert isinstance(op, Collective)
         messages.incoming(self.site, index, op, results)
 

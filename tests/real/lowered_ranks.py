@@ -79,7 +79,7 @@ def main() -> None:
         # groups of their own: the library's calls and messages of ours would mix in one
         apart = TorchTransport(world, 60.0)
         apart.prepare(made)
-        ours = LoweredTransport(made, lowered, world.rank, apart.wire, in_rounds)
+        ours = LoweredTransport(made, lowered, world.rank, apart.wire, apart, in_rounds)
         compared += _compared(listed, world, native, ours, late_s)
     sys.stdout.write(f"rank {world.rank}: {compared} compared\n")
     leave()

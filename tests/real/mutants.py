@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Op, Role, Schedule
+from simfrontier.schedule import Call, Codec, Collective, Compute, Exchange, Op, Role, Schedule
+from tests.real.grids import megatron
 from tests.real.schedules import ENGINES, EXACT, INT8, QUANTISED, STALE, schedule
 from tests.schedule.mutations import changed, dropped, mutated, where, with_tensor
 
@@ -174,6 +175,41 @@ def wrong_block_of_what_arrives() -> Mutant:
     return Mutant(base, wrong, "placements", (name, "int8:64", "found", "int8:80"), "weights")
 
 
+def wrong_micro_batch() -> Mutant:
+    """The first stage sends what it made of the first micro-batch when the second one's turn comes."""
+    base = megatron(1, 2, 2, order="gpipe").schedule
+
+    def sent_again(call: Call, op: Op) -> list[Op]:
+        if not isinstance(op, Exchange) or op.name != "forward" or call.micro == 0:
+            return [op]
+        return [replace(op, src=tuple(ref._replace(micro=-1) for ref in op.src))]
+
+    named = ("exchange forward of x", "stage0", "stage1", "expected x of the micro-batch of x (-1 from the call)")
+    return Mutant(base, mutated(base, sent_again), "references", named, "weights")
+
+
+def dropped_sum_over_tensor_ranks() -> Mutant:
+    """Ranks go on with their own part of a product: what should be the same on them parts."""
+    base = megatron(2, 1, 2, shape="parallel").schedule
+
+    def copied(_: Call, op: Op) -> list[Op]:
+        if op.kind != "all_reduce" or not any(ref.name.startswith("residual.branches") for ref in op.reads):
+            return [op]
+        return [Compute(kind="slice", name=op.name, reads=op.reads, writes=op.writes, lane=op.lane)]
+
+    named = ("slice activation of residual.branches.partial", "tensor:partial(sum)", "found [data:shard(0)]")
+    shows = "4h_to_h.bias of layer 0: rank 1 holds other values than its copies"
+    return Mutant(base, mutated(base, copied), "placements", named, shows)
+
+
+def forgotten_tied_gradient() -> Mutant:
+    """The two holders of a tied table swap their gradients, and do not add what they get."""
+    base = megatron(1, 2, 2, shape="tied").schedule
+    named = ("adam", "role stage1", "embedding.weight", "of role stage0 nothing")
+    shows = "embedding.weight of layer 0: rank 2 holds other values than its copies"
+    return Mutant(base, mutated(base, dropped(where("accumulate", name="tied"))), "sums", named, shows)
+
+
 MUTANTS: dict[str, Callable[[], Mutant]] = {
     make.__name__.replace("_", " "): make
     for make in (
@@ -188,6 +224,9 @@ MUTANTS: dict[str, Callable[[], Mutant]] = {
         wrong_codec_of_a_call,
         wrong_codec_of_what_arrives,
         wrong_block_of_what_arrives,
+        wrong_micro_batch,
+        dropped_sum_over_tensor_ranks,
+        forgotten_tied_gradient,
     )
 }
 

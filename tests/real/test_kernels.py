@@ -15,13 +15,15 @@ from torch.nn import functional
 from simfrontier.schedule import Compute, Schedule, expand
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
-from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON, base_name
+from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.operands import base_name
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.site import Site
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
 from simfrontier_real.work import RealWork
+from tests.real.grids import axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
 MODELS = ("gpt", "mlp")
@@ -284,4 +286,7 @@ def test_every_kind_of_kernel_is_met() -> None:
     for model, precision in (("gpt", "fp16"), ("mlp", "fp64")):
         made = schedule(FAMILIES["ddp"], (1, 1, 1), model=model, precision=precision)
         met |= {op.kind for op in expand(made, made.roles[0]).ops}
+    for attention in ("plain", "fused"):
+        cut = axonn(2, 2, 1, attention=attention).schedule
+        met |= {op.kind for op in expand(cut, cut.roles[0]).ops}
     assert set(MODEL_KERNELS) <= met

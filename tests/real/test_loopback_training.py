@@ -48,7 +48,7 @@ def agrees(made: Schedule, steps: int, clip: float = 1.0) -> None:
     assert str(check(made)) == "no findings"
     assert why_inexact(made, program) == ""
     how = training(steps, clip)
-    ours, theirs = train_in_one_process(made, how, program=program), unsharded(made, how)
+    ours, theirs = train_in_one_process(made, how), unsharded(made, how)
     assert distance(ours.weights, theirs.weights) <= EQUAL
     assert loss_distance(ours.losses, theirs.losses) <= EQUAL
     start = initial_weights(made, how.seed)

@@ -54,7 +54,7 @@ def pendings_over(
     wires: Sequence[Wire], kind: CollectiveKind, parts: list[Part], messages: list[Array], rounds: bool
 ) -> list[LoweredPending]:
     return [
-        LoweredPending(wire, kind, member, part, message, rounds, None)
+        LoweredPending(wire, kind, member, part, message, "sum", rounds, None)
         for member, (wire, part, message) in enumerate(zip(wires, parts, messages, strict=True))
     ]
 
@@ -354,7 +354,7 @@ def test_received_ahead_is_no_more_than_the_message() -> None:
     lowered = lower("reduce_scatter", Recipe(algorithm="direct", orders=(tuple(range(6)),), per_node=6, slices=4))
     part, made = part_of(lowered, 0, 40), Rendezvous()
     pending = LoweredPending(
-        RendezvousWire(made, 0), "reduce_scatter", 0, part, np.zeros((6, 40), np.float32), False, None
+        RendezvousWire(made, 0), "reduce_scatter", 0, part, np.zeros((6, 40), np.float32), "sum", False, None
     )
     pending.advance()
     awaited = sum(values.size for (_, _, sent), calls in made.calls.items() if not sent for _, values in calls)

@@ -13,6 +13,7 @@ from simfrontier.collectives.lowering.store import save_lowered
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Schedule, digest, expand, load, save
 from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport, described, lowered_path, read_lowered
 from simfrontier_real.moves import Part
@@ -76,8 +77,8 @@ def test_a_transfer_that_is_missing_on_one_rank_is_stuck_and_named(monkeypatch: 
     made = schedule(EXACT["zero3"], (2, 1, 2))
     kept = LoweredTransport.begin
 
-    def lame(self: LoweredTransport, op: Collective, message: object) -> object:
-        pending = kept(self, op, message)
+    def lame(self: LoweredTransport, op: Collective, message: object, reduction: PartialOp) -> object:
+        pending = kept(self, op, message, reduction)
         if op.kind == "all_reduce" and pending.member == 1:
             pending.part = without_last_send(pending.part)
         return pending
@@ -152,6 +153,6 @@ def test_equal_collectives_have_one_number_however_they_are_held() -> None:
 def test_collectives_that_carry_alike_share_their_plans() -> None:
     made = schedule(EXACT["zero3"], (2, 1, 2))
     world = LoopbackWorld(made.mesh)
-    transport = LoweredTransport(made, lowered_of(made), 0, world.wires(0))
+    transport = LoweredTransport(made, lowered_of(made), 0, world.wires(0), world.transport(0))
     plans = {id(route.parts) for route in transport._routes.values()}
     assert len(plans) == len({route.kind for route in transport._routes.values()}) < len(collectives_of(made))

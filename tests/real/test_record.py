@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, expand
+import numpy as np
+
+from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor
 from simfrontier.schedule import digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
 from simfrontier_real.executor import StepTimes
+from simfrontier_real.programs import programs_of
 from simfrontier_real.record import aligned, clocked, trace_of
 
 
@@ -66,7 +69,7 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
     rank 0's clock, and all times count from there. Pair: ranks 0 and 1 are ready at 1 and 3, so both start at 3; ranks
     2 and 3 at 2 and 1, so both at 2. Cross: ranks 0 and 2 at 5 and 7: 7; ranks 1 and 3 at 6 and 6: 6."""
     made = two_collectives()
-    program = expand(made, made.roles[0])
+    programs = programs_of(made)
     ready = [(0.0, 1.0, 5.0), (0.5, 3.0, 6.0), (0.25, 2.0, 7.0), (0.5, 1.0, 6.0)]
     end = [(1.0, 4.0, 8.0), (2.0, 4.0, 8.0), (1.0, 3.0, 8.0), (1.0, 3.0, 9.0)]
     ranks = []
@@ -78,13 +81,13 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
             tuple(shift + value for value in end[rank]),
         )
         ranks.append(clocked([times], 0.0 if rank < 2 else 100.0, "a" if rank < 2 else "b", {1: 16, 2: 32}))
-    was_ready, start, ended = aligned(made, program, ranks)
+    was_ready, start, ended = (np.stack(each) for each in zip(*aligned(made, programs, ranks), strict=True))
     assert was_ready[:, 0, :].tolist() == [list(row) for row in ready]
     assert ended[:, 0, :].tolist() == [list(row) for row in end]
     assert start[:, 0, 0].tolist() == [0.0, 0.5, 0.25, 0.5]  # local work starts when it is ready
     assert start[:, 0, 1].tolist() == [3.0, 3.0, 2.0, 2.0]
     assert start[:, 0, 2].tolist() == [7.0, 6.0, 7.0, 6.0]
-    trace = trace_of(made, program, ranks, "by hand", {"backend": "none"})
+    trace = trace_of(made, programs, ranks, "by hand", {"backend": "none"})
     assert trace.digest == digest_of(made)
     assert trace.ranks == ("rank 0 on a", "rank 1 on a", "rank 2 on b", "rank 3 on b")
     assert trace.members == ((0,), (1,), (2,), (3,))
@@ -105,12 +108,11 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
 def test_a_trace_holds_medians_over_the_iterations() -> None:
     """Three iterations that set out at 0, 100, 200 and take 4, 5 and 9: medians of each op, quartiles of the step."""
     made = two_collectives()
-    program = expand(made, made.roles[0])
     times = []
     for number, length in enumerate((4.0, 9.0, 5.0)):
         at = 100.0 * number
         times.append(hand_times(at, (at, at + 1, at + 2), (at + 1, at + 2, at + length)))
-    trace = trace_of(made, program, [clocked(times, 0.0, "a", {})] * 4, "by hand", {})
+    trace = trace_of(made, programs_of(made), [clocked(times, 0.0, "a", {})] * 4, "by hand", {})
     assert trace.spans[0][2].end_s == 5.0
     assert trace.spans[0][1].start_s == 1.0
     assert trace.notes["step_median_s"] == "5.000000000"

@@ -10,6 +10,7 @@ import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Issuer, Mesh, Schedule, expand
+from simfrontier.schedule.placement import PartialOp
 from simfrontier.trace import Span, Trace
 from simfrontier_real.arrays import Array, numpy_backend
 from simfrontier_real.executor import Executor, StuckError
@@ -98,6 +99,12 @@ class NoWork:
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
         return (np.zeros(1),)
+
+    def reduction(self, index: int) -> PartialOp:
+        return "sum"
+
+    def room(self, index: int) -> Array | None:
+        return None
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
 

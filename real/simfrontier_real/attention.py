@@ -1,0 +1,136 @@
+"""Causal attention computed for real, of the heads that a rank holds: product by product, or all in one op."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simfrontier.schedule.ir import Compute
+from simfrontier_real.arrays import Array, Backend
+from simfrontier_real.operands import Operands
+from simfrontier_real.site import Site
+
+Heads = tuple[Array, Array, Array]  # query, key and value, each as b head s feature
+
+
+def by_head(operands: Operands, values: Array) -> Array:
+    """b s a → b s head feature, of the heads that this rank holds."""
+    every, here = int(operands.site.schedule.meta["heads"]), operands.sizes()["a"]
+    heads = every * here // dict(operands.op.iteration)["a"]
+    return operands.xp.reshape(values, (*values.shape[:2], heads, -1))
+
+
+def _query_key_value(operands: Operands) -> Heads:
+    """qkv.out is b s (head part feature)."""
+    xp = operands.xp
+    qkv = operands.named("qkv.out")
+    heads = operands.sizes()["a"]
+    parts = xp.reshape(qkv, (*qkv.shape[:2], heads, 3, -1))
+    query, key, value = (xp.permute_dims(parts[:, :, :, number, :], (0, 2, 1, 3)) for number in range(3))
+    return query, key, value
+
+
+def _rows_of_heads(operands: Operands, name: str) -> Array:
+    """b s a → b head s feature."""
+    return operands.xp.permute_dims(by_head(operands, operands.named(name)), (0, 2, 1, 3))
+
+
+def _put_rows(operands: Operands, values: Array, number: int = 0) -> None:
+    """b head s feature → b s a."""
+    rows = operands.xp.permute_dims(values, (0, 2, 1, 3))
+    operands.put(operands.xp.reshape(rows, (*rows.shape[:2], -1)), number)
+
+
+def _turned(xp: Any, values: Array) -> Array:
+    return xp.permute_dims(values, (0, 1, 3, 2))
+
+
+def _scores_of(xp: Any, query: Array, key: Array) -> Array:
+    return xp.matmul(query, _turned(xp, key)) / math.sqrt(query.shape[-1])
+
+
+# ── one by one ──
+
+
+def _scores(operands: Operands) -> None:
+    query, key, _ = _query_key_value(operands)
+    operands.put(_scores_of(operands.xp, query, key))
+
+
+def _context(operands: Operands) -> None:
+    _, _, value = _query_key_value(operands)
+    _put_rows(operands, operands.xp.matmul(operands.named("probabilities"), value))
+
+
+def _d_probabilities(operands: Operands) -> None:
+    _, _, value = _query_key_value(operands)
+    operands.put(operands.xp.matmul(_rows_of_heads(operands, "d.context"), _turned(operands.xp, value)))
+
+
+def _d_value(operands: Operands) -> None:
+    turned = _turned(operands.xp, operands.named("probabilities"))
+    _put_rows(operands, operands.xp.matmul(turned, _rows_of_heads(operands, "d.context")))
+
+
+def _d_query(operands: Operands) -> None:
+    _, key, _ = _query_key_value(operands)
+    _put_rows(operands, operands.xp.matmul(operands.named("d.scores"), key) / math.sqrt(key.shape[-1]))
+
+
+def _d_key(operands: Operands) -> None:
+    query, _, _ = _query_key_value(operands)
+    turned = _turned(operands.xp, operands.named("d.scores"))
+    _put_rows(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
+
+
+PRODUCTS = {
+    "scores": _scores,
+    "context": _context,
+    "context.dprobabilities": _d_probabilities,
+    "context.dvalue": _d_value,
+    "scores.dquery": _d_query,
+    "scores.dkey": _d_key,
+}
+"""The matrix products of attention, by the names of their ops."""
+
+
+def softmax(site: Site, index: int, op: Compute) -> None:
+    """Causal softmax over the last dimension, and its backward."""
+    operands, wide = Operands(site, index, op), site.backend.wide
+    if op.name.endswith(".backward"):
+        gradient, probabilities = wide(operands.named("d.probabilities")), wide(operands.named("probabilities"))
+        operands.put(_d_scores(operands.xp, gradient, probabilities))
+    else:
+        operands.put(_probabilities(site.backend, wide(operands.one())))
+
+
+def _probabilities(backend: Backend, scores: Array) -> Array:
+    xp = backend.xp
+    places = xp.arange(scores.shape[-1], device=backend.device)
+    later = places[None, :] > places[:, None]
+    scores = xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=backend.device), scores)
+    exponentials = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+    return exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
+
+
+def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
+    along = xp.sum(gradient * probabilities, axis=-1, keepdims=True)
+    return probabilities * (gradient - along)
+
+
+# ── all in one ──
+
+
+def attention(site: Site, index: int, op: Compute) -> None:
+    """Fused attention, and its backward, which forms the scores again."""
+    operands, xp, wide = Operands(site, index, op), site.backend.xp, site.backend.wide
+    query, key, value = (wide(part) for part in _query_key_value(operands))
+    probabilities = _probabilities(site.backend, _scores_of(xp, query, key))
+    if not op.name.endswith(".backward"):
+        _put_rows(operands, xp.matmul(probabilities, value))
+        return
+    above = wide(_rows_of_heads(operands, "d.context"))
+    scores = _d_scores(xp, xp.matmul(above, _turned(xp, value)), probabilities) / math.sqrt(query.shape[-1])
+    d_query, d_key = xp.matmul(scores, key), xp.matmul(_turned(xp, scores), query)
+    for number, gradient in enumerate((d_query, d_key, xp.matmul(_turned(xp, probabilities), above))):
+        _put_rows(operands, gradient, number)

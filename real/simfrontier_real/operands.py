@@ -1,0 +1,113 @@
+"""The operands of the model's ops: which buffers they are, whatever copy or part of a value a buffer holds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import local_shape
+from simfrontier_real.layout import whole_line
+from simfrontier_real.site import Site
+
+_COPY = re.compile(r"(\.(full(\.head)?|gathered)\.(forward|recompute|backward)|\.partial)$")
+_TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
+
+
+def base_name(name: str) -> str:
+    """What a buffer holds, whatever copy or part of it: `qkv.weight.full.forward`, `x.again.partial` and
+    `d.x.gathered.backward` are qkv.weight, x and d.x."""
+    return _COPY.sub("", name).removesuffix(".again")
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The operands of one op instance as arrays, in the shapes of their blocks on this rank."""
+
+    site: Site
+    index: int
+    op: Compute
+
+    @property
+    def xp(self) -> Any:
+        return self.site.backend.xp
+
+    def sizes(self) -> dict[str, int]:
+        """Local size of each label of the op's iteration space."""
+        return self.op.local_sizes(self.site.schedule.mesh)
+
+    def activations(self) -> list[tuple[str, Array]]:
+        """(name, value) of what it reads that is no weight, in the op's order."""
+        tensors, reads = self.site.schedule.tensors, self.site.program.reads[self.index]
+        return [
+            (base_name(ref.name), self.site.buffers[ref]) for ref in reads if tensors[ref.name].role == "activation"
+        ]
+
+    def one(self) -> Array:
+        """The only activation it reads."""
+        ((_, value),) = self.activations()
+        return value
+
+    def named(self, name: str) -> Array:
+        """The activation of that name."""
+        return dict(self.activations())[name]
+
+    def weight_of(self, module: str) -> str:
+        """The name of the weight that a module uses: its own, or that of the module it is tied to."""
+        name = f"{module}.weight"
+        return name if name in self.site.schedule.tensors else f"{_TIED[module]}.weight"
+
+    def weight(self, name: str) -> Array | None:
+        """A weight it reads, in the shape of its block; None where it reads none of that name."""
+        for ref in self.site.program.reads[self.index]:
+            if self._role(ref) not in ("activation", "token") and base_name(ref.name) == name:
+                shape = local_shape(self.site.schedule.tensors[ref.name], self.site.schedule.mesh)
+                line = self.xp.reshape(self.site.buffers[ref], (-1,))
+                return self.xp.reshape(line[: math.prod(shape)], shape)
+        return None
+
+    def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
+        """The axes that cut any of these labels of the op's iteration space."""
+        wanted, iteration = set(labels), dict(self.op.iteration)
+        mesh = self.site.schedule.mesh
+        return mesh.live(axis for axis, label in self.op.split if label in wanted and label in iteration)
+
+    def put(self, value: Array, number: int = 0) -> None:
+        """Write the op's output of that number, in the type that the schedule gives it."""
+        ref = [r for r in self.site.program.writes[self.index] if self._role(r) == "activation"][number]
+        self.site.buffers[ref] = self.site.backend.cast(value, self.site.schedule.tensors[ref.name].dtype)
+
+    def gradient(self, name: str, value: Array) -> None:
+        """Write, or add to, the gradient of a weight, as a whole line."""
+        _, writes, added = self.site.operands(self.index)
+        for refs, adds in ((writes, False), (added, True)):
+            for ref in refs:
+                if _is_gradient(ref.name, name):
+                    tensor = self.site.schedule.tensors[ref.name]
+                    value = self.site.backend.cast(value, tensor.dtype)
+                    line = whole_line(self.site.backend, value, tensor, self.site.schedule.mesh)
+                    if adds:
+                        self.site.add(ref, line)
+                    else:
+                        self.site.buffers[ref] = line
+                    return
+        raise SimfrontierError(f"op {self.op.name}: no gradient of {name} among what it writes")
+
+    def gradient_of(self, name: str) -> Tensor | None:
+        """The tensor that the gradient of a weight goes to, if the op makes it."""
+        _, writes, added = self.site.operands(self.index)
+        names = [ref.name for ref in (*writes, *added) if _is_gradient(ref.name, name)]
+        return self.site.schedule.tensors[names[0]] if names else None
+
+    def _role(self, ref: Ref) -> str:
+        return self.site.schedule.tensors[ref.name].role
+
+
+def _is_gradient(name: str, weight: str) -> bool:
+    """`qkv.weight.grad`, `qkv.weight.grad.raw` … of qkv.weight."""
+    return f"{name}.".startswith(f"{weight}.grad.")

@@ -1,0 +1,74 @@
+"""Small schedules of tensor grids and pipelines to train for real, and of the same steps cut in other ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from simfrontier.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.plan.tensor import TensorOptions
+from simfrontier.schedule import Schedule
+from simfrontier.workload import Attention, gpt
+from simfrontier.workload.mlp import mlp
+from tests.real.schedules import GPT, MLP, PLAIN
+
+# Four layers, so that there are four stages, or two of two chunks; four heads, so that four ranks share them.
+SHAPE: Final = replace(GPT, name="test-gpt-4", num_layers=4, heads=4)
+SEQUENTIAL: Final = replace(SHAPE, name="test-gpt-4-sequential", residual="sequential")
+TIED: Final = replace(SEQUENTIAL, name="test-gpt-4-tied", tied=True)
+DEEP: Final = replace(SEQUENTIAL, name="test-gpt-8", num_layers=8)
+SHAPES: Final = {"parallel": SHAPE, "sequential": SEQUENTIAL, "tied": TIED, "deep": DEEP}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A plan on so many ranks: its family, its keys, and how the model and the engine are built."""
+
+    family: str
+    ranks: int
+    keys: tuple[tuple[str, Any], ...]
+    data: str = "ddp"
+    grad_accum: int = 2
+    shape: str = "sequential"
+    precision: str = "fp64"
+    checkpointing: bool = True
+    engine: Engine = PLAIN
+    attention: Attention = "plain"
+
+    def __str__(self) -> str:
+        return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), self.data, self.shape))
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule, of two samples per rank that divides the batch."""
+        options: TensorOptions = FAMILIES[self.family][0](
+            family=self.family, data=FAMILIES[self.data][0](family=self.data), **dict(self.keys)
+        )
+        mesh = options.mesh(self.ranks, per_node=1, per_package=1)
+        batch = 2 * options.batch_ranks(mesh)
+        if self.shape == "mlp":
+            shape: Any = replace(MLP, num_layers=4)
+            workload = mlp(shape, batch, self.checkpointing, precision=self.precision)
+        else:
+            shape = SHAPES[self.shape]
+            workload = gpt(shape, batch, self.checkpointing, precision=self.precision, attention=self.attention)
+        options.refuse_shape(shape)
+        options.refuse_micro_batches(self.grad_accum)
+        return build(workload, make_plan(self.family, options, mesh), mesh, self.engine, self.grad_accum)
+
+
+def axonn(x: int, y: int, z: int, replicas: int = 1, **how: Any) -> Grid:
+    """A grid of AxoNN; keys that are no fields of `Grid` are the plan's."""
+    return _grid("axonn", x * y * z * replicas, {"x": x, "y": y, "z": z}, how)
+
+
+def megatron(tensor: int, pipeline: int = 1, replicas: int = 1, **how: Any) -> Grid:
+    """Tensor × pipeline × data parallelism."""
+    return _grid("megatron", tensor * pipeline * replicas, {"tensor": tensor, "pipeline": pipeline}, how)
+
+
+def _grid(family: str, size: int, keys: dict[str, Any], how: dict[str, Any]) -> Grid:
+    fields = {key: value for key, value in how.items() if key in Grid.__dataclass_fields__}
+    keys |= {key: value for key, value in how.items() if key not in fields}
+    ranks = size * int(keys.get("pipeline", 1)) if family == "axonn" else size
+    return Grid(family, ranks, tuple(sorted(keys.items())), **fields)

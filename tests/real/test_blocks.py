@@ -1,0 +1,250 @@
+"""Blocks of tensors that are cut along their dimensions: collectives of them, and states that lie in them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simfrontier.errors import InputError
+from simfrontier.schedule import Call, Codec, Collective, Mesh, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule.placement import PartialOp, Placement
+from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
+from simfrontier_real.lanes import Step
+from simfrontier_real.layout import coordinates, layouts_of
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.programs import programs_of
+from simfrontier_real.site import Site, site_of
+from simfrontier_real.states import assembled, held, initial_weights, place
+from simfrontier_real.train import inline, run_together
+from simfrontier_real.work import RealWork
+from tests.real.lowerings import lowered_of
+
+AXES = ("p", "q", "r")
+MESH = Mesh((("p", 2), ("q", 3), ("r", 2)))
+SHAPE = (12, 24, 2)
+Shards = tuple[tuple[str, int], ...]
+
+
+def activation(name: str, placement: Placement) -> Tensor:
+    return Tensor(name=name, shape=SHAPE, dtype="fp64", role="activation", placement=placement, persistent=True)
+
+
+def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, after: Placement, num: int) -> Schedule:
+    """One collective of `num` activations."""
+    tensors = {}
+    for number in range(num):
+        for side, placement in (("src", before), ("dst", after)):
+            tensors[f"{side}{number}"] = activation(f"{side}{number}", placement)
+    src, dst = (tuple(Ref(f"{side}{number}") for number in range(num)) for side in ("src", "dst"))
+    op = Collective(kind=kind, name="activation", axes=axes, src=src, dst=dst, codec=Codec("fp64"))
+    role = Role("all", (Call("step", 0, 0, (op,)),))
+    return Schedule(mesh=MESH, tensors=tensors, roles=(role,), pools={}, meta={})
+
+
+def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[Site]:
+    """The ranks after a step that began with these buffers."""
+    program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
+    sites = [site_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)]
+    executors = []
+    for site, mine in zip(sites, parts, strict=True):
+        site.buffers.held.update(mine)
+        transport: Any = world.transport(site.rank)
+        if lowered:
+            transport = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), transport)
+        step = Step(program, made.mesh, RealWork(site, {}), transport, time.monotonic)
+        executors.append(inline(step))
+    run_together(executors)
+    return sites
+
+
+def block(values: Any, tensor: Tensor, rank: int) -> Any:
+    return values[block_of(tensor.shape, tensor.placement, MESH, coordinates(MESH, rank), tensor.name)]
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[tuple[str, ...], Shards, Shards, tuple[str, ...]]:
+    """(axes of a call, shards that stay, shards that the call makes or takes away, the remaining axes): the first two
+    dimensions divide by any of the axes together."""
+    order = draw(st.permutations(AXES))
+    moved = tuple(order[: draw(st.integers(1, 3))])
+    rest = tuple(axis for axis in order if axis not in moved)
+    stay = rest[: draw(st.integers(0, len(rest)))]
+    dims = st.integers(0, 1)
+    kept = tuple((axis, draw(dims)) for axis in stay)
+    inner = tuple((axis, draw(dims)) for axis in draw(st.permutations(moved)))
+    return moved, kept, inner, tuple(axis for axis in rest if axis not in stay)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cut=cuts(), num=st.integers(1, 3))
+def test_an_all_gather_of_blocks_puts_pieces_side_by_side(
+    cut: tuple[tuple[str, ...], Shards, Shards, tuple[str, ...]], num: int
+) -> None:
+    axes, kept, inner, _ = cut
+    made = one_call("all_gather", axes, Placement((*kept, *inner)), Placement(kept), num)
+    whole = [np.random.default_rng(number).normal(size=SHAPE) for number in range(num)]
+    parts = [
+        {Ref(f"src{n}"): block(whole[n], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
+        for rank in range(MESH.num_ranks)
+    ]
+    for site in done(made, parts, numpy_backend()):
+        for n in range(num):
+            assert np.array_equal(site.buffers[Ref(f"dst{n}")], block(whole[n], made.tensors[f"dst{n}"], site.rank))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    cut=cuts(),
+    num=st.integers(1, 3),
+    how=st.sampled_from(["sum", "max"]),
+    scatters=st.booleans(),
+    lowered=st.booleans(),
+)
+def test_reductions_of_blocks_combine_what_the_ranks_have(
+    cut: tuple[tuple[str, ...], Shards, Shards, tuple[str, ...]],
+    num: int,
+    how: PartialOp,
+    scatters: bool,
+    lowered: bool,
+) -> None:
+    """Every rank along the call's axes has a block of its own; the result is their sum (or largest), which a
+    reduce-scatter also cuts."""
+    axes, kept, inner, _ = cut
+    before = Placement(kept, frozenset(), tuple((axis, how) for axis in axes))
+    scatters = scatters and how == "sum"
+    after = Placement((*kept, *inner) if scatters else kept)
+    made = one_call("reduce_scatter" if scatters else "all_reduce", axes, before, after, num)
+    contributions = {
+        (n, *digits): np.random.default_rng([n, *digits]).integers(-9, 9, SHAPE).astype(float)
+        for n in range(num)
+        for digits in itertools.product(*(range(MESH[axis]) for axis in axes))
+    }
+    parts = []
+    for rank in range(MESH.num_ranks):
+        digits = tuple(coordinates(MESH, rank)[axis] for axis in axes)
+        parts.append(
+            {Ref(f"src{n}"): block(contributions[n, *digits], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
+        )
+    combine = np.maximum if how == "max" else np.add
+    for site in done(made, parts, numpy_backend(), lowered):
+        for n in range(num):
+            mine = [values for key, values in contributions.items() if key[0] == n]
+            expected = mine[0]
+            for values in mine[1:]:
+                expected = combine(expected, values)
+            assert np.array_equal(site.buffers[Ref(f"dst{n}")], block(expected, made.tensors[f"dst{n}"], site.rank))
+
+
+@pytest.mark.parametrize("backend", [numpy_backend(), torch_backend()], ids=["numpy", "torch"])
+def test_taking_apart_is_the_inverse_of_putting_side_by_side(backend: Backend) -> None:
+    """A 4 × 6 block cut by p (rows) and q (columns): the member (q 1, p 1), number 3, has rows 2, 3, columns 2, 3."""
+    whole = backend.xp.reshape(backend.xp.arange(24), (4, 6))
+    shards = (("p", 0), ("q", 1))
+    rows = taken_apart(backend.xp, whole, ("q", "p"), shards, MESH)
+    assert rows[3].tolist() == [14, 15, 20, 21]
+    again = side_by_side(backend.xp, rows, (2, 2), ("q", "p"), shards, MESH)
+    assert again.tolist() == whole.tolist()
+
+
+def test_blocks_by_hand() -> None:
+    """24 columns over r then p: r takes halves of 12, p halves of those: (r 1, p 0) begins at 12, (r 0, p 1) at 6."""
+    tensor = Tensor(
+        name="w",
+        shape=SHAPE,
+        dtype="fp64",
+        role="weight",
+        placement=Placement((("r", 1), ("p", 1))),
+        dims=("a", "b", "c"),
+    )
+    assert local_shape(tensor, MESH) == (12, 6, 2)
+    assert first_index(tensor, "b", MESH, {"p": 0, "q": 2, "r": 1}) == 12
+    assert first_index(tensor, "b", MESH, {"p": 1, "q": 0, "r": 0}) == 6
+    assert first_index(tensor, "a", MESH, {"p": 1, "q": 0, "r": 0}) == 0
+
+
+def test_an_axis_that_cuts_outside_another_cannot_be_gathered() -> None:
+    shards = (("p", 1), ("r", 1))
+    made = one_call("all_gather", ("p",), Placement(shards), Placement(shards[1:]), 1)
+    said = r"^collective activation of src0: p cuts dimension 1 outside r; allowed: the innermost axes of a dimension$"
+    with pytest.raises(InputError, match=said):
+        layouts_of(made, programs_of(made).of_roles[0])
+
+
+def test_a_weight_is_not_gathered_along_the_axis_that_cuts_it() -> None:
+    tensors = {
+        name: Tensor(name=name, shape=SHAPE, dtype="fp64", role="weight", placement=placement, persistent=True)
+        for name, placement in (("src0", Placement((("p", 0),))), ("dst0", Placement()))
+    }
+    base = one_call("all_gather", ("p",), Placement((("p", 0),)), Placement(), 1)
+    made = Schedule(mesh=MESH, tensors=tensors, roles=base.roles, pools={}, meta={})
+    with pytest.raises(InputError, match=r"^collective activation: src0 is cut along a dimension by its axes"):
+        layouts_of(made, programs_of(made).of_roles[0])
+
+
+# ── states ──
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> Placement:
+    """Shards over some axes, flat over others."""
+    order = draw(st.permutations(AXES))
+    number = draw(st.integers(0, 3))
+    flat = draw(st.lists(st.sampled_from(order[number:]), unique=True)) if number < 3 else []
+    return Placement(tuple((axis, draw(st.integers(0, 1))) for axis in order[:number]), frozenset(flat))
+
+
+@settings(max_examples=40, deadline=None)
+@given(placement=placements(), nesting=st.permutations(AXES), shape=st.sampled_from([(12, 24), (12, 12), (24, 36)]))
+def test_states_in_blocks_and_flat_inside_them_are_put_together_again(
+    placement: Placement, nesting: tuple[str, ...], shape: tuple[int, int]
+) -> None:
+    """Shards first, then the flat index of the block, padded: the ranks' lines make the whole weight."""
+    inside = tuple(axis for axis in nesting if axis not in dict(placement.shards))
+    weight = Tensor(
+        name="w", shape=shape, dtype="fp64", role="weight", placement=placement, nesting=inside, persistent=True
+    )
+    made = holding({"w": weight})
+    weights = initial_weights(made, 1)
+    program = programs_of(made).of_roles[0]
+    lines = []
+    for rank in range(MESH.num_ranks):
+        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        place(site, weights)
+        (line,) = held(site).values()
+        assert line.shape == (weight.local_elements(MESH),)
+        lines.append(held(site))
+    assert np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])
+    assert math.prod(local_shape(weight, MESH)) <= weight.local_elements(MESH) * MESH.size(placement.flat)
+
+
+def holding(tensors: dict[str, Tensor]) -> Schedule:
+    """A schedule whose program touches these tensors."""
+    from simfrontier.schedule import Compute
+
+    op = Compute(kind="hook", name="touch", reads=tuple(map(Ref, tensors)))
+    return Schedule(mesh=MESH, tensors=tensors, roles=(Role("all", (Call("step", 0, 0, (op,)),)),), pools={}, meta={})
+
+
+def test_a_block_at_the_wrong_coordinate_shows_in_what_is_put_together() -> None:
+    placement = Placement((("p", 0), ("q", 1)))
+    made = holding(
+        {"w": Tensor(name="w", shape=(4, 6), dtype="fp64", role="weight", placement=placement, persistent=True)}
+    )
+    weights, program = initial_weights(made, 1), programs_of(made).of_roles[0]
+    lines = []
+    for rank in range(MESH.num_ranks):
+        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        site.at["q"] = (site.at["q"] + 1) % 3
+        place(site, weights)
+        lines.append(held(site))
+    assert not np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])

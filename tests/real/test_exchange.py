@@ -1,0 +1,216 @@
+"""Exchanges by hand: two stages that swap values, on every transport that lives in one process; replayed and traced."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.schedule import Call, Codec, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.placement import Placement
+from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.executor import Executor, StepTimes
+from simfrontier_real.kernels import MODEL_KERNELS
+from simfrontier_real.lanes import Step
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.local import LOCAL_KERNELS
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.programs import programs_of
+from simfrontier_real.record import aligned, clocked, trace_of
+from simfrontier_real.replay import ReplayWork, Stand
+from simfrontier_real.site import Site, site_of
+from simfrontier_real.train import inline, run_together
+from simfrontier_real.transport import peer_of, way_of
+from simfrontier_real.verdict import scheduled_bytes
+from simfrontier_real.work import RealWork
+from tests.real.lowerings import lowered_of
+
+MICRO = 2
+MESH = Mesh((("stage", 2), ("data", 2)))
+HELD = ("x", "y", "z", "w", "out.first", "out.last")  # persistent, so that a test can put values in and look at them
+
+
+def value(name: str) -> Tensor:
+    return Tensor(
+        name=name,
+        shape=(4, 3),
+        dtype="fp64",
+        role="activation",
+        placement=Placement((("data", 0),)),
+        dims=("b", "h"),
+        per_micro=True,
+        persistent=name in HELD,
+    )
+
+
+def exchange(name: str, **operands: tuple[str, ...]) -> Exchange:
+    refs = {key: tuple(map(Ref, names)) for key, names in operands.items()}
+    return Exchange(name=name, axis="stage", ends=(0, 1), codec=Codec("fp64"), comm="stage", blocking=True, **refs)
+
+
+def add(name: str, *reads: str) -> Compute:
+    return Compute(kind="add", name=name, reads=tuple(map(Ref, reads)), writes=(Ref(name),))
+
+
+FORWARD = exchange("forward", src=("x", "y"), dst=("x.in", "y.in"))
+SWAP = exchange("swap", src=("z",), dst=("z.in",), back_src=("w.sum",), back_dst=("w.in",))
+
+
+def swapping(first: tuple[Op, ...] = (), last: tuple[Op, ...] = ()) -> Schedule:
+    """Stage 0 sends x and y; stage 1 makes w.sum = x + y + w; then z goes forward and w.sum back in one exchange."""
+    sums = add("w.sum", "x.in", "y.in", "w")
+    programs = (
+        first or (FORWARD, SWAP, add("out.first", "w.in", "z")),
+        last or (FORWARD, sums, SWAP, add("out.last", "z.in", "w.sum")),
+    )
+    roles = tuple(
+        Role(f"stage {number}", tuple(Call("micro", 0, micro, ops) for micro in range(MICRO)), at=("stage", number))
+        for number, ops in enumerate(programs)
+    )
+    names = (*HELD, "x.in", "y.in", "z.in", "w.in", "w.sum")
+    tensors = {name: value(name) for name in names}
+    return Schedule(mesh=MESH, tensors=tensors, roles=roles, pools={}, meta={})
+
+
+def sites_of(made: Schedule) -> list[Site]:
+    programs = programs_of(made)
+    return [
+        site_of(made, programs.of(rank), layouts_of(made, programs.of(rank)), numpy_backend(), rank)
+        for rank in range(made.mesh.num_ranks)
+    ]
+
+
+def fill(sites: list[Site]) -> dict[Ref, np.ndarray]:
+    """Whole values of what is held, of which every rank gets its half of the samples."""
+    numbers = np.random.default_rng(0)
+    whole = {Ref(name, 0, micro): numbers.normal(size=(4, 3)) for name in HELD[:4] for micro in range(MICRO)}
+    for site in sites:
+        half = slice(2 * site.at["data"], 2 * site.at["data"] + 2)
+        site.buffers.held.update({ref: values[half] for ref, values in whole.items() if ref in site.touched})
+    return whole
+
+
+def steps_of(made: Schedule, sites: list[Site], lowered: bool = False) -> list[Step]:
+    world = LoopbackWorld(made.mesh)
+    out = []
+    for site in sites:
+        plain = world.transport(site.rank)
+        mine = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), plain) if lowered else plain
+        work = RealWork(site, {**LOCAL_KERNELS, **MODEL_KERNELS})
+        out.append(Step(site.program, made.mesh, work, mine, time.monotonic))
+    return out
+
+
+@pytest.mark.parametrize("lowered", [False, True], ids=["native", "lowered"])
+def test_what_is_sent_arrives_at_the_partner_with_the_same_other_coordinates(lowered: bool) -> None:
+    made = swapping()
+    sites = sites_of(made)
+    whole = fill(sites)
+    executors = [inline(step) for step in steps_of(made, sites, lowered)]
+    for _ in range(2):  # nothing of the first step is left that could serve the second
+        run_together(executors)
+        for site in sites:
+            name = ("out.first", "out.last")[site.at["stage"]]
+            half = slice(2 * site.at["data"], 2 * site.at["data"] + 2)
+            for micro in range(MICRO):
+                x, y, z, w = (whole[Ref(each, 0, micro)][half] for each in HELD[:4])
+                assert np.allclose(site.buffers[Ref(name, 0, micro)], x + y + w + z, rtol=1e-15)
+
+
+def test_an_exchange_brings_arrays_of_its_own() -> None:
+    """What arrives does not change when the sender's buffer does."""
+    made = swapping()
+    sites = sites_of(made)
+    fill(sites)
+    run_together([inline(step) for step in steps_of(made, sites)])
+    before = sites[2].buffers[Ref("out.last", 0, 1)].copy()
+    sites[0].buffers[Ref("z", 0, 1)][...] = 0
+    assert np.array_equal(sites[2].buffers[Ref("out.last", 0, 1)], before)
+
+
+def test_two_exchanges_in_crossed_order_get_stuck() -> None:
+    """Each stage waits in the exchange in which the other one is not yet; the table of what runs names both."""
+    back = replace(exchange("back", back_src=("w",), back_dst=("w.in",)), comm="back")
+    made = swapping(first=(FORWARD, back), last=(back, FORWARD))
+    sites = sites_of(made)
+    fill(sites)
+    with pytest.raises(
+        SimfrontierError,
+        match=r"^stuck: rank 0, .* of stage 0, .*exchange forward.*; rank 2, .* of stage 1, .*exchange back",
+    ):
+        run_together([inline(step) for step in steps_of(made, sites)])
+
+
+def test_only_the_ends_that_send_count_bytes() -> None:
+    """Stage 0 sends x, y and z, stage 1 only w.sum: of 2 × 3 numbers of 8 bytes each, twice."""
+    made = swapping()
+    programs = programs_of(made)
+    expected = [MICRO * 3 * 48, MICRO * 48]
+    assert [scheduled_bytes(made, program) for program in programs.of_roles] == expected
+    sites = sites_of(made)
+    fill(sites)
+    steps = steps_of(made, sites)
+    run_together([inline(step) for step in steps])
+    assert [sum(step.message_bytes.values()) for step in steps] == [expected[0]] * 2 + [expected[1]] * 2
+
+
+@pytest.mark.parametrize("mode", ["real", "none"])
+def test_replay_moves_the_same_bytes(mode: str) -> None:
+    made = swapping()
+    world = LoopbackWorld(made.mesh)
+    steps = [
+        Step(site.program, made.mesh, ReplayWork(site, Stand(mode)), world.transport(site.rank), time.monotonic)  # type: ignore[arg-type]
+        for site in sites_of(made)
+    ]
+    executors = [inline(step) for step in steps]
+    for _ in range(2):
+        run_together(executors)
+        sent = [sum(step.message_bytes.values()) for step in steps]
+        assert sent == [scheduled_bytes(made, step.program) for step in steps]
+    assert isinstance(executors[0], Executor)
+
+
+def test_partners_are_found_by_their_coordinates() -> None:
+    """On (stage 2, data 2) rank 1 is stage 0, data 1: its partner is rank 3. A third stage takes no part."""
+    assert [peer_of(FORWARD, MESH, rank) for rank in range(4)] == [2, 3, 0, 1]
+    inner = Mesh((("data", 2), ("stage", 3), ("tensor", 2)))
+    ends = replace(FORWARD, ends=(2, 0))
+    assert [peer_of(ends, inner, rank) for rank in (0, 1, 4, 5, 6, 11)] == [4, 5, 0, 1, 10, 7]
+    pairs = way_of(ends).pairs(inner)
+    assert pairs == [(0, 4), (2,), (1, 5), (3,), (6, 10), (8,), (7, 11), (9,)]  # every rank once
+    assert way_of(ends) == way_of(replace(ends, ends=(0, 2)))
+
+
+def test_a_trace_starts_an_exchange_when_both_ends_are_ready() -> None:
+    """Stage 0 (ranks 0, 1) has 3 ops a micro-batch, stage 1 has 4. Both are ready for op i at i and 2 i."""
+    made = swapping()
+    programs = programs_of(made)
+    ranks = []
+    for rank in range(4):
+        count = programs.of(rank).num_ops
+        pace = 1.0 if rank < 2 else 2.0
+        ready = tuple(pace * index for index in range(count))
+        times = StepTimes(0.0, ready, tuple(at + 0.5 for at in ready))
+        ranks.append(clocked([times], 0.0, "a" if rank % 2 else "b", {0: 96, 1: 48}))
+    (_, first, _), (_, last, _) = (aligned(made, programs, ranks)[rank] for rank in (0, 2))
+    # ops of stage 0: forward swap add, of stage 1: forward add swap add; twice
+    assert first[0].tolist() == [0.0, 4.0, 2.0, 8.0, 12.0, 5.0]
+    assert last[0].tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
+    trace = trace_of(made, programs, ranks, "by hand", {})
+    assert [len(spans) for spans in trace.spans] == [6, 6, 8, 8]
+    forward, swap, _ = trace.spans[0][:3]
+    assert (forward.kind, forward.axes, forward.level, forward.message_bytes) == ("exchange", "stage", "intra_node", 96)
+    assert (forward.num_bytes, swap.num_bytes) == (96.0, 48.0)
+    assert trace.spans[2][0].num_bytes == 0.0  # stage 1 only receives it
+
+
+def test_a_coded_exchange_is_refused() -> None:
+    forward = replace(FORWARD, codec=Codec("int8", 16))
+    made = swapping(first=(forward,), last=(forward,))
+    program = programs_of(made).of_roles[0]
+    with pytest.raises(InputError, match=r"^exchange forward: .* is sent as int8:16; allowed: its own type, fp64$"):
+        layouts_of(made, program)
