@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from simfrontier.scenario import RequiredTable, Scenario, scenario_of
+from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
 from simfrontier.simulate import Fidelity
-from simfrontier.simulate.memory import memory_timeline
-from simfrontier.study import Shop, simulated
+from simfrontier.simulate.memory import fullest
+from simfrontier.study import simulated
+from simfrontier.tune import NothingFitsError, Searcher
 from simfrontier.workload import step_flops
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
@@ -23,13 +24,15 @@ SCANNED = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Varied:
-    """One setting at one value: TFLOPS per device by plan (nan where the plan does not fit), and which plans fit."""
+    """One setting at one value: TFLOPS per device by plan (nan where the plan does not fit), which plans fit, and the
+    nominal rate of the machine's devices with it."""
 
     label: str
     key: str
     value: str
     rates: Mapping[str, float]
     fits: Mapping[str, bool]
+    peak_flops_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,8 @@ class Required:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Rates of the compared plans at the defaults and under each variation; `strongest` names the largest mover."""
+    """Rates of the compared plans at the defaults and under each variation; `strongest` names the largest mover.
+    `smaller`: the same at smaller sizes, where a scenario asks for several."""
 
     devices: int
     plans: tuple[str, ...]
@@ -54,6 +58,7 @@ class Sensitivity:
     fidelity: str
     required: tuple[Required, ...]
     strongest: str
+    smaller: tuple[Sensitivity, ...] = ()
 
 
 def run_sensitivity(
@@ -63,21 +68,48 @@ def run_sensitivity(
     table = scenario.file.sensitivity
     if table is None:
         return None
-    rates = _Rates(fidelity, table.devices, tuple(table.plans))
+    searcher = Searcher()
+    largest, *others = sorted(table.sizes, reverse=True)
+    smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, progress) for size in others)
+    found = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, progress)
+    return replace(found, smaller=smaller)
+
+
+def _at_size(
+    scenario: Scenario,
+    table: SensitivityTable,
+    devices: int,
+    solved: tuple[RequiredTable, ...],
+    fidelity: Fidelity,
+    searcher: Searcher,
+    progress: Callable[[str], None],
+) -> Sensitivity:
+    """All variations at one size, and the values that would make published ratios true."""
+    rates = _Rates(fidelity, devices, tuple(table.plans), searcher)
     default, _ = rates.of(scenario)
     varied = []
     for variation in table.vary:
         for value in variation.values:
-            found, fits = rates.of(_with(scenario, {variation.key: value}))
-            varied.append(Varied(label=variation.label, key=variation.key, value=_text(value), rates=found, fits=fits))
+            changed = _with(scenario, {variation.key: value})
+            found, fits = rates.of(changed)
+            varied.append(
+                Varied(
+                    label=variation.label,
+                    key=variation.key,
+                    value=_text(value),
+                    rates=found,
+                    fits=fits,
+                    peak_flops_per_s=changed.peak_flops_per_s,
+                )
+            )
             progress(f"{variation.label} = {_text(value)}")
     required = []
-    alone = _Rates("analytic", table.devices, tuple(table.plans), rates.shop)
-    for wanted in table.required:
+    alone = _Rates("analytic", devices, tuple(table.plans), searcher)
+    for wanted in solved:
         required.append(_required(_with(scenario, wanted.given), wanted, alone))
         progress(f"what {wanted.label} would have to be")
     return Sensitivity(
-        devices=table.devices,
+        devices=devices,
         plans=tuple(table.plans),
         default=default,
         varied=tuple(varied),
@@ -94,7 +126,7 @@ class _Rates:
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
-    shop: Shop = field(default_factory=Shop)
+    searcher: Searcher = field(default_factory=Searcher)
     known: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
@@ -108,6 +140,9 @@ class _Rates:
             (
                 plan,
                 scenario.plans[plan],
+                scenario.searches.get(plan),
+                file.tune,
+                file.at,
                 file.model,
                 file.training,
                 file.engine,
@@ -118,11 +153,16 @@ class _Rates:
             )
         )
         if key not in self.known:
-            built = self.shop.get(scenario, plan, self.devices)
-            step = simulated(scenario, built, self.fidelity)
-            samples = file.training.micro_batch * file.training.grad_accum * self.devices
-            flops = step_flops(scenario.shape, samples, scenario.checkpointing)
-            fits = memory_timeline(step).peak_bytes <= scenario.machine.device.hbm_bytes
+            try:
+                decided = self.searcher.resolved(scenario, (self.devices,), (plan,))
+            except NothingFitsError:
+                self.known[key] = math.nan, False
+                return self.known[key]
+            case = decided.case(plan, self.devices)
+            built = self.searcher.shop.of_case(decided, case)
+            step = simulated(decided, built, self.fidelity)
+            flops = step_flops(case.shape, case.samples, case.checkpointing)
+            fits = fullest(step, built.peaks).peak_bytes <= scenario.machine.device.hbm_bytes
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits
         return self.known[key]
 
@@ -194,14 +234,24 @@ def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
 
 
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[Varied]) -> str:
-    """The setting that moves the ratio of the last plan to the first furthest."""
+    """The setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
     first, last = plans[0], plans[-1]
+    if first == last:
+        return _strongest_of_one(first, default[first], varied)
     base = default[last] / default[first]
     moved = [(abs(math.log(r / base)), r, v) for v, r in _ratios(varied, first, last)]
     if not moved or math.isnan(base):
         return "no variation can be compared: a plan does not fit"
     _, ratio, most = max(moved, key=lambda entry: entry[0])
     return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {ratio:.3f}"
+
+
+def _strongest_of_one(plan: str, base: float, varied: list[Varied]) -> str:
+    known = [one for one in varied if not math.isnan(one.rates[plan])]
+    if not known or math.isnan(base):
+        return "no variation can be compared: the plan does not fit" if varied else "nothing is varied"
+    most = max(known, key=lambda one: abs(math.log(one.rates[plan] / base)))
+    return f"{most.label} = {most.value} moves {plan} most, from {base:.1f} to {most.rates[plan]:.1f} TFLOPS"
 
 
 def _ratios(varied: list[Varied], first: str, last: str) -> Iterator[tuple[Varied, float]]:

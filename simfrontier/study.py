@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.links import NodeLinks, node_links
+from simfrontier.analysis.stages import Stages, stages_of
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.analysis.uncertainty import Floats, band_of, sampled_step_s
 from simfrontier.analysis.volumes import step_needs
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule.check import check, check_sizes
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.lifetimes import Peak
 from simfrontier.schedule.store import digest
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulate.memory import MemoryTimeline, memory_timeline
+from simfrontier.simulate.memory import MemoryTimeline, fullest
 from simfrontier.trace import Trace
 from simfrontier.units import written
 from simfrontier.workload import step_flops
@@ -63,6 +65,7 @@ MORE_COLUMNS = (
     "rank_classes",
     "fidelity",
     "schedule_digest",
+    "mesh",
     "note",
     *BAND,
 )
@@ -81,7 +84,7 @@ TIMES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One plan at one size. `trace`, `links` and the full memory timeline are kept only where the page draws them.
+    """One plan at one size. `trace`, `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
     where the plan does not fit, nothing is known to be uncertain, or no samples are wanted.
@@ -95,6 +98,7 @@ class Outcome:
     at_peak: Mapping[str, int]
     trace: Trace | None
     links: NodeLinks | None
+    stages: Stages | None
     samples_s: Floats | None = field(compare=False)
 
 
@@ -123,51 +127,65 @@ class Study:
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
     """The schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
     made."""
-    mesh = scenario.mesh(devices)
-    work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
+    return schedule_of_case(scenario, scenario.case(plan, devices))
+
+
+def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
+    """The schedule of a case of a scenario; InputError as above."""
     try:
-        return build(work, chosen, mesh, scenario.engine, scenario.file.training.grad_accum)
+        return build(case.workload, case.plan, case.mesh, case.engine, case.grad_accum)
     except InputError as error:
-        raise InputError(f"{scenario.where}: plans.{plan}: at {devices} devices: {error}") from None
+        raise InputError(f"{scenario.where}: plans.{case.name}: at {case.devices} devices: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A checked schedule with its expansion."""
+    """A checked schedule, with its expansion where it has one role, and the peak memory of each role where it has
+    several."""
 
     schedule: Schedule
-    program: Expanded
+    program: Expanded | None
+    peaks: tuple[Peak, ...] = ()
 
 
 @dataclass
 class Shop:
-    """Builds and checks schedules; what differs only in mesh sizes and batch is built once and rebound."""
+    """Builds and checks schedules; what has one role and differs only in mesh sizes and batch is built once and
+    rebound."""
 
     known: dict[Hashable, Built] = field(default_factory=dict)
 
     def get(self, scenario: Scenario, plan: str, devices: int) -> Built:
         """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
         SimfrontierError if its check finds anything."""
-        mesh = scenario.mesh(devices)
-        work, chosen = scenario.workload(mesh), scenario.plan(plan, mesh)
-        grad_accum = scenario.file.training.grad_accum
-        structure = structure_of(work, chosen, mesh, scenario.engine, grad_accum)
+        return self.of_case(scenario, scenario.case(plan, devices))
+
+    def of_case(self, scenario: Scenario, case: Case) -> Built:
+        """The schedule of a case of a scenario; errors as above."""
+        work = case.workload
+        structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
+        if case.plan.pipeline is not None:
+            structure = structure, case.mesh, work.batch
         like = self.known.get(structure)
+        program: Expanded | None = None
+        peaks: tuple[Peak, ...] = ()
         if like is None:
-            schedule = schedule_of(scenario, plan, devices)
-            program = expand(schedule, schedule.roles[0])
-            report = check(schedule, programs=(program,))
-        elif (like.schedule.mesh, like.schedule.meta["batch"]) == (mesh, work.batch):
+            schedule = schedule_of_case(scenario, case)
+            if len(schedule.roles) == 1:
+                program = expand(schedule, schedule.roles[0])
+            report = check(schedule, programs=None if program is None else (program,))
+            peaks = report.peaks if program is None else ()
+        elif (like.schedule.mesh, like.schedule.meta["batch"]) == (case.mesh, work.batch):
             return like
         else:
-            schedule, ops = rebound(like.schedule, mesh, work.batch)
-            program = rebound_program(like.program, schedule, ops)
+            schedule, ops = rebound(like.schedule, case.mesh, work.batch)
+            if like.program is not None:
+                program = rebound_program(like.program, schedule, ops)
             report = check_sizes(schedule)
         if report.findings:
-            raise SimfrontierError(
-                f"{scenario.where}: plans.{plan}: at {devices} devices: the schedule is not sound: {report.findings[0]}"
-            )
-        built = Built(schedule=schedule, program=program)
+            where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
+            raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
+        built = Built(schedule=schedule, program=program, peaks=peaks)
         self.known.setdefault(structure, built)
         return built
 
@@ -196,12 +214,14 @@ def run_case(
     scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool, shop: Shop
 ) -> Outcome:
     """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
-    built = shop.get(scenario, plan, devices)
+    case = scenario.case(plan, devices)
+    built = shop.of_case(scenario, case)
     step = simulated(scenario, built, fidelity, exact)
-    memory = memory_timeline(step)
+    memory = fullest(step, built.peaks)
     digested = digest(built.schedule)
-    row, wanted = _row(scenario, plan, step, memory, fidelity, digested), scenario.file.uncertainty
+    row, wanted = _row(scenario, case, step, memory, fidelity, digested), scenario.file.uncertainty
     samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
+    row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return Outcome(
@@ -213,33 +233,31 @@ def run_case(
         at_peak=memory.at_peak,
         trace=trace,
         links=node_links(step) if drawn else None,
+        stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
         samples_s=samples_s,
     )
 
 
 def _row(
-    scenario: Scenario, plan: str, step: SimulatedStep, memory: MemoryTimeline, fidelity: Fidelity, digested: str
+    scenario: Scenario, case: Case, step: SimulatedStep, memory: MemoryTimeline, fidelity: Fidelity, digested: str
 ) -> Row:
-    devices = step.schedule.mesh.num_ranks
-    training, machine = scenario.file.training, scenario.machine
-    samples = training.micro_batch * training.grad_accum * devices
+    devices, machine = case.devices, scenario.machine
     moved, spent = traffic(step), exposure(step)
-    flops = step_flops(scenario.shape, samples, scenario.checkpointing)
-    useful = step_flops(scenario.shape, samples, recomputed=False)
-    peak_flops_per_s = machine.matmul(scenario.precision.model).peak_flops_per_s
+    flops = step_flops(case.shape, case.samples, case.checkpointing)
+    useful = step_flops(case.shape, case.samples, recomputed=False)
     row: Row = {
         "scenario": scenario.name,
-        "plan": plan,
+        "plan": case.name,
         "devices": devices,
         "nodes": step.cluster.fabric.num_nodes,
-        "micro_batch": training.micro_batch,
-        "grad_accum": training.grad_accum,
+        "micro_batch": case.micro_batch,
+        "grad_accum": case.grad_accum,
         "step_time_s": step.step_s,
         "compute_time_s": step.compute_s,
         "exposed_comm_s": step.step_s - step.compute_s,
         "tflops_per_device": flops / step.step_s / devices / 1e12,
-        "mfu": useful / step.step_s / devices / peak_flops_per_s,
-        "tokens_per_s": samples * scenario.sequence / step.step_s,
+        "mfu": useful / step.step_s / devices / scenario.at(devices).peak_flops_per_s,
+        "tokens_per_s": case.samples * case.shape.sequence / step.step_s,
         **{f"bytes_{boundary}": moved.total(boundary) for boundary in BOUNDARIES},
         "peak_memory_bytes": memory.peak_bytes,
         "fits": memory.peak_bytes <= machine.device.hbm_bytes,
@@ -266,7 +284,7 @@ def _need(scenario: Scenario, step: SimulatedStep) -> Cell:
         return 0.0
     if scenario.file.run.placement != "block" or not step.cluster.mesh_is_machine:
         return ""
-    return float(step_needs(step.schedule).total("node")) * num_nodes
+    return float(step_needs(step.schedule).total(step.schedule.mesh.names[0])) * num_nodes
 
 
 def run_study(
@@ -288,10 +306,11 @@ def _stocked(scenario: Scenario, plan: str) -> Shop:
     """A shop in which a plan was built once for every structure that it has: what cannot be built is refused here."""
     shop, built = Shop(), set()
     for devices in scenario.file.run.devices:
-        mesh = scenario.mesh(devices)
-        if mesh.live(mesh.names) not in built:
-            shop.get(scenario, plan, devices)
-            built.add(mesh.live(mesh.names))
+        case = scenario.case(plan, devices)
+        structure = (case.shape.name, case.grad_accum, case.mesh.live(case.mesh.names))
+        if structure not in built:
+            shop.of_case(scenario, case)
+            built.add(structure)
     return shop
 
 

@@ -9,12 +9,14 @@ import typer
 from simfrontier.collectives.lowering.store import save_lowered
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.scenario import Scenario
+from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest, save
 from simfrontier.simulate import Fidelity, SimulatedStep
 from simfrontier.simulate.lowering import lowered_schedule
-from simfrontier.study import Shop, simulated
+from simfrontier.study import simulated
 from simfrontier.trace import write_perfetto
 from simfrontier.trace.links import save_links
+from simfrontier.tune import Searcher
 from simfrontier.units import written
 
 
@@ -22,7 +24,8 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
     """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size, at
     fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
     ensure_writable(out)
-    size, shop, chosen = max(scenario.file.run.devices), Shop(), fidelity or scenario.file.run.fidelity
+    size, searcher, chosen = max(scenario.file.run.devices), Searcher(), fidelity or scenario.file.run.fidelity
+    scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
     said = []
     with filled(out) as new:
         for plan in scenario.plans:
@@ -31,13 +34,19 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
             digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes
             said.append(
-                f"{plan} on {size}: digest {digested[:16]}, {built.program.num_ops:,} ops, "
+                f"{plan} on {size}: digest {digested[:16]}, {_ops(built.schedule)}, "
                 f"{classes} class{'es' if classes > 1 else ''} of ranks, step {written(step.step_s, 's')} ({chosen})"
             )
     for line in said:
         typer.echo(line)
     more = ", lowered-*.json, links-*.json" if chosen == "chunk" else ""
     typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto){more}")
+
+
+def _ops(schedule: Schedule) -> str:
+    """How many ops a rank runs, or the ranks of all roles together."""
+    count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
+    return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")
 
 
 def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:

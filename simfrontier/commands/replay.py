@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -12,11 +13,11 @@ from simfrontier.commands.export import notes_of
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.check import check
-from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.lifetimes import Peak
 from simfrontier.schedule.store import digest, load
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulate.memory import memory_timeline
+from simfrontier.simulate.memory import fullest
 from simfrontier.trace import write_perfetto
 from simfrontier.units import written
 
@@ -37,7 +38,8 @@ def replay_file(
     (nothing is simulated where there are any). Raises InputError where the machine cannot run it."""
     schedule, chosen = load(path), fidelity or scenario.file.run.fidelity
     digested = digest(schedule)
-    found = [str(finding) for finding in check(schedule).findings]
+    report = check(schedule)
+    found = [str(finding) for finding in report.findings]
     if found:
         if as_json:
             typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": found}, indent=1))
@@ -48,19 +50,16 @@ def replay_file(
     if out is not None:
         write_perfetto(step.trace(digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
     if as_json:
-        row: dict[str, object] = {"schedule": str(path), "schedule_digest": digested, "findings": [], **_row(step)}
-        typer.echo(json.dumps(row, indent=1))
+        said = {"schedule": str(path), "schedule_digest": digested, "findings": []}
+        typer.echo(json.dumps(said | _row(step, report.peaks), indent=1))
     else:
-        _print(path, digested, step, out)
+        _print(path, digested, step, report.peaks, out)
     return 0
 
 
 def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fidelity, exact: bool) -> SimulatedStep:
     machine = scenario.machine
     where = f"{path} on {machine.name}"
-    if len(schedule.roles) != 1:
-        names = ", ".join(role.name for role in schedule.roles)
-        raise InputError(f"{where}: roles: got {len(schedule.roles)} ({names}), allowed: one that all ranks share")
     try:
         return simulate_step(
             schedule,
@@ -70,15 +69,14 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
             scenario.perturbation,
             exact,
             scenario.file.run.placement,
-            expand(schedule, schedule.roles[0]),
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def _row(step: SimulatedStep) -> dict[str, str | int | float | bool]:
+def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:
     """As the columns of results.csv are called."""
-    spent, memory = exposure(step), memory_timeline(step)
+    spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
         "machine": step.cluster.machine.name,
@@ -94,8 +92,8 @@ def _row(step: SimulatedStep) -> dict[str, str | int | float | bool]:
     }
 
 
-def _print(path: Path, digested: str, step: SimulatedStep, out: Path | None) -> None:
-    row, machine = _row(step), step.cluster.machine
+def _print(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
+    row, machine = _row(step, peaks), step.cluster.machine
     typer.echo(f"{path}: sound (digest {digested[:16]})")
     typer.echo(
         f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "

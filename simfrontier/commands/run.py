@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import typer
@@ -16,15 +16,20 @@ from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report import write_manifest, write_results
 from simfrontier.report.assumptions import fitted_elsewhere
+from simfrontier.report.peak import sentence as share_sentence
+from simfrontier.report.peak import shares, sizes_of
 from simfrontier.report.probability import sampled_rate
-from simfrontier.report.published import comparable
-from simfrontier.report.sensitivity import named
+from simfrontier.report.published import comparable, ratio_sentences
+from simfrontier.report.ranks import found_grid
+from simfrontier.report.sensitivity import named, published_values, value
+from simfrontier.report.view import View
 from simfrontier.report.words import NOTHING, number
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.simulate import Fidelity
 from simfrontier.study import Study, run_study
 from simfrontier.trace import write_perfetto
+from simfrontier.tune import Searcher
 
 
 def run_scenario(
@@ -44,25 +49,28 @@ def run_scenario(
     table = scenario.file.sensitivity if vary else None
     if vary:
         scenario.refuse_variations()
-    total = len(scenario.plans) * len(scenario.file.run.devices)
-    total += sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
+    sizes = scenario.file.run.devices
+    total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
+    total += len(table.sizes) * sum(len(v.values) for v in table.vary) + len(table.required) if table else 0
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=total)
 
         def said(what: str) -> None:
             bar.update(task, advance=1, description=what)
 
+        searcher = Searcher()
+        scenario = searcher.complete(scenario, said)
         study = run_study(scenario, fidelity, exact, jobs, said)
         sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
     with filled(folder, stale=("trace-*.json", "index.html")) as new:
-        _write_all(study, sensitivity, new, page)
+        _write_all(study, sensitivity, searcher, new, page)
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
     else:
-        _print(study, sensitivity, folder, page)
+        _print(study, sensitivity, searcher, folder, page)
 
 
-def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
+def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: Searcher, folder: Path, page: bool) -> None:
     for outcome in study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
@@ -71,12 +79,14 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, folder: Path, page
     if page:
         from simfrontier.report.page import write_page
 
-        write_page(study, sensitivity, folder / "index.html")
+        write_page(study, sensitivity, folder / "index.html", searcher.tried)
 
 
-def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bool) -> None:
+def _print(study: Study, sensitivity: Sensitivity | None, searcher: Searcher, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
+    for said in _grids(study, searcher):
+        console.print(said, soft_wrap=True)
     for said in _bands(study):
         console.print(said, soft_wrap=True)
     if elsewhere := fitted_elsewhere(study.scenario):
@@ -88,14 +98,33 @@ def _print(study: Study, sensitivity: Sensitivity | None, folder: Path, page: bo
             said = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].row['note']}."
             console.print(said, style="dim", soft_wrap=True)
     if sensitivity is not None:
-        console.print(_ratios(study, sensitivity))
-        console.print(sensitivity.strongest + ".")
+        for each in reversed(sizes_of(sensitivity)):
+            console.print(_varied(study, each))
+            console.print(each.strongest + ".")
         for required in sensitivity.required:
             console.print(required.sentence + ".")
-    elif study.scenario.file.sensitivity is None and study.scenario.file.published is not None:
+    elif _lacks_plans(study.scenario):
         console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+    for line in _published(study, sensitivity):
+        console.print(line, soft_wrap=True)
     said = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     console.print(f"{said}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+
+
+def _lacks_plans(scenario: Scenario) -> bool:
+    """Whether the run leaves out plans that the scenario compares with published ones."""
+    figures = scenario.file.published
+    return scenario.file.sensitivity is None and figures is not None and not {*figures.ratios} <= {*scenario.plans}
+
+
+def _published(study: Study, sensitivity: Sensitivity | None) -> Iterator[str]:
+    """A line per published share of the peak and per ratio, with the prediction and its range."""
+    view = View(study=study)
+    if comparable(study.scenario) is None:
+        return
+    known = shares(view, sensitivity)
+    yield from (f"{share.plan} on {share.devices:,}: {share_sentence(share)}" for share in known)
+    yield from ratio_sentences(view, sensitivity)
 
 
 def _rates(study: Study) -> Table:
@@ -113,6 +142,13 @@ def _rates(study: Study) -> Table:
     return table
 
 
+def _grids(study: Study, searcher: Searcher) -> Iterator[str]:
+    """A line per search: the grid that it found, and among how many."""
+    for (plan, size), tried in searcher.tried.items():
+        found = study.scenario.found[plan, size]
+        yield f"{plan} on {size:,}: {found_grid(found, size, tried)} (best of {len(tried):,})"
+
+
 def _bands(study: Study) -> Iterator[str]:
     """At the largest size, the rate of typical devices and what nine samples of ten say; nothing without samples."""
     size = max(study.scenario.file.run.devices)
@@ -125,24 +161,25 @@ def _bands(study: Study) -> Iterator[str]:
         yield f"  {outcome.plan:<{width}}  typical {typical}; {sampled_rate(study.scenario, outcome)}"
 
 
-def _ratios(study: Study, sensitivity: Sensitivity) -> Table:
-    first = sensitivity.plans[0]
-    table = Table(title=f"Relative to {first} at {sensitivity.devices} devices ({sensitivity.fidelity})")
+def _varied(study: Study, sensitivity: Sensitivity) -> Table:
+    """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
+    plans = sensitivity.plans
+    is_one = len(plans) == 1
+    what = "TFLOPS per device" if is_one else f"Relative to {plans[0]}"
+    table = Table(title=f"{what} at {sensitivity.devices} devices ({sensitivity.fidelity})")
     table.add_column("setting")
-    for plan in sensitivity.plans:
+    for plan in plans:
         table.add_column(plan, justify="right")
 
-    def fits(rates: dict[str, float], plan: str) -> bool:
-        return not math.isnan(rates[plan] / rates[first])
+    def cells(rates: Mapping[str, float]) -> list[str]:
+        found = [value(sensitivity, rates, plan) for plan in plans]
+        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in found]
 
-    def cells(rates: dict[str, float]) -> list[str]:
-        return [f"{rates[p] / rates[first]:.3f}" if fits(rates, p) else "too big" for p in sensitivity.plans]
-
-    published = comparable(study.scenario)
-    table.add_row("the documented defaults", *cells(dict(sensitivity.default)), style="bold")
-    if published is not None:
-        known = (published.ratios.get(plan) for plan in sensitivity.plans)
-        table.add_row("published", *("" if ratio is None else f"{ratio:.3f}" for ratio in known))
+    known = published_values(study.scenario, sensitivity)
+    table.add_row("the documented defaults", *cells(sensitivity.default), style="bold")
+    if known:
+        said = {plan: number(one) if is_one else f"{one:.3f}" for plan, one in known.items()}
+        table.add_row("published", *(said.get(plan, "") for plan in plans))
     for varied in sensitivity.varied:
-        table.add_row(" = ".join(named(varied)), *cells(dict(varied.rates)))
+        table.add_row(" = ".join(named(varied)), *cells(varied.rates))
     return table

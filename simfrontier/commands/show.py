@@ -13,7 +13,8 @@ from simfrontier.schedule.check import check
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.render import render
 from simfrontier.schedule.store import load, save
-from simfrontier.study import Shop, schedule_of, simulated
+from simfrontier.study import schedule_of, simulated
+from simfrontier.tune import Searcher
 from simfrontier.units import written
 
 
@@ -29,7 +30,8 @@ def show_file(path: Path, target: Path | None) -> None:
 
 def show_schedule(scenario: Scenario, plan: str | None, target: Path | None) -> None:
     """Print the schedule of a scenario's plan (by default the first) at its smallest size; write it to `target`."""
-    _show(schedule_of(scenario, _plan(scenario, plan), min(scenario.file.run.devices)), target)
+    chosen, size = _plan(scenario, plan), min(scenario.file.run.devices)
+    _show(schedule_of(Searcher().resolved(scenario, (size,), (chosen,)), chosen, size), target)
 
 
 def _show(schedule: Schedule, target: Path | None) -> None:
@@ -42,7 +44,9 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
     """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
     chosen = _plan(scenario, plan)
     size = min(scenario.file.run.devices)
-    step = simulated(scenario, Shop().get(scenario, chosen, size), "analytic")
+    searcher = Searcher()
+    scenario = searcher.resolved(scenario, (size,), (chosen,))
+    step = simulated(scenario, searcher.shop.get(scenario, chosen, size), "analytic")
     typer.echo(f"{chosen} on {size}: bytes per step into each node")
     moves = moves_of(step)
     by = max((len(moved.algorithm) for moved in moves), default=0)

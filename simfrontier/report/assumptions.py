@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.machine import Provenance
+from simfrontier.plan.options import HopOptions, Options
+from simfrontier.report.batches import batch, training
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
 from simfrontier.report.words import exactly, in_words, listed
 from simfrontier.scenario import Scenario
-from simfrontier.schedule.codec import Codec
 from simfrontier.workload import sizes_of
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 KINDS = {
     "assumed": "no source, a plain value",
@@ -40,9 +44,10 @@ def assumptions(view: View) -> str:
         ),
         table(["number", "value", "kind", "source"], (_row(part, number) for part, number in numbers), "words numbers"),
         "<h3>Model, training and engine</h3>",
-        paragraph("The same for all plans.", "note"),
+        paragraph("The same for all plans, but for what is said of single ones.", "note"),
         table(["setting", "value"], _settings(view), "words"),
         "<h3>Plans</h3>",
+        paragraph(f"As they are on {view.largest:,} {view.devices}.", "note") if len(view.sizes) > 1 else "",
         table(["plan", "options", "rank classes"], _plans(view), "words"),
         paragraph(
             f"Ranks that are alike are simulated once: rank classes are what is left of {view.largest:,} ranks. "
@@ -73,21 +78,17 @@ def _row(part: str, number: Provenance) -> list[str]:
 
 def _settings(view: View) -> Iterable[list[str]]:
     scenario = view.scenario
-    shape, file = scenario.shape, scenario.file
-    yield ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")]
-    yield ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))]
+    file = scenario.file
+    yield from _models(view)
     if file.model.precision != "fp16":
         yield ["precision", text(f"{file.model.precision}: weights, activations and gradients")]
     yield ["activation checkpointing", text(file.model.checkpointing)]
-    training = file.training
-    yield [
-        "training",
-        text(f"micro-batch {training.micro_batch} per {view.device}, accumulation over {training.grad_accum}"),
-    ]
+    steps = batch(view)
+    yield ["training", text(training(view) + (f"; {steps}" if steps else ""))]
     yield ["fidelity", text(_FIDELITIES[view.study.fidelity])]
     yield ["placement of ranks", text(file.run.placement)]
     for name, value in file.engine.model_dump().items():
-        yield [f"<code>engine.{text(name)}</code>", text(_written(value))]
+        yield [f"<code>engine.{text(name)}</code>", text(_written(value) + _otherwise(view, name, value))]
     wrong = file.perturbation
     for slow in wrong.slow:
         yield ["slow device", text(f"device {slow.device} computes at {slow.factor:g} of its speed")]
@@ -95,6 +96,26 @@ def _settings(view: View) -> Iterable[list[str]]:
         yield ["degraded link", text(f"node {link.node}, {link.link}: {link.factor:g} of its capacity")]
     if not wrong.slow and not wrong.links:
         yield ["perturbation", "none: every device and link is as good as new"]
+
+
+def _models(view: View) -> Iterable[list[str]]:
+    """The model and its shape, of each size where they differ."""
+    several = len(set(view.shapes.values())) > 1
+    for size, shape in view.shapes.items() if several else [(view.largest, view.shapes[view.largest])]:
+        on = f" on {size:,} {view.devices}" if several else ""
+        said = f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}"
+        yield [f"model{on}", text(said)]
+        yield [f"shape{on}", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))]
+
+
+def _otherwise(view: View, name: str, value: object) -> str:
+    """What plans with an engine of their own have instead, at the largest size."""
+    own: dict[object, list[str]] = {}
+    for plan in view.plans:
+        mine = getattr(view.cases[plan, view.largest].engine, name)
+        if mine != value:
+            own.setdefault(mine, []).append(plan)
+    return "".join(f"; {listed(plans)}: {_written(mine)}" for mine, plans in own.items())
 
 
 _FIDELITIES: Mapping[str, str] = {
@@ -106,10 +127,13 @@ _FIDELITIES: Mapping[str, str] = {
 
 def _plans(view: View) -> Iterable[list[str]]:
     classes = {outcome.plan: outcome.row["rank_classes"] for outcome in view.drawn}
-    for name, given in view.scenario.plans.items():
-        options = given.in_precision(view.scenario.precision.model)
-        said = ", ".join(f"{key} {_written(value)}" for key, value in options if value is not None)
-        yield [text(name), text(said), text(classes.get(name, "–"))]
+    for name in view.scenario.plans:
+        options = view.cases[name, view.largest].options.in_precision(view.scenario.precision.model)
+        yield [text(name), text(_listed(options)), text(classes.get(name, "–"))]
+
+
+def _listed(options: BaseModel) -> str:
+    return ", ".join(f"{key} {_written(value)}" for key, value in options if value is not None)
 
 
 def _written(value: Any) -> str:
@@ -118,8 +142,11 @@ def _written(value: Any) -> str:
             return "yes" if value else "no"
         case int():
             return f"{value:,}"
-        case Codec():
-            return str(value)
+        case Options():
+            more = _listed(value).removeprefix(f"family {value.family}").removeprefix(", ")
+            return f"{value.family} ({more})" if more else value.family
+        case HopOptions():
+            return f"({_listed(value)})"
         case tuple():
             return "(" + ", ".join(map(_written, value)) + ")"
         case _:

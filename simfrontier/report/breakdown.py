@@ -13,6 +13,8 @@ PARTS = {
     "codec": ("codec and reordering", CODEC),
     "idle": ("idle", IDLE),
 }
+_BUBBLE = " In a pipeline, a rank that waits for other stages is idle: that is the bubble."
+_BESIDE = " With exchanges on lanes of their own, waiting counts as exposed until the exchange ends, and not as idle."
 
 
 def breakdown(view: View) -> str:
@@ -25,12 +27,19 @@ def breakdown(view: View) -> str:
             "On the critical rank, the one that ends last. A moment belongs to compute if a kernel of the compute "
             "lane runs; otherwise to the farthest communication that the rank is in or waits for; otherwise to "
             "encoding and reordering; otherwise it is idle. The mark is the lower bound that no order of these "
-            f"operations can beat. Buttons: {view.devices}."
+            f"operations can beat.{_of_pipelines(view)} Buttons: {view.devices}."
         ),
         plot("fig-time", figures, "Time of a step by what it is spent on, per plan"),
         f"<h3>Shares at {view.largest:,} {view.devices}</h3>",
         _table(view),
     )
+
+
+def _of_pipelines(view: View) -> str:
+    """What waiting for other stages counts as, where there are stages."""
+    plans = [view.cases[o.plan, o.devices].plan.pipeline for o in view.piped]
+    beside = any(pipeline is not None and pipeline.overlap for pipeline in plans)
+    return f"{_BUBBLE if plans else ''}{_BESIDE if beside else ''}"
 
 
 def bars(view: View, size: int) -> Figure:

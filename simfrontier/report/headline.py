@@ -15,6 +15,7 @@ _PARTS = {
     "codec": "encoding, decoding and reordering",
     "idle": "waiting with nothing to do",
 }
+_BUBBLE = "waiting for other stages of the pipeline (the bubble)"
 _SAME = 0.0005
 
 
@@ -37,7 +38,7 @@ def lead_sentence(view: View) -> str:
     best, *rest = view.ranked
     ahead = [outcome for outcome in rest if rate(best) / rate(outcome) - 1 >= _SAME]
     close = [outcome.plan for outcome in ahead if (share := share_faster(best, outcome)) is not None and share < SURE]
-    leads = f"{best.plan} is predicted to be the fastest"
+    leads = f"{best.plan} is predicted to {'be the fastest' if len(view.plans) > 1 else 'run'}"
     if close:
         leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
     said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
@@ -58,13 +59,17 @@ def _cards(view: View, best: Outcome) -> str:
     row, hbm = best.row, view.scenario.machine.device.hbm_bytes
     first = min(o.devices for o in view.study.of(best.plan) if o.row["fits"])
     exposed, step = float(row["exposed_comm_s"]), step_s(best)
+    recomputes = view.scenario.checkpointing
+    peak = rate(best) * 1e12 / view.scenario.at(view.largest).peak_flops_per_s
+    scaled = (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}")
     return cards(
         [
             (number(rate(best)), f"TFLOPS per {view.device}", _per_device(view, best)),
             (quantity(step, "s"), "per step", _per_step(view, best)),
-            (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}"),
+            *([scaled] if len(view.sizes) > 1 else []),
             (percent(exposed / step), "of the step is not compute", quantity(exposed, "s")),
             (percent(float(row["mfu"])), "MFU", "of the nominal matrix peak"),
+            *([(percent(peak), "share of the peak", "as MFU, recomputation counted")] if recomputes else []),
             (
                 quantity(float(row["peak_memory_bytes"]), "bytes"),
                 "peak memory",
@@ -99,7 +104,8 @@ def limit(outcome: Outcome) -> str:
     if not outcome.row["fits"]:
         return f"does not fit: {outcome.row['note']}."
     step = step_s(outcome)
-    name = max(_PARTS, key=lambda part: float(getattr(outcome.exposure, part)))
+    parts = _PARTS if outcome.stages is None else _PARTS | {"idle": _BUBBLE}
+    name = max(parts, key=lambda part: float(getattr(outcome.exposure, part)))
     largest = float(getattr(outcome.exposure, name))
     said = f"{number(rate(outcome))} TFLOPS; "
     if largest < 0.005 * step:
@@ -107,4 +113,4 @@ def limit(outcome: Outcome) -> str:
             said
             + f"its kernels fill {percent(outcome.exposure.compute / step)} of the step, next to nothing else shows."
         )
-    return said + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {_PARTS[name]}."
+    return said + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {parts[name]}."

@@ -20,11 +20,12 @@ def memory(view: View) -> str:
     capacity = view.scenario.machine.device.hbm_bytes
     figures = {o.plan: areas(o.memory, capacity) for o in view.drawn if o.memory is not None}
     shown = view.ranked[0].plan if view.ranked else None
+    drawn = [f"{o.plan}: stage {o.stages.fullest.stage} of {len(o.stages.stages)}" for o in view.piped if o.stages]
     return section(
         "memory",
         "Memory over the step",
         paragraph(
-            f"Bytes on the critical rank at {view.largest:,} {view.devices}, by what they hold. A buffer lives from "
+            f"Bytes on {_whose(view)} at {view.largest:,} {view.devices}, by what they hold. A buffer lives from "
             "the operation that first writes it to the one that last uses it; the dashed line is the "
             f"{quantity(capacity, 'bytes')} that a {view.device} has. Not counted: fragmentation, and the workspaces "
             "of libraries."
@@ -32,9 +33,17 @@ def memory(view: View) -> str:
         plot("fig-memory", figures, "Memory over one step by kind", shown if shown in figures else None)
         if figures
         else "",
+        paragraph(f"Drawn: {'; '.join(drawn)}.", "note") if drawn else "",
         "<h3>At the peak</h3>",
         _table(view, capacity),
     )
+
+
+def _whose(view: View) -> str:
+    if not view.piped:
+        return "the critical rank"
+    fullest = "a rank of the pipeline stage that needs most"
+    return fullest if len(view.piped) == len(view.drawn) else f"the critical rank, or {fullest},"
 
 
 def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:

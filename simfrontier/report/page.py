@@ -5,20 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions, fitted_elsewhere
+from simfrontier.report.batches import batch, models, training
 from simfrontier.report.breakdown import breakdown
 from simfrontier.report.earlier import earlier
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
+from simfrontier.report.pipeline import pipeline
 from simfrontier.report.probability import probability
 from simfrontier.report.published import published
+from simfrontier.report.ranks import ranks
 from simfrontier.report.reading import reading
 from simfrontier.report.scaling import scaling
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
 from simfrontier.report.shell import whole_page
 from simfrontier.report.timeline import timeline
 from simfrontier.report.traffic import traffic
-from simfrontier.report.view import View
-from simfrontier.report.words import in_words, sizes_in_words
+from simfrontier.report.view import Searches, View
+from simfrontier.report.words import sizes_in_words
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
@@ -28,10 +31,12 @@ CONTENTS = {
     "headline": "In short",
     "published": "Published",
     "earlier": "What changed",
+    "ranks": "Ranks",
     "scaling": "Scaling",
     "probability": "How sure",
     "time": "Time",
     "sensitivity": "Sensitivity",
+    "pipeline": "Pipelines",
     "timeline": "Timeline",
     "traffic": "Traffic",
     "memory": "Memory",
@@ -40,17 +45,20 @@ CONTENTS = {
 }
 
 
-def page(study: Study, sensitivity: Sensitivity | None) -> str:
-    """The page as text; the same study gives the same text."""
-    view = View(study=study)
+def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | None = None) -> str:
+    """The page as text; the same study gives the same text. `searches`: the candidates that were compared for plans
+    that leave options open, by plan and size."""
+    view = View(study=study, searches=searches or {})
     sections = {
         "headline": headline(view),
         "published": published(view, sensitivity),
         "earlier": earlier(view),
+        "ranks": ranks(view),
         "scaling": scaling(view),
         "probability": probability(view),
         "time": breakdown(view),
         "sensitivity": sensitivity_section(view, sensitivity),
+        "pipeline": pipeline(view),
         "timeline": timeline(view),
         "traffic": traffic(view),
         "memory": memory(view),
@@ -61,22 +69,24 @@ def page(study: Study, sensitivity: Sensitivity | None) -> str:
     return whole_page(title, f"{title}: predicted by simfrontier", _subtitle(view), CONTENTS, sections)
 
 
-def write_page(study: Study, sensitivity: Sensitivity | None, path: Path) -> None:
+def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, searches: Searches | None = None) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, page(study, sensitivity))
+    write_whole(path, page(study, sensitivity, searches))
 
 
 def _subtitle(view: View) -> str:
     scenario = view.scenario
-    training = scenario.file.training
-    model = f"{scenario.shape.name} with {in_words(scenario.shape.num_parameters)} parameters"
+    given = f"{steps}; " if scenario.file.training.batch is not None and (steps := batch(view)) else ""
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
-        f"{view.study.fidelity}): {model}, {_samples(scenario.shape)}, micro-batch "
-        f"{training.micro_batch} per {view.device}, accumulation {training.grad_accum}, activation checkpointing "
-        f"{scenario.file.model.checkpointing}; {len(view.plans)} plans on {sizes_in_words(view.sizes)} "
+        f"{view.study.fidelity}): {models(view)}, {_samples(view.shapes[view.largest])}; {given}{training(view)}; "
+        f"activation checkpointing {scenario.file.model.checkpointing}; {_plans(view)} on {sizes_in_words(view.sizes)} "
         f"{view.devices}.{_held(view)}{_ills(view)}"
     )
+
+
+def _plans(view: View) -> str:
+    return f"{len(view.plans)} plans" if len(view.plans) > 1 else "1 plan"
 
 
 def _samples(shape: Shape) -> str:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from simfrontier.analysis.uncertainty import band_of
+from simfrontier.report.batches import batch
 from simfrontier.report.markup import items, paragraph, section, table, text
+from simfrontier.report.peak import Range, Share, peak_table, ratio_over_unknown, shares
+from simfrontier.report.peak import sentence as share_sentence
+from simfrontier.report.ranks import grid
 from simfrontier.report.view import View, rate
 from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, listed, number
 from simfrontier.scenario import PublishedTable, Scenario
 from simfrontier.sensitivity import Sensitivity
+from simfrontier.units import unit_of
 
 _SHARED = (
     " Small, under ratios: what nine of ten paired samples lie within. Errors that both plans share cancel in a ratio."
 )
+_NAMED = 4  # settings that are named before it is said how many more there are
 _HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 
 
@@ -23,24 +30,85 @@ def published(view: View, sensitivity: Sensitivity | None) -> str:
     figures = view.scenario.file.published
     if figures is None:
         return ""
-    size = sensitivity.devices if sensitivity else view.largest
-    rates = rates_at(view, sensitivity, size)
-    first = next(iter(figures.ratios))
-    bands = ratio_bands(view, size, first)
     judged = comparable(view.scenario) is not None
-    said = sentences(figures, rates, first, what(view), bands) if judged else []
+    ratios = _Ratios.of(view, sensitivity, figures) if figures.ratios else None
+    said = [sentence for sentence in ratio_sentences(view, sensitivity) if judged]
+    said += [f"{_named(share)}: {share_sentence(share)}." for share in shares(view, sensitivity) if judged]
     return section(
         "published",
         "Beside the published figures",
         paragraph(
-            f"Published: {figures.source}. TFLOPS per {view.device} relative to {first} at {size:,} {view.devices}, "
-            f"predicted {at_what(view)}; nothing is fitted to these figures." + (_SHARED if bands else "")
+            f"Published: {figures.source}. The figures are predicted {at_what(view)}; nothing is fitted to them."
         ),
         "" if judged else paragraph(_elsewhere(view), "callout"),
         items((text(sentence) for sentence in said), "findings"),
-        _ratios(figures, rates, first, bands, judged),
+        paragraph(assumed(view, sensitivity)),
+        peak_table(view, sensitivity, judged),
+        "" if ratios is None else ratios.table(view, judged),
         _efficiencies(view, figures, judged),
     )
+
+
+def ratio_sentences(view: View, sensitivity: Sensitivity | None) -> list[str]:
+    """Per plan, how far the predicted ratio to the first plan lies from the published one, and its range."""
+    figures = view.scenario.file.published
+    if figures is None or not figures.ratios:
+        return []
+    found = _Ratios.of(view, sensitivity, figures)
+    return sentences(figures, found.rates, found.first, what(view), found.bands, found.unknown)
+
+
+def _named(share: Share) -> str:
+    return f"{share.plan} on {share.devices:,}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ratios:
+    """Rates of plans at a size over the first plan's, with their ranges over samples and over what is unknown."""
+
+    figures: PublishedTable
+    first: str
+    devices: int
+    rates: Mapping[str, float]
+    bands: Mapping[str, Range]
+    unknown: Mapping[str, Range]
+
+    @classmethod
+    def of(cls, view: View, sensitivity: Sensitivity | None, figures: PublishedTable) -> _Ratios:
+        size, first = sensitivity.devices if sensitivity else view.largest, next(iter(figures.ratios))
+        ranges = {p: ratio_over_unknown(sensitivity, p, first) for p in figures.ratios if p != first}
+        return cls(
+            figures=figures,
+            first=first,
+            devices=size,
+            rates=rates_at(view, sensitivity, size),
+            bands=ratio_bands(view, size, first),
+            unknown={plan: ends for plan, ends in ranges.items() if ends is not None},
+        )
+
+    def table(self, view: View, judged: bool) -> str:
+        what = f"TFLOPS per {view.device} relative to {self.first} at {self.devices:,} {view.devices}."
+        return paragraph(what + (_SHARED if self.bands else "")) + _ratios(self, judged)
+
+
+def assumed(view: View, sensitivity: Sensitivity | None) -> str:
+    """What the scenario takes where the source is silent: what was searched for and found, and what is varied."""
+    found = {(plan, size): case for (plan, size), case in view.cases.items() if plan in view.scenario.at(size).searches}
+    said = []
+    if found and len(view.sizes) == 1:
+        taken = [f"{plan} {grid(case)}, micro-batch {case.micro_batch}" for (plan, _), case in found.items()]
+        said.append(f"Grids that the scenario leaves open were searched for; the fastest that fit: {'; '.join(taken)}.")
+    elif found:
+        plans = listed(list(dict.fromkeys(plan for plan, _ in found)))
+        said.append(f"Grids of {plans} were searched for at every size; they stand under Ranks.")
+    if view.scenario.file.training.batch is not None:
+        said.append(f"The scenario sets {batch(view)}.")
+    if sensitivity is not None and sensitivity.varied:
+        labels = list(dict.fromkeys(one.label.removesuffix(f", {unit_of(one.key)}") for one in sensitivity.varied))
+        several = f"; and {len(labels) - _NAMED} more" if len(labels) > _NAMED + 1 else ""
+        named = labels[:_NAMED] if several else labels
+        said.append(f"Unknown, and so varied one at a time under Sensitivity: {'; '.join(named)}{several}.")
+    return " ".join(said)
 
 
 def comparable(scenario: Scenario) -> PublishedTable | None:
@@ -96,11 +164,13 @@ def sentences(
     rates: Mapping[str, float],
     first: str,
     called: str = "default prediction",
-    bands: Mapping[str, tuple[float, float]] | None = None,
+    bands: Mapping[str, Range] | None = None,
+    unknown: Mapping[str, Range] | None = None,
 ) -> list[str]:
     """Per plan, how far the predicted ratio lies from the published one."""
+    within = {plan: _within((bands or {}).get(plan), (unknown or {}).get(plan)) for plan in figures.ratios}
     return [
-        _sentence(f"{plan} : {first}", ratio, rates, plan, first, called, (bands or {}).get(plan))
+        _sentence(f"{plan} : {first}", ratio, rates, plan, first, called, within[plan])
         for plan, ratio in figures.ratios.items()
         if plan != first
     ]
@@ -113,14 +183,19 @@ def _sentence(
     plan: str,
     first: str,
     called: str,
-    band: tuple[float, float] | None,
+    within: str,
 ) -> str:
     why = _why({one: lacking(rates, one) for one in (plan, first)})
     if why:
         return f"{name} was published as {ratio:g}; there is no prediction, because {why}."
     found = rates[plan] / rates[first]
-    within = f" (nine samples of ten: {band[0]:.3f} to {band[1]:.3f})" if band else ""
     return f"The {called} of {name} is {found:.3f}{within}, {_than(distance(found, ratio))} the published {ratio:g}."
+
+
+def _within(band: Range | None, unknown: Range | None) -> str:
+    said = [f"nine samples of ten: {band[0]:.3f} to {band[1]:.3f}"] if band else []
+    said += [f"over what is unknown: {unknown[0]:.3f} to {unknown[1]:.3f}"] if unknown else []
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _why(states: Mapping[str, str]) -> str:
@@ -142,21 +217,18 @@ def _elsewhere(view: View) -> str:
     )
 
 
-def _ratios(
-    figures: PublishedTable,
-    rates: Mapping[str, float],
-    first: str,
-    bands: Mapping[str, tuple[float, float]],
-    judged: bool,
-) -> str:
-    rows = []
+def _ratios(known: _Ratios, judged: bool) -> str:
+    figures, rates, first, bands, rows = known.figures, known.rates, known.first, known.bands, []
     for plan, ratio in figures.ratios.items():
         state, found = lacking(rates, plan), rates.get(plan, math.nan) / rates.get(first, math.nan)
         within = f"<small>{bands[plan][0]:.3f} to {bands[plan][1]:.3f}</small>" if plan in bands else ""
         shown = f"{found:.3f}{within}" if math.isfinite(found) else state or NOTHING
         apart = distance(found, ratio) if judged and plan != first and math.isfinite(found) else NOTHING
-        rows.append([text(plan), f"{ratio:.3f}", shown, apart, state or number(rates[plan])])
-    return table(["plan", "published ratio", "predicted ratio", "the prediction is", "predicted TFLOPS"], rows)
+        ends = [f"{end:.3f}" for end in known.unknown.get(plan, ())]
+        over = [" to ".join(ends) or NOTHING] if known.unknown else []
+        rows.append([text(plan), f"{ratio:.3f}", shown, apart, *over, state or number(rates[plan])])
+    over = ["over what is unknown"] if known.unknown else []
+    return table(["plan", "published ratio", "predicted ratio", "the prediction is", *over, "predicted TFLOPS"], rows)
 
 
 def _efficiencies(view: View, figures: PublishedTable, judged: bool) -> str:

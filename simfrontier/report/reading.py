@@ -49,7 +49,7 @@ def definitions(view: View) -> dict[str, str]:
         "compute_time_s": (
             "Time that this (critical) rank’s compute lane is busy with kernels, slowed by communication beside them."
         ),
-        "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting included.",
+        "exposed_comm_s": "Step minus compute: all that kernels do not hide, waiting and bubbles included.",
         "tflops_per_device": _tflops(view),
         "mfu": _mfu(view),
         "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
@@ -57,7 +57,10 @@ def definitions(view: View) -> dict[str, str]:
         "bytes_package, bytes_intra_node, bytes_inter_node": (
             "Payload per step, summed over the machine, at the coarsest boundary between its two end points."
         ),
-        "peak_memory_bytes, fits": "Largest sum of live buffers on the critical rank, and whether memory holds it.",
+        "peak_memory_bytes, fits": (
+            "Largest sum of live buffers on the critical rank (in a pipeline: on a rank of the stage that needs most), "
+            "and whether memory holds it."
+        ),
         "bound_s": "Lower bound: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
     }
 
@@ -65,7 +68,7 @@ def definitions(view: View) -> dict[str, str]:
 def _tflops(view: View) -> str:
     factor = 4 if view.scenario.checkpointing else 3
     recomputed = f"{'with' if view.scenario.checkpointing else 'without'} the recomputation of activation checkpointing"
-    if isinstance(view.scenario.shape, MlpShape):
+    if isinstance(view.shapes[view.largest], MlpShape):
         return (
             f"Operations of the model’s matrix products, {recomputed}, over step time and {view.devices}; tokens_per_s "
             "counts samples."
@@ -79,7 +82,7 @@ def _tflops(view: View) -> str:
 def _mfu(view: View) -> str:
     precision = view.scenario.precision.model
     peak = "16-bit" if precision in ("fp16", "bf16") else precision
-    is_mlp = isinstance(view.scenario.shape, MlpShape)
+    is_mlp = isinstance(view.shapes[view.largest], MlpShape)
     useful = "the same operations without recomputation" if is_mlp else "the same formula with f = 3"
     return (
         f"Model flop/s utilisation: {useful} (recomputation is not useful work), over the nominal {peak} matrix peak."

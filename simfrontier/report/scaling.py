@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby, pairwise
 from math import log10
+from typing import Any
 
+from simfrontier.report.batches import work
 from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.probability import SHARED
 from simfrontier.report.theme import axis, figure
@@ -24,27 +26,36 @@ def scaling(view: View) -> str:
     """The section with both charts, the table of rates, and the points that are missing with their reason."""
     if not any(outcome.row["fits"] for outcome in view.study.outcomes):
         return section("scaling", "How the plans scale", paragraph("No plan fits at any size."), _missing(view))
+    one = (
+        f"There is one size, {view.largest:,} {view.devices}: nothing is said of scaling. "
+        if len(view.sizes) == 1
+        else ""
+    )
     return section(
         "scaling",
         "How the plans scale",
-        paragraph(
-            f"The same work per {view.device} at every size. Click a name in the legend to hide a plan, twice to see "
-            "it alone."
-        ),
+        paragraph(f"{one}{work(view)} Click a name in the legend to hide a plan, twice to see it alone.".strip()),
         plot(
             "fig-rate",
             {f"TFLOPS per {view.device}": rates(view), "step time": step_times(view)},
             f"TFLOPS per {view.device}, and step time, against {view.devices}",
         ),
         _bands(view),
-        plot("fig-efficiency", {"efficiency": efficiencies(view)}, f"Scaling efficiency against {view.devices}"),
-        paragraph(
-            f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it "
-            f"fits.{_NOT_ZERO if _zoomed(view) else ''}",
-            "note",
-        ),
+        _efficiencies(view),
         _table(view),
         _missing(view),
+    )
+
+
+def _efficiencies(view: View) -> str:
+    """The chart of efficiencies, which one size does not have."""
+    zoomed = _NOT_ZERO.strip() if _zoomed(view) else ""
+    if len(view.sizes) == 1:
+        return paragraph(zoomed, "note") if zoomed else ""
+    said = f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it fits. {zoomed}"
+    figures = {"efficiency": efficiencies(view)}
+    return plot("fig-efficiency", figures, f"Scaling efficiency against {view.devices}") + paragraph(
+        said.strip(), "note"
     )
 
 
@@ -103,7 +114,13 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
                 "hovertemplate": f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}<br>{hover}<extra></extra>",
             }
         )
-    ticks = {"type": "log", "tickvals": list(view.sizes), "ticktext": [f"{size:,}" for size in view.sizes]}
+    ticks: dict[str, Any] = {
+        "type": "log",
+        "tickvals": list(view.sizes),
+        "ticktext": [f"{size:,}" for size in view.sizes],
+    }
+    if len(view.sizes) == 1:  # an axis that fits itself to one size would pull the plans' bars far apart
+        ticks["range"] = [log10(view.largest) - 0.5, log10(view.largest) + 0.5]
     x = axis(f"{view.devices} (log scale)", **ticks)
     return figure(traces, x, axis(title, rangemode="normal" if _zoomed(view) else "tozero"), _HEIGHT)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.markup import Figure, items, keyed, panels, paragraph, plot, section, table, text
+from simfrontier.report.peak import published_tflops, sizes_of
 from simfrontier.report.published import comparable
 from simfrontier.report.theme import axis, figure
 from simfrontier.report.view import View
-from simfrontier.report.words import TOO_BIG, exactly, number
+from simfrontier.report.words import NOTHING, TOO_BIG, exactly, listed, number
+from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, Varied
 from simfrontier.units import unit_of
 
@@ -23,52 +25,75 @@ def sensitivity(view: View, found: Sensitivity | None) -> str:
     """The section, or nothing where no sensitivity was run."""
     if found is None:
         return ""
-    first = found.plans[0]
+    every = {f"{each.devices:,}": each for each in sizes_of(found)}
     needed = items((text(required.sentence) + "." for required in found.required), "findings")
+    first, is_one = found.plans[0], len(found.plans) == 1
+    shown = f"TFLOPS per {view.device}" + ("" if is_one else f" relative to {first}")
+    strongest = "; ".join(f"{f'on {size}, ' if len(every) > 1 else ''}{each.strongest}" for size, each in every.items())
+    label = f"{'TFLOPS' if is_one else f'Ratio of each plan to {first}'} under every variation"
     return section(
         "sensitivity",
         "How much depends on what is unknown",
         paragraph(
-            "Each row changes one setting, the same for all plans, and leaves the rest at the documented defaults "
-            f"({found.devices:,} {view.devices}, fidelity {found.fidelity}). TFLOPS per {view.device} relative to "
-            f"{first}; the rows that move a ratio most are on top."
+            "Each row changes one setting, for all plans alike unless it is a plan’s own, and leaves the rest at the "
+            f"documented defaults ({listed(list(every))} {view.devices}, fidelity {found.fidelity}). {shown}; the rows "
+            f"that move {'it' if is_one else 'a ratio'} most are on top."
         ),
-        f'<p class="callout">{text(found.strongest)}.</p>',
-        plot("fig-sensitivity", {"ratios": dots(view, found)}, f"Ratio of each plan to {first} under every variation"),
+        f'<p class="callout">{text(strongest[0].upper() + strongest[1:] if len(every) > 1 else strongest)}.</p>',
+        plot("fig-sensitivity", {size: dots(view, each) for size, each in every.items()}, label),
         "<h3>What would have to be true for the published ratios</h3>" + needed if needed else "",
         "<h3>All variations</h3>",
-        _table(view, found),
+        panels({size: _table(view, each) for size, each in every.items()}),
     )
 
 
-def ratio(rates: Mapping[str, float], plan: str, first: str) -> float:
-    """A plan's rate over the first plan's; nan where one does not fit."""
-    return rates[plan] / rates[first]
+def value(found: Sensitivity, rates: Mapping[str, float], plan: str) -> float:
+    """What is compared of a plan: its rate over the first plan's, or of the only plan its rate; nan where a plan does
+    not fit."""
+    return rates[plan] if len(found.plans) == 1 else rates[plan] / rates[found.plans[0]]
+
+
+def _compared(found: Sensitivity) -> tuple[str, ...]:
+    return found.plans[1:] or found.plans
+
+
+def _title(found: Sensitivity, plan: str) -> str:
+    return plan if len(found.plans) == 1 else f"{plan} : {found.plans[0]}"
+
+
+def published_values(scenario: Scenario, found: Sensitivity) -> dict[str, float]:
+    """The published values of what is compared, by plan."""
+    figures = comparable(scenario)
+    if figures is None:
+        return {}
+    if len(found.plans) > 1:
+        return {plan: figures.ratios[plan] for plan in found.plans if plan in figures.ratios}
+    known = published_tflops(scenario, found.plans[0], found.devices)
+    return {} if known is None else {found.plans[0]: known}
 
 
 def dots(view: View, found: Sensitivity) -> Figure:
-    """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published ratio."""
-    first, *others = found.plans
-    published = comparable(view.scenario)
+    """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
+    published = published_values(view.scenario, found)
     varied = sorted(found.varied, key=lambda one: -_moved(found, one.rates))
     rows = {_wrapped(*named(one)): one.rates for one in varied}
     names = [*([_PUBLISHED] if published else []), _DEFAULT, *rows]
     traces: list[dict[str, object]] = []
     shapes = []
-    for plan in others:
-        mark, base = view.marks[plan], ratio(found.default, plan, first)
-        points = {_DEFAULT: base, **{name: ratio(rates, plan, first) for name, rates in rows.items()}}
-        known = {name: value for name, value in points.items() if math.isfinite(value)}
+    for plan in _compared(found):
+        mark, base, title = view.marks[plan], value(found, found.default, plan), _title(found, plan)
+        points = {_DEFAULT: base, **{name: value(found, rates, plan) for name, rates in rows.items()}}
+        known = {name: point for name, point in points.items() if math.isfinite(point)}
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"{plan} : {first}",
+                "name": title,
                 "legendgroup": plan,
                 "y": list(known),
                 "x": list(known.values()),
                 "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 11},
-                "hovertemplate": f"%{{y}}<br>{text(plan)} : {text(first)} = %{{x:.3f}}<extra></extra>",
+                "hovertemplate": f"%{{y}}<br>{text(title)} = %{{x:.4~g}}<extra></extra>",
             }
         )
         if math.isfinite(base):
@@ -76,24 +101,25 @@ def dots(view: View, found: Sensitivity) -> Figure:
             shapes.append(
                 {"type": "line", "xref": "x", "yref": "paper", "x0": base, "x1": base, "y0": 0, "y1": 1, "line": line}
             )
-        if published and plan in published.ratios:
+        if plan in published:
             traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "name": f"{plan} : {first}, published",
+                    "name": f"{title}, published",
                     "legendgroup": plan,
                     "y": [_PUBLISHED],
-                    "x": [published.ratios[plan]],
+                    "x": [published[plan]],
                     "marker": {"color": mark.colour, "symbol": "star", "size": 15},
-                    "hovertemplate": f"published {text(plan)} : {text(first)} = %{{x:.3f}}<extra></extra>",
+                    "hovertemplate": f"published {text(title)} = %{{x:.4~g}}<extra></extra>",
                 }
             )
     y = axis(
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )
     y["tickfont"] = {"size": 12}
-    return figure(traces, axis(f"TFLOPS relative to {first}"), y, 150 + _row_height(names) * len(names), shapes=shapes)
+    what = f"TFLOPS per {view.device}" if len(found.plans) == 1 else f"TFLOPS relative to {found.plans[0]}"
+    return figure(traces, axis(what), y, 150 + _row_height(names) * len(names), shapes=shapes)
 
 
 def named(one: Varied) -> tuple[str, str]:
@@ -111,8 +137,7 @@ def _row_height(names: Sequence[str]) -> int:
 
 
 def _moved(found: Sensitivity, rates: Mapping[str, float]) -> float:
-    first, *others = found.plans
-    moves = [abs(math.log(ratio(rates, plan, first) / ratio(found.default, plan, first))) for plan in others]
+    moves = [abs(math.log(value(found, rates, plan) / value(found, found.default, plan))) for plan in _compared(found)]
     return max((move for move in moves if math.isfinite(move)), default=math.inf)
 
 
@@ -127,39 +152,35 @@ def _wrapped(label: str, value: str) -> str:
 
 
 def _table(view: View, found: Sensitivity) -> str:
-    first, *others = found.plans
-    published = comparable(view.scenario)
+    is_one, published = len(found.plans) == 1, published_values(view.scenario, found)
+    others = () if is_one else _compared(found)
     rows = [_row("<b>documented defaults</b>", "", found, found.default)]
     if published:
-        ratios = [f"{published.ratios[p]:.3f}" if p in published.ratios else "–" for p in others]
-        rows.append(["<b>published</b>", "", *["–"] * len(found.plans), *ratios])
+        own = [number(published[plan]) if is_one and plan in published else NOTHING for plan in found.plans]
+        ratios = [f"{published[plan]:.3f}" if plan in published else NOTHING for plan in others]
+        rows.append(["<b>published</b>", "", *own, *ratios])
     for one in found.varied:
-        label, value = named(one)
-        rows.append(_row(text(label), f"<code>{text(value)}</code>", found, one.rates))
-    heads = [keyed(view.marks[plan].colour, plan) for plan in found.plans]
-    return table(
-        [
-            "setting",
-            "value",
-            *(f"{head}<small>TFLOPS</small>" for head in heads),
-            *(f"{text(p)} : {text(first)}" for p in others),
-        ],
-        rows,
-    )
+        label, said = named(one)
+        rows.append(_row(text(label), f"<code>{text(said)}</code>", found, one.rates))
+    heads = [f"{keyed(view.marks[plan].colour, plan)}<small>TFLOPS</small>" for plan in found.plans]
+    return table(["setting", "value", *heads, *(text(_title(found, plan)) for plan in others)], rows)
 
 
-def _row(name: str, value: str, found: Sensitivity, rates: Mapping[str, float]) -> list[str]:
-    first, *others = found.plans
-    own = [
-        number(rates[plan]) if math.isfinite(rates[plan]) else f'<span class="no">{TOO_BIG}</span>'
-        for plan in found.plans
-    ]
-    return [name, value, *own, *(_ratio_cell(found, rates, plan, first) for plan in others)]
+def _row(name: str, said: str, found: Sensitivity, rates: Mapping[str, float]) -> list[str]:
+    is_one = len(found.plans) == 1
+    own = [_cell(found, rates, plan, number(rates[plan]), is_one) for plan in found.plans]
+    others = () if is_one else _compared(found)
+    return [name, said, *own, *(_ratio_cell(found, rates, plan) for plan in others)]
 
 
-def _ratio_cell(found: Sensitivity, rates: Mapping[str, float], plan: str, first: str) -> str:
-    value = ratio(rates, plan, first)
-    if not math.isfinite(value):
-        return "–"
-    moved = abs(value / ratio(found.default, plan, first) - 1) >= 0.005
-    return f"<b>{value:.3f}</b>" if moved else f"{value:.3f}"
+def _ratio_cell(found: Sensitivity, rates: Mapping[str, float], plan: str) -> str:
+    ratio = value(found, rates, plan)
+    return _cell(found, rates, plan, f"{ratio:.3f}", is_compared=True) if math.isfinite(ratio) else NOTHING
+
+
+def _cell(found: Sensitivity, rates: Mapping[str, float], plan: str, said: str, is_compared: bool) -> str:
+    """A number, bold where it is what is compared and has moved."""
+    if not math.isfinite(rates[plan]):
+        return f'<span class="no">{TOO_BIG}</span>'
+    moved = abs(value(found, rates, plan) / value(found, found.default, plan) - 1) >= 0.005
+    return f"<b>{said}</b>" if is_compared and moved else said

@@ -8,7 +8,8 @@ from typing import Any
 from simfrontier.report.markup import Figure, paragraph, plot, section
 from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
 from simfrontier.report.view import View
-from simfrontier.report.words import listed, quantity
+from simfrontier.report.words import listed, number, quantity
+from simfrontier.study import Outcome
 from simfrontier.trace import Span, Trace
 
 WAIT = "waiting for other ranks"
@@ -20,6 +21,7 @@ COLOURS = {
     "host": "#4B4B4B",
     WAIT: "#D9D9D9",
 }
+MOST = 12_000  # operations that a browser draws without delay
 _LANES = ("host", "compute", "gather", "reduce")
 
 
@@ -29,20 +31,34 @@ def timeline(view: View) -> str:
     if not figures:
         return section("timeline", "One step, operation by operation", paragraph("No plan fits at the largest size."))
     left_out = [o.plan for o in view.drawn if o.plan not in figures]
-    who = {o.plan: o.trace.ranks[0] for o in view.drawn if o.trace is not None and o.plan in figures}
+    who = {o.plan: f"{o.trace.ranks[0]}{_stage(o)}" for o in view.drawn if o.trace is not None and o.plan in figures}
     shown = view.ranked[0].plan
     return section(
         "timeline",
         "One step, operation by operation",
         paragraph(
-            f"The critical rank at {view.largest:,} {view.devices}. Every operation is drawn, none left out. Drag to "
-            "zoom in, double-click for the whole step; point at a bar for its name, layer, micro-batch, time and "
-            "bytes. The Perfetto traces beside this page hold the same."
+            f"The critical rank at {view.largest:,} {view.devices}. {_drawn(figures, view)} Drag to zoom in, "
+            "double-click for all that is drawn; point at a bar for its name, layer, micro-batch, time and bytes. Bars "
+            "that are narrower than a pixel mix their colours: zoom in to tell them apart. The Perfetto traces beside "
+            "this page hold all."
         ),
         plot("fig-timeline", figures, "Timeline of one step by lane", shown),
         paragraph("Drawn: " + "; ".join(f"{plan}: {rank}" for plan, rank in who.items()) + ".", "note"),
         paragraph(f"Not drawn, because it does not fit: {listed(left_out)}.", "note") if left_out else "",
     )
+
+
+def _drawn(figures: Iterable[str], view: View) -> str:
+    """How much of each plan's operations is drawn."""
+    long = [o for o in view.drawn if o.plan in figures and o.trace is not None and len(o.trace.spans[0]) > MOST]
+    if not long:
+        return "Every operation is drawn, none left out."
+    counts = listed([f"{len(o.trace.spans[0]):,} of {o.plan}" for o in long if o.trace is not None])
+    return f"The first {MOST:,} operations are drawn, of {counts}."
+
+
+def _stage(outcome: Outcome) -> str:
+    return "" if outcome.stages is None else f", stage {outcome.stages.critical}"
 
 
 def kind_of(span: Span) -> str:
@@ -58,7 +74,7 @@ def kind_of(span: Span) -> str:
 
 def bars(trace: Trace) -> Figure:
     """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait."""
-    spans = trace.spans[0]
+    spans = trace.spans[0][:MOST]
     longest = max((span.end_s for span in spans), default=0.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     lanes = lanes_of(spans)
@@ -69,8 +85,13 @@ def bars(trace: Trace) -> Figure:
         "range": [len(lanes) - 0.5, -0.5],
         "fixedrange": True,
     }
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * longest])
-    return figure(traces, x, axis("", **names), 150 + 72 * len(lanes), barmode="overlay", dragmode="zoom")
+    whole = max((span.end_s for span in trace.spans[0]), default=0.0)
+    cut = (
+        f"; the first {number(scale * longest)} of {number(scale * whole)} {unit}" if len(trace.spans[0]) > MOST else ""
+    )
+    x = axis(f"time since the start of the step ({unit}){cut}", range=[0, scale * longest])
+    height = 150 + 72 * len(lanes)
+    return figure(traces, x, axis("", **names), height, barmode="overlay", bargap=0.2, dragmode="zoom")
 
 
 def lanes_of(spans: Iterable[Span]) -> list[str]:
@@ -110,13 +131,20 @@ def lane_bars(
             "y": rows,
             "width": 0.78,
             "offset": -0.39,
-            "marker": {"color": colours[name], "line": {"width": 0}},
+            "marker": {"color": _true_to_width(colours[name]), "line": {"width": 0}},
             "hovertext": words,
             "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
         }
         for name, (bases, lengths, rows, words) in parts.items()
         if bases
     }
+
+
+def _true_to_width(colour: str) -> str:
+    """The colour a touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones
+    would hide what stands between them."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.99)"
 
 
 def describe(span: Span, start_s: float, end_s: float) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simfrontier.report.theme import Mark, marks
 from simfrontier.report.words import device_word
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Case, Scenario
 from simfrontier.study import Outcome, Study
+from simfrontier.tune import Tried
+from simfrontier.workload import Shape
+
+Searches = Mapping[tuple[str, int], Sequence[Tried]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A study as the page sees it."""
+    """A study as the page sees it, with the candidates of its searches by plan and size."""
 
     study: Study
+    searches: Searches = field(default_factory=dict)
 
     @property
     def scenario(self) -> Scenario:
@@ -50,6 +55,21 @@ class View:
     def at(self, size: int) -> list[Outcome]:
         """Outcomes of all plans at a size, in the scenario's order."""
         return [outcome for outcome in self.study.outcomes if outcome.devices == size]
+
+    @cached_property
+    def cases(self) -> Mapping[tuple[str, int], Case]:
+        """What each plan is at each size."""
+        return {(o.plan, o.devices): self.scenario.case(o.plan, o.devices) for o in self.study.outcomes}
+
+    @cached_property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The model at each size."""
+        return {size: self.scenario.at(size).shape for size in self.sizes}
+
+    @property
+    def piped(self) -> list[Outcome]:
+        """Outcomes at the largest size that are pipelines."""
+        return [outcome for outcome in self.drawn if outcome.stages is not None]
 
     @cached_property
     def drawn(self) -> list[Outcome]:

@@ -8,12 +8,14 @@ from pydantic import Field
 
 from simfrontier.machine.schema import Strict, Text
 from simfrontier.plan.plan import Engine
+from simfrontier.scenario.tuning import TuneTable
 
 Positive = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
 Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
 NotNegative = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
+SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 Factor = Annotated[float, Field(gt=0, le=1)]
 _ENGINE = Engine()
 
@@ -51,8 +53,9 @@ class MeshTable(Strict):
 
 
 class ModelTable(Strict):
-    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence) or an MLP
-    (inputs, classes); checkpointing; and the type of weights, activations and gradients."""
+    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence; its residual
+    and whether embedding and head are tied) or an MLP (inputs, classes); whether attention keeps its scores in memory
+    (`plain`) or to itself (`fused`); checkpointing; and the type of weights, activations and gradients."""
 
     name: Text
     num_layers: Count | None = None
@@ -62,15 +65,20 @@ class ModelTable(Strict):
     sequence: Size | None = None
     inputs: Size | None = None
     classes: Size | None = None
+    residual: Literal["parallel", "sequential"] | None = None
+    tied: bool | None = None
+    attention: Literal["plain", "fused"] = "plain"
     checkpointing: Literal["full", "none"] = "full"
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
 
 
 class TrainingTable(Strict):
-    """Sequences of one device in one micro-batch, and micro-batches of one optimizer step."""
+    """Sequences of one device in one micro-batch, and micro-batches of one optimizer step; or, with `batch`, the
+    sequences of one step over all devices, of which the micro-batches of a step follow."""
 
     micro_batch: Size = 1
     grad_accum: Count = 1
+    batch: Size | None = None
 
 
 class RunTable(Strict):
@@ -135,10 +143,13 @@ class Variation(Strict):
 
 
 class PublishedTable(Strict):
-    """Published figures that the page sets beside the prediction: TFLOPS per device relative to the first plan's."""
+    """Published figures that the page sets beside the prediction: TFLOPS per device relative to the first plan's, the
+    share of the peak that they are by plan and size (hardware operations, recomputed ones included), and scaling
+    efficiency."""
 
     source: Text
-    ratios: dict[str, Annotated[float, Field(gt=0)]]
+    ratios: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    percent_of_peak: dict[str, dict[SizeText, Annotated[float, Field(gt=0, le=100)]]] = Field(default_factory=dict)
     efficiency: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     efficiency_base_devices: Positive | None = None
 
@@ -161,12 +172,17 @@ class RequiredTable(Strict):
 
 
 class SensitivityTable(Strict):
-    """How much a ratio of two plans depends on what is unknown."""
+    """How much the ratio of plans, or the rate of one, depends on what is unknown, at one size or at several."""
 
-    devices: Positive
-    plans: Annotated[list[Text], Field(min_length=2)]
+    devices: Positive | Annotated[list[Positive], Field(min_length=1)]
+    plans: Annotated[list[Text], Field(min_length=1)]
     vary: list[Variation]
     required: list[RequiredTable] = Field(default_factory=list)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes at which settings are varied."""
+        return (self.devices,) if isinstance(self.devices, int) else tuple(self.devices)
 
 
 class ScenarioFile(Strict):
@@ -183,8 +199,10 @@ class ScenarioFile(Strict):
     run: RunTable
     engine: EngineTable = EngineTable()
     plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     perturbation: PerturbationTable = PerturbationTable()
     uncertainty: UncertaintyTable = UncertaintyTable()
+    tune: TuneTable = TuneTable()
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
     earlier: EarlierTable | None = None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import math
 import re
-import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +13,33 @@ from pydantic import ValidationError
 
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, nearest
-from simfrontier.machine import Emulation, Machine, emulated, load_machine, mesh_sizes
+from simfrontier.machine import Emulation, Machine, emulated, load_machine
 from simfrontier.machine.faults import one_line
 from simfrontier.network import Fabric, Perturbation
-from simfrontier.plan.families import FAMILIES, LatticeOptions, Options, codec_of, make_plan
-from simfrontier.plan.plan import Engine, Plan
+from simfrontier.plan.families import FAMILIES
+from simfrontier.plan.options import Options
+from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
+from simfrontier.scenario.plans import SearchTable, options_of, searched
+from simfrontier.scenario.settings import hold_everywhere, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.tomlfile import read_toml
-from simfrontier.workload import Precision, Shape, Workload, find_precision, workload_of
+from simfrontier.workload import Precision, Shape, find_precision
 
-AXES = ("node", "package", "gcd")
-AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
+SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
+SIZED = ("model", "training", "engine", "plans")  # tables that may differ from size to size
 FEWEST_SAMPLES = 20  # that have one in twenty beyond a quantile of 5 %
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A checked scenario: the file as read, its document (for variations) and what its names mean."""
+    """A checked scenario: the file as read, its document (for variations) and what its names mean.
+
+    `searches`: what is searched for, by plan; `found`: the options that a search has found, by plan and size. `sized`:
+    the scenario as it is at sizes that have tables of their own.
+    """
 
     where: str
     document: Mapping[str, Any]
@@ -43,7 +48,10 @@ class Scenario:
     library: Library
     shape: Shape
     plans: Mapping[str, Options]
+    searches: Mapping[str, SearchTable]
     settings: tuple[str, ...] = ()
+    sized: Mapping[int, Scenario] = field(default_factory=dict)
+    found: Mapping[tuple[str, int], Options] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -58,12 +66,13 @@ class Scenario:
         return find_precision(self.file.model.precision)
 
     @property
-    def checkpointing(self) -> bool:
-        return self.file.model.checkpointing == "full"
+    def peak_flops_per_s(self) -> float:
+        """The nominal rate of matrix products of a device, in the model's precision."""
+        return self.machine.matmul(self.file.model.precision).peak_flops_per_s
 
     @property
-    def engine(self) -> Engine:
-        return Engine(**self.file.engine.model_dump())
+    def checkpointing(self) -> bool:
+        return self.file.model.checkpointing == "full"
 
     @property
     def perturbation(self) -> Perturbation | None:
@@ -76,22 +85,28 @@ class Scenario:
         )
 
     def mesh(self, num_devices: int) -> Mesh:
-        """The mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
-        cut = self.file.mesh
-        sizes = mesh_sizes(self.machine, num_devices, cut.devices_per_node, cut.devices_per_package)
-        return Mesh(tuple((axis, sizes[axis]) for axis in AXES))
+        """The machine's mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
+        return mesh_of(None, num_devices, self.file.mesh, self.machine)
 
-    def workload(self, mesh: Mesh) -> Workload:
-        """One micro-batch over all ranks of the mesh."""
-        batch = self.file.training.micro_batch * mesh.num_ranks
-        return workload_of(self.shape, batch, self.checkpointing, self.file.model.precision)
+    def at(self, num_devices: int) -> Scenario:
+        """The scenario as its table `at` says for a size."""
+        return self.sized.get(num_devices, self)
 
-    def plan(self, name: str, mesh: Mesh) -> Plan:
-        """A plan of this scenario on a mesh; raises InputError that names file and plan."""
+    def case(self, plan: str, num_devices: int) -> Case:
+        """One plan at one size; raises InputError that names file and plan."""
+        here = self.at(num_devices)
+        options = self.found.get((plan, num_devices), here.plans[plan])
+        return here.case_with(plan, options, num_devices)
+
+    def case_with(self, plan: str, options: Options, num_devices: int) -> Case:
+        """The same with other options of the plan."""
         try:
-            return make_plan(name, self.plans[name], mesh)
+            return case_of(plan, options, num_devices, self.file, self.shape, self.machine)
         except InputError as error:
-            raise InputError(f"{self.where}: plans.{name}: {error}") from None
+            said = str(error)
+            if said.startswith(("mesh: ", "devices: ")):  # of the size, whatever the plan
+                raise
+            raise InputError(f"{self.where}: plans.{plan}: at {num_devices} devices: {said}") from None
 
     def refuse_variations(self) -> None:
         """Raise InputError for a setting of the `sensitivity` table that cannot be made."""
@@ -136,14 +151,15 @@ def scenario_of(
     """A checked scenario out of a document that was read from `where`."""
     changed = copy.deepcopy(dict(document))
     told: dict[str, Any] = {}  # what the document does not say already
-    for key, value in (settings or {}).items():
+    for key, value in sorted((settings or {}).items(), key=lambda setting: setting[0].partition(".")[0] == "at"):
         before = copy.deepcopy(changed)
-        _put(changed, key, value, where)
+        put(changed, key, value, where)
+        hold_everywhere(changed, key)
         if changed != before:
             told[key] = value
     named = _names(changed.get("plans"))
     if devices:
-        _put(changed, "run.devices", list(devices), where)
+        put(changed, "run.devices", list(devices), where)
     if plans:
         _choose_plans(changed, plans, where)
     try:
@@ -162,9 +178,11 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
     _refuse_few_samples(file)
+    _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
     if file.emulation is not None:
         machine = emulated(machine, Emulation(**file.emulation.model_dump()))
+    tables = {name: searched(table, name) for name, table in file.plans.items()}
     scenario = Scenario(
         where=where,
         document=document,
@@ -172,16 +190,58 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
         machine=machine,
         library=library,
         shape=shape_of(file.model),
-        plans={name: _options(name, table) for name, table in file.plans.items()},
+        plans={name: options_of(name, table) for name, (table, _) in tables.items()},
+        searches={name: search for name, (_, search) in tables.items() if search is not None},
     )
+    scenario = replace(scenario, sized={size: _sized(scenario, size) for size in _sizes_of(file, named)})
     for size in file.run.devices:
-        mesh = _mesh(scenario, size, "run")
+        _refuse_perturbation(scenario, _mesh(scenario, size, "run"))
         for name in scenario.plans:
-            scenario.plan(name, mesh)
-        _refuse_perturbation(scenario, mesh)
+            if name not in scenario.at(size).searches:
+                scenario.case(name, size)
     if file.sensitivity is not None:
-        _refuse_perturbation(scenario, _mesh(scenario, file.sensitivity.devices, "sensitivity"))
+        for size in file.sensitivity.sizes:
+            _refuse_perturbation(scenario, _mesh(scenario, size, "sensitivity"))
     return scenario
+
+
+def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
+    """The sizes that have tables of their own, of those that are run."""
+    out = []
+    for text, tables in file.at.items():
+        if not SIZE.fullmatch(text):
+            raise InputError(f"at.{text}: got {text!r}, allowed: a number of devices")
+        for name in tables:
+            if name not in SIZED:
+                raise InputError(f"at.{text}.{name}: {nearest(name, SIZED)}")
+        for name in tables.get("plans", {}):
+            if name not in named and name not in file.plans:
+                raise InputError(f"at.{text}.plans: {name!r} is not a plan of this scenario; {nearest(name, named)}")
+        if int(text) in file.run.devices:
+            out.append(int(text))
+    return out
+
+
+def _sized(scenario: Scenario, size: int) -> Scenario:
+    """The scenario with the tables of one size put over its own."""
+    rest = {key: value for key, value in scenario.document.items() if key not in ("at", "sensitivity", "earlier")}
+    document = merged(rest, scenario.document["at"][str(size)])
+    chosen = document["plans"]
+    document["plans"] = {name: chosen[name] for name in scenario.plans}
+    try:
+        return scenario_of(document, scenario.where, devices=(size,))
+    except InputError as error:
+        text = str(error).removeprefix(f"{scenario.where}: ")
+        raise InputError(f"{scenario.where}: at.{size}: {text}") from None
+
+
+def merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with another put over it, table by table."""
+    out = dict(document)
+    for key, value in over.items():
+        known = out.get(key)
+        out[key] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return out
 
 
 def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Library]:
@@ -239,11 +299,23 @@ def _refuse_few_samples(file: ScenarioFile) -> None:
         raise InputError(f"uncertainty.samples: got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more")
 
 
+def _refuse_two_batches(file: ScenarioFile) -> None:
+    """Micro-batches follow of a batch: a number that is not the default would be passed over."""
+    training = file.training
+    if training.batch is not None and training.grad_accum != 1:
+        raise InputError(
+            f"training.grad_accum: got {training.grad_accum} beside training.batch = {training.batch}, of which it "
+            "follows; leave one of the two out"
+        )
+
+
 def _plan_names(file: ScenarioFile) -> list[tuple[str, Collection[str]]]:
     """Where a scenario names its plans again."""
     out: list[tuple[str, Collection[str]]] = []
     if file.published is not None:
-        out += [("published.ratios", file.published.ratios), ("published.efficiency", file.published.efficiency)]
+        out += [
+            (f"published.{key}", getattr(file.published, key)) for key in ("ratios", "percent_of_peak", "efficiency")
+        ]
     if file.sensitivity is not None:
         out.append(("sensitivity.plans", file.sensitivity.plans))
     return out
@@ -270,59 +342,6 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
         raise InputError(f"perturbation: {text} (with {mesh.num_ranks} devices)") from None
 
 
-def _options(name: str, table: Mapping[str, Any]) -> Options:
-    family = table.get("family", name)
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InputError(f"plans.{name}.family: {family!r} is unknown; {nearest(str(family), FAMILIES)}")
-    form = FAMILIES[family][0]
-    try:
-        options = form.model_validate(_prepared({**table, "family": family}, f"plans.{name}"))
-    except ValidationError as error:
-        raise InputError(f"plans.{name}.{one_line(error, form)}") from None
-    if isinstance(options, LatticeOptions):
-        _refuse_outside_nesting(options, f"plans.{name}")
-    return options
-
-
-def _prepared(value: Any, place: str) -> Any:
-    """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
-    key = place.rpartition(".")[2]
-    match value:
-        case dict():
-            return {name: _prepared(part, f"{place}.{name}") for name, part in value.items()}
-        case list():
-            if key in AXES_KEYS:
-                _refuse_axes(value, place)
-            return tuple(_prepared(part, f"{place}[{number}]") for number, part in enumerate(value))
-        case _ if key == "codec" or key.endswith("_codec"):
-            if not isinstance(value, str):
-                raise InputError(f'{place}: got {value!r}, allowed: a codec, such as "fp16" or "int8:6144"')
-            try:
-                return codec_of(value)
-            except InputError as error:
-                raise InputError(f"{place}: {error}") from None
-    return value
-
-
-def _refuse_axes(names: list[Any], place: str) -> None:
-    for name in names:
-        if name not in AXES:
-            raise InputError(f"{place}: got {name!r}; {nearest(str(name), AXES)}")
-        if names.count(name) > 1:
-            raise InputError(f"{place}: got {name!r} twice, allowed: every axis once")
-
-
-def _refuse_outside_nesting(options: LatticeOptions, place: str) -> None:
-    if options.nesting is None:
-        return
-    for key in ("weight", "accumulator", "optimizer", "copy_axes"):
-        outside = [axis for axis in getattr(options, key) or () if axis not in options.nesting]
-        if outside:
-            raise InputError(
-                f"{place}.{key}: got {outside[0]!r}, allowed: axes of nesting: {', '.join(options.nesting)}"
-            )
-
-
 def _names(table: Any) -> tuple[str, ...]:
     return tuple(table) if isinstance(table, dict) else ()
 
@@ -344,31 +363,3 @@ def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) 
     compared = table.get("plans") if isinstance(table, dict) else None
     if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
         del document["sensitivity"]
-
-
-def _put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
-    """Set a dotted key; the last parts of machine.overrides and library.overrides are dotted keys themselves."""
-    parts = key.split(".")
-    for table in ("machine", "library"):
-        if parts[:2] == [table, "overrides"] and len(parts) > 2:
-            parts = [table, "overrides", ".".join(parts[2:])]
-    place: Any = document
-    for part in parts[:-1]:
-        place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            raise InputError(f"{where}: {key}: {part} is not a table")
-    place[parts[-1]] = value
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """`key=value` with the value as in TOML; a bare word is a string."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise InputError(f"--set {text!r}: write key=value, e.g. training.micro_batch=4")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
-        parsed = value.strip()
-    if isinstance(parsed, float) and not math.isfinite(parsed):
-        raise InputError(f"--set {key}: got {value}; allowed: a finite number")
-    return key.strip(), parsed

@@ -9,6 +9,8 @@ from simfrontier.errors import InputError
 from simfrontier.scenario.form import ModelTable
 from simfrontier.workload import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
 
+TRAITS = ("residual", "tied")
+
 
 def shape_of(table: ModelTable) -> Shape:
     """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size. Raises
@@ -21,13 +23,16 @@ def shape_of(table: ModelTable) -> Shape:
         if key not in keys:
             kind = "an MLP" if form is MlpShape else "a GPT"
             raise InputError(f"model.{key}: {table.name} is {kind}, whose sizes are {', '.join(keys)}")
+    traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}
+    for key in traits if form is MlpShape else ():
+        raise InputError(f"model.{key}: {table.name} is an MLP, which has none; allowed: a GPT")
     lacking = [key for key in keys if key not in given]
     if not lacking:
-        return form(name=table.name, source="scenario", **given)
+        return form(name=table.name, source="scenario", **given, **traits)
     if table.name not in MODELS and len(given) > 1:
         raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
     shape = find_model(table.name)
-    return replace(shape, **given) if given else shape
+    return replace(shape, **given, **traits) if given or traits else shape
 
 
 def _form_of(name: str, given: Collection[str]) -> type[GptShape] | type[MlpShape]:

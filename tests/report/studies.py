@@ -6,9 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from simfrontier.report.view import Searches
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import Study, run_study
+from simfrontier.tune import Searcher
 
 SCENARIO: dict[str, Any] = {
     "name": "report-test",
@@ -59,3 +61,36 @@ def full() -> tuple[Study, Sensitivity]:
     varied = run_sensitivity(scenario, done.fidelity)
     assert varied is not None
     return done, varied
+
+
+PIPED: dict[str, Any] = {
+    **SCENARIO,
+    "run": {"devices": [4, 8]},
+    "training": {"batch": 16},
+    "plans": {
+        "zero3": {},
+        "pipe": {"family": "megatron", "tensor": 2, "pipeline": 2, "micro_batch": 2, "data": {"family": "zero1"}},
+        "axonn": {"search": {"values": {"x": [1, 2, 3], "y": [1, 2]}}},
+    },
+    "published": {"source": "a made-up table", "percent_of_peak": {"pipe": {"8": 2.5, "4": 5}}},
+    "sensitivity": {
+        "devices": 8,
+        "plans": ["zero3", "pipe"],
+        "vary": [{"key": "training.batch", "label": "sequences per step", "values": [8, 32]}],
+    },
+}
+
+
+@cache
+def piped() -> tuple[Study, Sensitivity | None, Searches]:
+    """A study of a pipeline, a grid that is searched for, and a plan of neither, with one batch for all."""
+    searcher = Searcher()
+    scenario = searcher.complete(scenario_of(PIPED, scenario_path()))
+    return run_study(scenario), run_sensitivity(scenario, "flow"), searcher.tried
+
+
+@cache
+def sized() -> Study:
+    """A model that grows with the machine."""
+    plain = {key: value for key, value in SCENARIO.items() if key not in ("sensitivity", "published")}
+    return run_study(scenario_of({**plain, "at": {"2": {"model": {"num_layers": 1}}}}, scenario_path()))

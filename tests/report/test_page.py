@@ -13,7 +13,7 @@ from simfrontier.report import write_page
 from simfrontier.report.page import CONTENTS, page
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
-from tests.report.studies import full, mlp, study
+from tests.report.studies import full, mlp, piped, sized, study
 
 LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does
 CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
@@ -23,6 +23,8 @@ CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
     "nothing fits": lambda: (study(NOTHING), None),
     "an MLP in fp32": lambda: (mlp(), None),
     "no network": lambda: (study(machine="toy-quad", devices=(2, 4)), None),
+    "pipelines and grids": lambda: piped()[:2],
+    "a model that grows": lambda: (sized(), None),
 }
 
 
@@ -70,8 +72,10 @@ Made = tuple[Study, Sensitivity | None, Page]
 
 
 def test_every_section_that_has_something_to_say_is_there(made: Made) -> None:
-    _, varied, read = made
+    done, varied, read = made
     lacking = {"earlier"} | ({"sensitivity"} if varied is None else set())  # no case records an earlier prediction
+    lacking |= set() if "pipe" in done.scenario.plans else {"ranks", "pipeline"}
+    lacking |= {"published"} if done.scenario.file.published is None else set()
     assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]
     assert {f"#{name}" for name in CONTENTS if name not in lacking} <= set(read.loaded)
 

@@ -136,7 +136,7 @@ def test_a_library_that_was_fitted_elsewhere_says_so() -> None:
 
 def test_varied_values_have_the_unit_of_their_key() -> None:
     def one(key: str, label: str, value: str) -> Varied:
-        return Varied(label=label, key=key, value=value, rates={}, fits={})
+        return Varied(label=label, key=key, value=value, rates={}, fits={}, peak_flops_per_s=1e12)
 
     hop = "library.overrides.ring.hop_between_nodes_s"
     assert named(one(hop, "hop latency, s", "0.000342")) == ("hop latency", "342\u00a0µs")

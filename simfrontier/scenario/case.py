@@ -1,0 +1,137 @@
+"""A case: one plan of a scenario at one size, with the mesh, the model and the batch that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine, mesh_sizes
+from simfrontier.plan.families import make_plan
+from simfrontier.plan.grid import listed
+from simfrontier.plan.options import Options
+from simfrontier.plan.plan import Engine, Plan
+from simfrontier.plan.tensor import MOST_MICRO_BATCHES, TensorOptions, engine_of
+from simfrontier.scenario.form import MeshTable, ScenarioFile
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.workload import Attention, Shape, Workload, workload_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One plan at one size. `micro_batch`: sequences of one rank of the batch in a micro-batch, of which a step has
+    `grad_accum`; `samples`: sequences of a step over all devices."""
+
+    name: str
+    devices: int
+    options: Options
+    mesh: Mesh
+    plan: Plan
+    shape: Shape
+    batch_ranks: int
+    micro_batch: int
+    grad_accum: int
+    checkpointing: bool
+    precision: str
+    attention: Attention
+    engine: Engine
+
+    @property
+    def samples(self) -> int:
+        return self.micro_batch * self.grad_accum * self.batch_ranks
+
+    @property
+    def stages(self) -> int:
+        """Stages of its pipeline: one where there is none."""
+        return 1 if self.plan.pipeline is None else self.mesh[self.plan.pipeline.axis]
+
+    @property
+    def chunks(self) -> int:
+        """Runs of layers of each stage."""
+        return 1 if self.plan.pipeline is None else self.plan.pipeline.chunks
+
+    @property
+    def workload(self) -> Workload:
+        """One micro-batch over all ranks."""
+        batch = self.micro_batch * self.batch_ranks
+        return workload_of(self.shape, batch, self.checkpointing, self.precision, self.attention)
+
+
+def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
+    """A plan at a size of a scenario. Raises InputError, with the nearest that works, where the grid does not divide
+    the devices, the model or the batch."""
+    if isinstance(options, TensorOptions):
+        options.refuse_shape(shape)
+    mesh = mesh_of(options, devices, file.mesh, machine)
+    ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+    micro_batch, grad_accum = _micro_batches(options, ranks, file)
+    engine = Engine(**file.engine.model_dump())
+    if isinstance(options, TensorOptions):
+        options.refuse_micro_batches(grad_accum)
+        engine = engine_of(options, engine)
+    return Case(
+        name=name,
+        devices=devices,
+        options=options,
+        mesh=mesh,
+        plan=make_plan(name, options, mesh),
+        shape=shape,
+        batch_ranks=ranks,
+        micro_batch=micro_batch,
+        grad_accum=grad_accum,
+        checkpointing=file.model.checkpointing == "full",
+        precision=file.model.precision,
+        attention=file.model.attention,
+        engine=engine,
+    )
+
+
+def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:
+    """The mesh of a plan: its grid, or (node, package, gcd). Raises InputError naming the nearest sizes that work."""
+    sizes = mesh_sizes(machine, devices, cut.devices_per_node, cut.devices_per_package)
+    if not isinstance(options, TensorOptions):
+        return Mesh(tuple(sizes.items()))
+    per_node, per_package = cut.devices_per_node, cut.devices_per_package
+    return options.mesh(devices, per_node or machine.devices_per_node, per_package or machine.devices_per_package)
+
+
+def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[int, int]:
+    """(sequences of a rank in a micro-batch, micro-batches of a step)."""
+    training = file.training
+    own = options if isinstance(options, TensorOptions) else TensorOptions(family=options.family)
+    micro_batch, grad_accum = own.micro_batch or training.micro_batch, own.grad_accum
+    if training.batch is None:
+        return micro_batch, grad_accum or training.grad_accum
+    if grad_accum is None:
+        found = _divided(training.batch, ranks, "micro-batch", micro_batch)
+        _refuse_many(found, micro_batch, training.batch, ranks)
+        return micro_batch, found
+    found = _divided(training.batch, ranks, "micro-batches", grad_accum)
+    if own.micro_batch not in (None, found):
+        raise InputError(
+            f"training.batch = {training.batch} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
+            f"micro_batch = {found}, got {own.micro_batch}; leave one of the two out"
+        )
+    return found, grad_accum
+
+
+def _refuse_many(grad_accum: int, micro_batch: int, batch: int, ranks: int) -> None:
+    """Micro-batches are laid out one by one."""
+    if grad_accum <= MOST_MICRO_BATCHES:
+        return
+    samples = grad_accum * micro_batch  # of one rank in a step
+    works = next(n for n in range(micro_batch, samples + 1) if samples % n == 0 and samples // n <= MOST_MICRO_BATCHES)
+    raise InputError(
+        f"training.batch = {batch} over {ranks} data-parallel ranks × micro-batch {micro_batch} makes {grad_accum} "
+        f"micro-batches, allowed: up to {MOST_MICRO_BATCHES}; nearest that works: micro_batch = {works}"
+    )
+
+
+def _divided(batch: int, ranks: int, what: str, count: int) -> int:
+    parts = ranks * count
+    if batch % parts:
+        near = [size for size in (batch // parts * parts, -(-batch // parts) * parts) if size]
+        raise InputError(
+            f"training.batch = {batch} does not divide over {ranks} data-parallel ranks × {what} {count} = {parts}; "
+            f"nearest batches that do: {listed(near)}"
+        )
+    return batch // parts

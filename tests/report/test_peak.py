@@ -1,0 +1,213 @@
+"""Published shares of the peak: what they are shares of, their ranges, and what is said of them on the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.report.peak import Share, over_unknown, ratio_over_unknown, sentence, shares, written
+from simfrontier.report.published import published
+from simfrontier.report.sensitivity import dots, published_values, value
+from simfrontier.report.sensitivity import sensitivity as section
+from simfrontier.report.view import View
+from simfrontier.scenario import scenario_of
+from simfrontier.sensitivity import Sensitivity, Varied
+from simfrontier.study import run_study
+from tests.invoke import invoke
+from tests.report.studies import PIPED, piped, scenario_path
+from tests.report.test_published import plain
+
+PEAK = 2e12  # flop/s of a toy device
+
+
+def varied(peak: float = PEAK, **rates: float) -> Varied:
+    fits = dict.fromkeys(rates, True)
+    return Varied(label="a setting", key="engine.overlap", value="false", rates=rates, fits=fits, peak_flops_per_s=peak)
+
+
+def sensitivity(default: dict[str, float], *rows: Varied, devices: int = 8) -> Sensitivity:
+    return Sensitivity(
+        devices=devices,
+        plans=tuple(default),
+        default=default,
+        varied=rows,
+        fidelity="flow",
+        required=(),
+        strongest="nothing moves",
+    )
+
+
+def view() -> View:
+    done, _, searches = piped()
+    return View(study=done, searches=searches)
+
+
+def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
+    seen = view()
+    known = {(share.plan, share.devices): share for share in shares(seen, None)}
+    assert set(known) == {("pipe", 8), ("pipe", 4)}
+    assert seen.scenario.peak_flops_per_s == PEAK
+    for outcome in seen.study.of("pipe"):
+        share = known["pipe", outcome.devices]
+        assert share.predicted == pytest.approx(float(outcome.row["tflops_per_device"]) / 2.0, rel=1e-12)
+        # 4/3 of the useful operations: the forward is done twice
+        assert share.predicted == pytest.approx(float(outcome.row["mfu"]) * 4 / 3, rel=1e-12)
+    assert known["pipe", 8].published == 0.025 and known["pipe", 4].published == 0.05
+
+
+def test_the_range_is_from_the_lowest_to_the_highest_of_default_and_variations() -> None:
+    """Of a peak of 2 Tflop/s: 1.0 is 50 %, 0.6 30 %, 1.2 of a machine of 4 Tflop/s 30 %, 1.4 70 %."""
+    found = sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
+    assert over_unknown(found, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
+    assert (
+        over_unknown(found, "a", 4, 2.0) is over_unknown(found, "c", 8, 2.0) is over_unknown(None, "a", 8, 2.0) is None
+    )
+    assert ratio_over_unknown(found, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
+    assert ratio_over_unknown(found, "c", "a") is ratio_over_unknown(None, "b", "a") is None
+
+
+def test_what_does_not_fit_is_no_end_of_a_range() -> None:
+    found = sensitivity({"a": 1.0}, varied(a=float("nan")))
+    assert over_unknown(found, "a", 8, 2.0) == (0.5, 0.5)
+    assert over_unknown(sensitivity({"a": float("nan")}), "a", 8, 2.0) is None
+
+
+def test_each_size_has_its_own_range() -> None:
+    small = sensitivity({"a": 1.0}, varied(a=0.2), devices=4)
+    both = replace(sensitivity({"a": 1.0}, varied(a=1.6)), smaller=(small,))
+    assert over_unknown(both, "a", 8, 2.0) == (0.5, 0.8)
+    assert over_unknown(both, "a", 4, 2.0) == (0.1, 0.5)
+
+
+def test_the_range_of_samples_is_of_their_rates() -> None:
+    """Steps of 1/0.95 to 1/0.8 of the typical time: shares are 0.95 to 0.8 of the typical share."""
+    seen = view()
+    made = tuple(
+        replace(
+            o,
+            samples_s=np.ones(3),
+            row={
+                **o.row,
+                "step_time_p05_s": o.row["step_time_s"] / 0.95,
+                "step_time_p95_s": o.row["step_time_s"] / 0.8,
+            },  # type: ignore[operator]
+        )
+        for o in seen.study.outcomes
+    )
+    for share in shares(View(study=replace(seen.study, outcomes=made)), None):
+        assert share.predicted is not None
+        assert share.sampled == (pytest.approx(0.8 * share.predicted), pytest.approx(0.95 * share.predicted))
+
+
+def test_a_figure_is_one_line() -> None:
+    share = Share(plan="a", devices=8, published=0.57, predicted=0.6704, unknown=(0.51, 0.721))
+    said = "published 57 % of the peak, predicted 67.0 %, 51.0 to 72.1 % over what is unknown"
+    assert sentence(share).replace("\u00a0", " ") == said
+    sampled = replace(share, unknown=None, sampled=(0.6, 0.7))
+    assert sentence(sampled).replace("\u00a0", " ").endswith("67.0 %, 60.0 to 70.0 % in nine samples of ten")
+    paced = replace(sampled, paced=True, devices=1024)
+    assert sentence(paced).endswith(" in nine samples of ten with the slowest of 1,024")
+    idle = replace(share, predicted=None, state="not run", unknown=None)
+    assert sentence(idle).replace("\u00a0", " ") == "published 57 % of the peak, not run"
+    assert written((0.1, 0.2)).replace("\u00a0", " ") == "10.0 to 20.0 %"
+
+
+def test_the_section_stands_without_ratios_and_says_what_was_searched_for() -> None:
+    done, found, searches = piped()
+    made = plain(published(View(study=done, searches=searches), found))
+    assert "relative to" not in made
+    assert "published share of the peak" in made and "2.5 %" in made and "over what is unknown" in made
+    assert "the recomputation of checkpointed activations included" in made and "2 Tflop/s" in made
+    assert "Grids of axonn were searched for at every size" in made
+    assert "The scenario sets steps of 16 sequences." in made
+    assert "varied one at a time under Sensitivity: sequences per step." in made
+
+
+def test_a_published_plan_or_size_that_cannot_be_is_refused() -> None:
+    def of(table: dict[str, Any]) -> str:
+        with pytest.raises(InputError) as caught:
+            scenario_of({**PIPED, "published": {"source": "x", "percent_of_peak": table}}, scenario_path())
+        return str(caught.value)
+
+    assert "published.percent_of_peak: 'pip' is not a plan of this scenario; did you mean" in of({"pip": {"8": 1}})
+    assert "published.percent_of_peak" in of({"pipe": {"eight": 1}})
+
+
+# ── one plan, several sizes ──
+
+
+def test_the_only_plan_is_compared_by_its_rate() -> None:
+    document = {**PIPED, "sensitivity": {**PIPED["sensitivity"], "plans": ["pipe"], "devices": [4, 8]}}
+    scenario = scenario_of(document, scenario_path(), plans=("pipe", "zero3"))
+    seen = View(study=run_study(scenario))
+    small = sensitivity({"pipe": 0.02}, varied(pipe=0.01), devices=4)
+    both = replace(sensitivity({"pipe": 0.03}, varied(pipe=0.06)), smaller=(small,))
+    assert value(both, both.default, "pipe") == 0.03
+    assert published_values(scenario, both) == {"pipe": pytest.approx(0.025 * 2.0)}
+    drawn = dots(seen, both)
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "TFLOPS per GCD"
+    assert [trace["x"] for trace in drawn["data"]] == [[0.03, 0.06], [pytest.approx(0.05)]]
+    made = plain(section(seen, both))
+    assert "On 8, nothing moves; on 4, nothing moves." in made and "8 and 4 GCDs" in made
+    assert "0.0600" in made and "0.0100" in made and " : " not in made
+
+
+# ── the terminal ──
+
+
+def test_the_terminal_prints_a_line_per_published_figure(tmp_path: Path) -> None:
+    path = tmp_path / "report-test.toml"
+    path.write_text(
+        """
+name = "report-test"
+title = "Shares"
+machine.name = "toy-cluster"
+model.name = "tiny"
+run.devices = [2, 8]
+plans.zero3 = {}
+plans.ddp = {}
+published.source = "made up"
+published.ratios = { zero3 = 1.0, ddp = 4.0 }
+published.percent_of_peak = { ddp = { "8" = 2.5, "4" = 3 } }
+
+[sensitivity]
+devices = 8
+plans = ["zero3", "ddp"]
+vary = [{ key = "training.micro_batch", label = "micro-batch", values = [2] }]
+"""
+    )
+    done = invoke("run", path, "--out", tmp_path / "out", "--set", "uncertainty.samples=0")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.replace("\u00a0", " ").splitlines()
+    (share,) = [line for line in lines if line.startswith("ddp on 8: published 2.5 % of the peak, predicted ")]
+    assert share.endswith(" % over what is unknown")
+    assert "ddp on 4: published 3 % of the peak, not run" in lines
+    (ratio,) = [
+        line for line in lines if "default prediction of ddp : zero3 is " in line or "with these settings" in line
+    ]
+    assert "over what is unknown: " in ratio and ratio.endswith("the published 4.")
+
+
+def test_a_scenario_whose_plans_are_all_run_lacks_none(tmp_path: Path) -> None:
+    """Nothing is said of variations where a scenario has none; it is where plans that it compares were left out."""
+    text = """
+name = "few"
+title = "Few"
+machine.name = "toy-cluster"
+model.name = "tiny"
+run.devices = [2]
+plans.zero3 = {}
+plans.ddp = {}
+published.source = "made up"
+published.ratios = { zero3 = 1.0, ddp = 4.0 }
+"""
+    path = tmp_path / "few.toml"
+    path.write_text(text)
+    said = "What is unknown is not varied here"
+    assert said not in invoke("run", path, "--out", tmp_path / "out").out
+    assert said in invoke("run", path, "--plans", "zero3", "--out", tmp_path / "out").out
