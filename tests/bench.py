@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
+PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
+GRIDS = str(ROOT / "scenarios" / "axonn-perlmutter-80b.toml")
 SIZES = (8, 64, 384, 3072, 75264)
 CHUNK_SIZES = (16, 64, 128)
 
@@ -84,6 +86,15 @@ def main() -> None:
             line(what, median([*one, "--set", f"uncertainty.samples={samples}"], runs=3), aim)
         line("validate, every table, left out by device counts", median(["validate"], runs=3), "30 s")
         line("validate --no-cross", median(["validate", "--no-cross"], runs=3), "30 s")
+        sys.stdout.write("\npipelines, tensor grids and searches (build, check, digest and simulation):\n")
+        rest = ["--no-sensitivity", "--no-page", "--out", folder]
+        steps = ["run", PIPELINE, *rest, "--plans"]
+        line("  1T, 3,072 GCDs: 16 stages, 64 micro-batches, tensor 8", median([*steps, "1f1b"], runs=3), "10 s")
+        line("  the same, sequence-parallel", median([*steps, "sequence-parallel"], runs=3), "10 s")
+        for plan, count in (("megatron", 24), ("axonn", 8)):
+            what = f"  80B, 1,024 A100: {plan}, best of {count} candidates"
+            line(what, median(["run", GRIDS, *rest, "--plans", plan], runs=3), "")
+        line("  tune: 230 grids by AxoNN's model", median(["tune", GRIDS, "--fidelity", "axonn-a"], runs=3), "")
         sys.stdout.write("\none step, flow, by size (cost grows with classes, not ranks):\n")
         for plan in ("zero3", "zeropp", "zero-topo"):
             for size in SIZES:

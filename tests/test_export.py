@@ -144,13 +144,16 @@ def test_what_the_machine_cannot_run_is_one_line(exported: Path) -> None:
     assert said == f"{path} on toy-pair: toy-pair has 2 devices; the mesh needs 8"
 
 
-def test_several_roles_are_refused(exported: Path, tmp_path: Path) -> None:
-    def twice(form: dict[str, Any]) -> None:
-        form["roles"].append({**form["roles"][0], "name": "other"})
-
-    path = changed(exported / "schedule-zero3.json", tmp_path, twice)
-    said = refusal("replay", path, "--scenario", TOY)
-    assert said == f"{path} on toy-cluster: roles: got 2 (all, other), allowed: one that all ranks share"
+def test_a_pipeline_is_replayed_as_it_was_simulated(tmp_path: Path) -> None:
+    keys = ("pipeline=2", "tensor=2", "grad_accum=4")
+    settings = [each for key in keys for each in ("--set", f"plans.megatron.{key}")]
+    plan = ("--plans", "megatron", "--devices", "8", *settings)
+    assert invoke("export", TOY, "--out", tmp_path, *plan).code == 0
+    (row,) = json.loads(invoke("run", TOY, "--out", tmp_path / "run", "--no-page", "--json", *plan).out)
+    done = invoke("replay", tmp_path / "schedule-megatron.json", "--scenario", TOY, "--json")
+    again = json.loads(done.out)
+    for key in ("step_time_s", "compute_time_s", "peak_memory_bytes", "rank_classes", "schedule_digest"):
+        assert again[key] == row[key], key
 
 
 @pytest.mark.parametrize("name", ["no.json", ""])

@@ -48,7 +48,7 @@ def test_the_precision_is_that_of_the_workload() -> None:
     assert scenario_of(DOCUMENT, "toy.toml").precision.model == "fp16"
     for name in ("tiny", "tiny-mlp"):
         scenario = scenario_of(DOCUMENT, "toy.toml", {"model.name": name, "model.precision": "fp64"})
-        assert scenario.workload(scenario.mesh(4)).precision == scenario.precision == PRECISIONS["fp64"]
+        assert scenario.case("zero3", 4).workload.precision == scenario.precision == PRECISIONS["fp64"]
 
 
 def test_settings_plans_and_sizes_replace_what_the_file_says() -> None:

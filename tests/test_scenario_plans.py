@@ -23,7 +23,8 @@ ALL_REDUCE = (
         (
             "zero3",
             "family=3",
-            "family: 3 is unknown; allowed: ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp",
+            "family: 3 is unknown; allowed: axonn, ddp, hsdp, lattice, megatron, zero-topo, zero1, zero2, zero3, "
+            "zeropp",
         ),
         ("zeropp", "hpz=3", "hpz: got 3, allowed: a valid boolean"),
         ("zero3", "gather_codec=int8", f"gather_codec: codec 'int8': {CODEC}"),
@@ -102,7 +103,8 @@ def test_a_hop_needs_axes(tmp_path: Path) -> None:
         ("zero4", f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
         (
             "lattice",
-            f"{TOY}: plans: 'lattice' is unknown; allowed: ddp, hsdp, my-own, zero-topo, zero1, zero2, zero3, zeropp",
+            f"{TOY}: plans: 'lattice' is unknown; allowed: axonn, ddp, hsdp, megatron, my-own, zero-topo, "
+            "zero1, zero2, zero3, zeropp",
         ),
         ("zero3,ddp,zero3", f"{TOY}: plans: got 'zero3' twice, allowed: every plan once"),
         (",", "--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo"),

@@ -267,6 +267,19 @@ def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monke
 # ── all scenarios ──
 
 
+TINY = ("model.name=tiny", "training.batch=64")
+STAGES = ("pipeline=2", "tensor=2")
+# what makes scenarios of thousands of devices small enough for a few
+SMALL = {
+    "axonn-frontier-weak-scaling": TINY,
+    "axonn-perlmutter-80b": (*TINY, "tune.min_tensor=1"),
+    "frontier-1t-3d": (
+        "model.name=tiny",
+        *(f"plans.{plan}.{key}" for plan in ("1f1b", "gpipe", "sequence-parallel") for key in STAGES),
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("path", "fidelity"),
     [
@@ -280,7 +293,8 @@ def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monke
 def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
     room = load_scenario(path).machine.num_devices
     sizes = [size for size in ("8", "16") if int(size) <= room]
-    options = ("--devices", ",".join(sizes), "--no-sensitivity", "--fidelity", fidelity)
+    settings = [part for setting in SMALL.get(path.stem, ()) for part in ("--set", setting)]
+    options = ("--devices", ",".join(sizes), "--no-sensitivity", "--fidelity", fidelity, *settings)
     rows = ran(tmp_path, *options, scenario=path)
     plans = list(dict.fromkeys(row["plan"] for row in rows))
     assert [(row["plan"], row["devices"]) for row in rows] == [(plan, n) for plan in plans for n in sizes]

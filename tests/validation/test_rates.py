@@ -104,12 +104,13 @@ def test_published_training_stays_below_the_bound() -> None:
     assert told == {
         ("frontier", "gpt-5b"),
         ("frontier", "gpt-80b"),
+        ("frontier", "gpt-320b"),
         ("frontier", "gpt-160b"),
         ("frontier", "gpt-175b"),
         ("perlmutter", "gpt-40b"),
         ("perlmutter", "gpt-80b"),
     }
-    assert len(bounded) == 8
+    assert len(bounded) == 10
     assert all(each.holds for each in bounded)
     # and the bound is no empty one: the best run reaches seven tenths of it
     assert max(each.published_flops_per_s / each.bound_flops_per_s for each in bounded) > 0.7
@@ -135,7 +136,7 @@ def test_a_rate_of_the_whole_machine_is_divided_by_its_devices() -> None:
     [
         ({"model": "22B"}, "layers and hidden size of '22B' are not told"),
         ({"model": "1T"}, "layers and hidden size of '1T' are not told"),
-        ({"model": "320B"}, "layers and hidden size of '320B' are not told"),
+        ({"model": "330B"}, "layers and hidden size of '330B' are not told"),
         (
             {"quantity": "scaling_efficiency"},
             "scaling_efficiency is a ratio of two runs; no rate of either is told",
