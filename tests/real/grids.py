@@ -47,7 +47,7 @@ class Grid:
         mesh = options.mesh(self.ranks, per_node=1, per_package=1)
         batch = 2 * options.batch_ranks(mesh)
         if self.shape == "mlp":
-            shape: Any = replace(MLP, num_layers=4)
+            shape: Any = replace(MLP, name="test-mlp-4", num_layers=4)
             workload = mlp(shape, batch, self.checkpointing, precision=self.precision)
         else:
             shape = SHAPES[self.shape]
