@@ -3,6 +3,7 @@ family on their data axes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -24,7 +25,7 @@ Shape = GptShape | MlpShape
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
-class TensorOptions(Options):
+class TensorOptions(Options, ABC):
     """Keys of both: stages of the pipeline and their order, the plan on the data axes, and (default: as `training`
     says) sequences of one rank of the batch in a micro-batch, or micro-batches of a step."""
 
@@ -37,17 +38,17 @@ class TensorOptions(Options):
     grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
 
     @property
+    @abstractmethod
     def inside(self) -> Sizes:
         """The axes inside the stages, slowest first, without those of the data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
         """The mesh of a job. Raises InputError where the grid does not divide the devices."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batch_ranks(self, mesh: Mesh) -> int:
         """Ranks among which the batch is divided."""
-        raise NotImplementedError
 
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError where a model does not divide."""

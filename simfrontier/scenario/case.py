@@ -97,8 +97,8 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
 def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[int, int]:
     """(sequences of a rank in a micro-batch, micro-batches of a step)."""
     training = file.training
-    own = options if isinstance(options, TensorOptions) else TensorOptions(family=options.family)
-    micro_batch, grad_accum = own.micro_batch or training.micro_batch, own.grad_accum
+    own, grad_accum = (options.micro_batch, options.grad_accum) if isinstance(options, TensorOptions) else (None, None)
+    micro_batch = own or training.micro_batch
     if training.batch is None:
         return micro_batch, grad_accum or training.grad_accum
     if grad_accum is None:
@@ -106,10 +106,10 @@ def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[in
         _refuse_many(found, micro_batch, training.batch, ranks)
         return micro_batch, found
     found = _divided(training.batch, ranks, "micro-batches", grad_accum)
-    if own.micro_batch not in (None, found):
+    if own not in (None, found):
         raise InputError(
             f"training.batch = {training.batch} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
-            f"micro_batch = {found}, got {own.micro_batch}; leave one of the two out"
+            f"micro_batch = {found}, got {own}; leave one of the two out"
         )
     return found, grad_accum
 

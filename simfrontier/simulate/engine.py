@@ -94,6 +94,9 @@ class _Engine(Flows):
                     self.start[member][op] = now
                 self._begin(info.works[group], op, group)
 
+    def _settled(self) -> None:
+        """Every op begins when it may: none waits for the instant to be over."""
+
     def _finish(self, ended: list[tuple[int, int]]) -> None:
         now = self.env.now
         touched: dict[int, None] = {}

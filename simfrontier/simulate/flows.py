@@ -5,6 +5,7 @@ At every instant all that ends is ended, all that may start is started, and only
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Running:
     rate: float = 0.0
 
 
-class Flows:
+class Flows(ABC):
     """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
     and a group are."""
 
@@ -49,10 +50,11 @@ class Flows:
         self.settled_at = 0.0
         self.settling_at = -1.0
 
+    @abstractmethod
     def _finish(self, ended: list[tuple[Any, int]]) -> None:
         """Say that (op, group)s have ended now, and start what may start."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _settled(self) -> None:
         """Called when nothing more ends at this instant, before rates are set."""
 
