@@ -354,16 +354,16 @@ def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:
     """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first
     plan."""
     first = next(iter(scenario.plans))
-    rate: dict[tuple[str, int], float] = {
-        (o.plan, o.devices): float(o.row["tflops_per_device"]) for o in outcomes if o.row["fits"]
-    }
+    fitting = [outcome for outcome in outcomes if outcome.row["fits"]]
+    rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}
+    pace = {(o.plan, o.devices): float(o.row["tokens_per_s"]) for o in fitting}  # a plan that recomputes works more
     for outcome in outcomes:
         row, own = outcome.row, rate.get((outcome.plan, outcome.devices), math.nan)
         sizes = sorted(n for plan, n in rate if plan == outcome.plan)
         base = rate.get((outcome.plan, sizes[0]), math.nan) if sizes else math.nan
-        against = rate.get((first, outcome.devices), math.nan)
         row["scaling_efficiency"] = own / base
-        row["speedup"] = own / against
+        size = outcome.devices
+        row["speedup"] = pace.get((outcome.plan, size), math.nan) / pace.get((first, size), math.nan)
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
             row.update(dict.fromkeys(TIMES, ""))

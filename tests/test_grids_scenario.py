@@ -228,6 +228,7 @@ def test_micro_batches_of_a_plan_are_numbers_within_bounds(tmp_path: Path, setti
 
 # ── keys ──
 
+GATHER_KEYS = "checkpointing, family, gather_codec, grad_accum, gradient_codec, micro_batch"
 FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
 
 
@@ -242,7 +243,7 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
         (
             "megatron",
             'data={family="zero1", x=2}',
-            ".data.x: unknown key, allowed: family, gather_codec, gradient_codec",
+            f".data.x: unknown key, allowed: {GATHER_KEYS}",
         ),
         ("megatron", 'data={family="hsdp", shard=["node"]}', ".data.shard: got 'node'; allowed: data, gcd, package"),
         (
@@ -268,7 +269,12 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
         ("axonn", "y=2097152", ".y: got 2097152, allowed: less than or equal to 1048576"),
         ("axonn", "oar=1", ".oar: got 1, allowed: a valid boolean"),
         ("megatron", "order=2f2b", ".order: got '2f2b', allowed: 'gpipe', '1f1b' or 'interleaved'"),
-        ("zero3", "micro_batch=2", ".micro_batch: unknown key, allowed: family, gather_codec, gradient_codec"),
+        ("zero3", "x=2", ".x: unknown key, allowed: checkpointing, family, gather_codec, grad_accum, gradient_codec"),
+        (
+            "megatron",
+            'data={family="zero1", micro_batch=2}',
+            ".data.micro_batch: is of the plan as a whole: plans.megatron",
+        ),
     ],
 )
 def test_a_key_that_is_wrong_is_named_with_its_plan(tmp_path: Path, plan: str, setting: str, wrong: str) -> None:
@@ -278,7 +284,7 @@ def test_a_key_that_is_wrong_is_named_with_its_plan(tmp_path: Path, plan: str, s
 @pytest.mark.parametrize(("plan", "key"), [("axonn", "tensor"), ("megatron", "z"), ("axonn", "sequence_parallel")])
 def test_a_key_of_the_other_family_is_unknown(tmp_path: Path, plan: str, key: str) -> None:
     got = said(plan, [f"{key}=2"], tmp_path)
-    assert got.startswith(f"plans.{plan}.{key}: unknown key, allowed: chunks, data, family, ")
+    assert got.startswith(f"plans.{plan}.{key}: unknown key, allowed: checkpointing, chunks, data, family, ")
 
 
 @pytest.mark.parametrize(

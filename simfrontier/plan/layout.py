@@ -26,6 +26,9 @@ class Layout:
     mesh: Mesh
     kept: dict[str, Placement] = field(default_factory=dict)
     summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _splits: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by id of the op, as the workload's
+    _needed: dict[tuple[int, tuple[str, ...]], Placement] = field(default_factory=dict)
+    _given: dict[tuple[int, tuple[str, ...]], Placement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._every = tuple(self._in_order())
@@ -47,6 +50,11 @@ class Layout:
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         """Which axis cuts which label of an op: the batch, what `cuts` says, or else the sequence."""
+        if id(op) not in self._splits:
+            self._splits[id(op)] = self._split(op)
+        return self._splits[id(op)]
+
+    def _split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         labels = {label for label, _ in op.iteration}
         out = [(axis, "b") for axis in self.plan.axes]
         out += [(axis, label) for label, axes in self.plan.cuts.items() if label in labels for axis in axes]
@@ -57,10 +65,17 @@ class Layout:
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         """Where an operand with these labels must lie."""
-        return Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
+        if (id(op), dims) not in self._needed:
+            self._needed[id(op), dims] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
+        return self._needed[id(op), dims]
 
     def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         """Where a result with these labels lies: partial over the axes that cut what the op sums over."""
+        if (id(op), dims) not in self._given:
+            self._given[id(op), dims] = self._as_given(op, dims)
+        return self._given[id(op), dims]
+
+    def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         split = self.split(op)
         summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
         how: PartialOp = "max" if op.kind == "loss_max" else "sum"

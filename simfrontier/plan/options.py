@@ -21,11 +21,14 @@ def _codec(value: object) -> object:
     return codec_of(value) if isinstance(value, str) else value
 
 
+MOST_MICRO_BATCHES = 1000  # of a step: they are laid out one by one
 CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
 
 
 class Options(BaseModel):
-    """Keys that every plan takes: its family, and the codec of gradients that are not quantised.
+    """Keys that every plan takes: its family, the codec of gradients that are not quantised, and (default: as
+    `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step, and
+    checkpointing.
 
     A codec that is not given (or `plain`) is the model's own type.
     """
@@ -34,6 +37,9 @@ class Options(BaseModel):
 
     family: str
     gradient_codec: CodecText = None
+    micro_batch: Annotated[int, Field(ge=1, le=2**20)] | None = None
+    grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
+    checkpointing: Literal["full", "none"] | None = None
 
     def in_precision(self, dtype: str) -> Self:
         """The same options for people to read, with the model's own type as the codec of what is not coded."""

@@ -6,7 +6,7 @@ activations, and with it the work of the ops on them, follows the size.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 from simfrontier.plan.plan import Engine, Plan
@@ -55,6 +55,13 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[
     tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
     meta = {**schedule.meta, "batch": batch}
     return replace(schedule, mesh=mesh, tensors=tensors, roles=roles, meta=meta), ops
+
+
+def resized(
+    ops: Iterable[Op], tensors: Mapping[str, Tensor], batch: int, old: int
+) -> tuple[list[Op], dict[str, Tensor]]:
+    """Ops and tensors with another global batch, without a schedule around them."""
+    return [_op(op, batch, old) for op in ops], {name: _tensor(tensor, batch, old) for name, tensor in tensors.items()}
 
 
 def rebound_program(program: Expanded, schedule: Schedule, ops: dict[int, Op]) -> Expanded:

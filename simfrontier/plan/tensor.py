@@ -19,23 +19,19 @@ from simfrontier.plan.zero import ZERO, PlainOptions
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import GptShape, MlpShape
 
-MOST_MICRO_BATCHES = 1000  # of a step: they are laid out one by one
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
 Shape = GptShape | MlpShape
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
 class TensorOptions(Options, ABC):
-    """Keys of both: stages of the pipeline and their order, the plan on the data axes, and (default: as `training`
-    says) sequences of one rank of the batch in a micro-batch, or micro-batches of a step."""
+    """Keys of both: stages of the pipeline and their order, and the plan on the data axes."""
 
     pipeline: Ranks = 1
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
     data: Options = PlainOptions(family="ddp")
-    micro_batch: Ranks | None = None
-    grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
 
     @property
     @abstractmethod

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.machine import Provenance
 from simfrontier.plan.options import HopOptions, Options
-from simfrontier.report.batches import batch, training
+from simfrontier.report.batches import batch, checkpointing, training
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
 from simfrontier.report.words import exactly, in_words, listed
@@ -28,21 +28,10 @@ KINDS = {
 
 def assumptions(view: View) -> str:
     """The section: settings of model, training, engine and plans, then every number of machine and library."""
-    machine, library = view.scenario.machine, view.scenario.library
-    numbers = [("machine", p) for p in machine.provenance()] + [("library", p) for p in library.provenance()]
-    ranked = list(KINDS)
-    numbers.sort(key=lambda entry: ranked.index(entry[1].kind) if entry[1].kind in ranked else len(ranked))
-    counts = {kind: sum(p.kind == kind for _, p in numbers) for kind in KINDS}
-    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     return section(
         "assumptions",
         "What this rests on",
-        paragraph(
-            f"{len(numbers)} numbers of {machine.title} ({machine.name}) and of the collective library model "
-            f"{library.title} ({library.name}): {said}. "
-            "What is least certain stands first. Small: the 90 % interval of a fit."
-        ),
-        table(["number", "value", "kind", "source"], (_row(part, number) for part, number in numbers), "words numbers"),
+        numbers(view.scenario),
         "<h3>Model, training and engine</h3>",
         paragraph("The same for all plans, but for what is said of single ones.", "note"),
         table(["setting", "value"], _settings(view), "words"),
@@ -55,6 +44,23 @@ def assumptions(view: View) -> str:
             "note",
         ),
     )
+
+
+def numbers(scenario: Scenario) -> str:
+    """Every number of machine and library with its source, the least certain first."""
+    machine, library = scenario.machine, scenario.library
+    known = [("machine", p) for p in machine.provenance()] + [("library", p) for p in library.provenance()]
+    ranked = list(KINDS)
+    known.sort(key=lambda entry: ranked.index(entry[1].kind) if entry[1].kind in ranked else len(ranked))
+    counts = {kind: sum(p.kind == kind for _, p in known) for kind in KINDS}
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    words = (
+        f"{len(known)} numbers of {machine.title} ({machine.name}) and of the collective library model "
+        f"{library.title} ({library.name}): {said}. "
+        "What is least certain stands first. Small: the 90 % interval of a fit."
+    )
+    made = table(["number", "value", "kind", "source"], (_row(part, number) for part, number in known), "words numbers")
+    return f"{paragraph(words)}\n{made}"
 
 
 def fitted_elsewhere(scenario: Scenario) -> str:
@@ -82,13 +88,22 @@ def _settings(view: View) -> Iterable[list[str]]:
     yield from _models(view)
     if file.model.precision != "fp16":
         yield ["precision", text(f"{file.model.precision}: weights, activations and gradients")]
-    yield ["activation checkpointing", text(file.model.checkpointing)]
+    yield ["activation checkpointing", text(checkpointing(view))]
     steps = batch(view)
     yield ["training", text(training(view) + (f"; {steps}" if steps else ""))]
-    yield ["fidelity", text(_FIDELITIES[view.study.fidelity])]
+    yield from settings_of(scenario, view.study.fidelity, lambda name, value: _otherwise(view, name, value))
+
+
+def settings_of(
+    scenario: Scenario, fidelity: str, more: Callable[[str, object], str] = lambda *_: ""
+) -> Iterable[list[str]]:
+    """Rows of what holds for all plans, whatever they are: fidelity, placement, engine (with `more` on a key), and what
+    is wrong with the machine."""
+    file = scenario.file
+    yield ["fidelity", text(_FIDELITIES[fidelity])]
     yield ["placement of ranks", text(file.run.placement)]
     for name, value in file.engine.model_dump().items():
-        yield [f"<code>engine.{text(name)}</code>", text(_written(value) + _otherwise(view, name, value))]
+        yield [f"<code>engine.{text(name)}</code>", text(_written(value) + more(name, value))]
     wrong = file.perturbation
     for slow in wrong.slow:
         yield ["slow device", text(f"device {slow.device} computes at {slow.factor:g} of its speed")]

@@ -28,6 +28,14 @@ def training(view: View) -> str:
     return f"micro-batch per {per} × micro-batches of a step: {said}"
 
 
+def checkpointing(view: View) -> str:
+    """Whether activations are recomputed: `full`, or by plan where that differs."""
+    by_plan = {plan: "full" if recomputes else "none" for plan, recomputes in view.recomputing.items()}
+    if len(set(by_plan.values())) == 1:
+        return by_plan[view.plans[0]]
+    return "; ".join(f"{plan} {how}" for plan, how in by_plan.items())
+
+
 def _of_plan(view: View, plan: str) -> str:
     cases = [case for (name, _), case in view.cases.items() if name == plan]
     return f"{_range(case.micro_batch for case in cases)} × {_range(case.grad_accum for case in cases)}"

@@ -36,7 +36,7 @@ def headline(view: View) -> str:
 def lead_sentence(view: View) -> str:
     """Which plan is fastest at the largest size, and by how much, or that the samples do not agree on which it is."""
     best, *rest = view.ranked
-    ahead = [outcome for outcome in rest if rate(best) / rate(outcome) - 1 >= _SAME]
+    ahead = [outcome for outcome in rest if view.pace(best) / view.pace(outcome) - 1 >= _SAME]
     close = [outcome.plan for outcome in ahead if (share := share_faster(best, outcome)) is not None and share < SURE]
     leads = f"{best.plan} is predicted to {'be the fastest' if len(view.plans) > 1 else 'run'}"
     if close:
@@ -48,9 +48,11 @@ def lead_sentence(view: View) -> str:
     if equal:
         said += f", the same as {listed(equal)}"
     if ahead:
-        said += f", {percent(rate(best) / rate(ahead[0]) - 1)} more than {ahead[0].plan} ({number(rate(ahead[0]))})"
+        more = "more" if len(set(view.recomputing.values())) == 1 else "faster"
+        said += f", {percent(view.pace(best) / view.pace(ahead[0]) - 1)} {more} than {ahead[0].plan}"
+        said += f" ({number(rate(ahead[0]))})"
     if len(ahead) > 1:
-        said += f" and {percent(rate(best) / rate(ahead[-1]) - 1)} more than the slowest, {ahead[-1].plan}"
+        said += f" and {percent(view.pace(best) / view.pace(ahead[-1]) - 1)} {more} than the slowest, {ahead[-1].plan}"
     often = faster_in(best, ahead[0]) if ahead else ""
     return said + (f"; {best.plan} is faster than {ahead[0].plan} in {often}." if often else ".")
 
@@ -59,7 +61,7 @@ def _cards(view: View, best: Outcome) -> str:
     row, hbm = best.row, view.scenario.machine.device.hbm_bytes
     first = min(o.devices for o in view.study.of(best.plan) if o.row["fits"])
     exposed, step = float(row["exposed_comm_s"]), step_s(best)
-    recomputes = view.scenario.checkpointing
+    recomputes = view.recomputing[best.plan]
     peak = rate(best) * 1e12 / view.scenario.at(view.largest).peak_flops_per_s
     scaled = (percent(float(row["scaling_efficiency"])), "scaling efficiency", f"against {first:,} {view.devices}")
     return cards(

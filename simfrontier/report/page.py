@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions, fitted_elsewhere
-from simfrontier.report.batches import batch, models, training
+from simfrontier.report.batches import batch, checkpointing, models, training
 from simfrontier.report.breakdown import breakdown
 from simfrontier.report.earlier import earlier
 from simfrontier.report.headline import headline
@@ -80,7 +80,7 @@ def _subtitle(view: View) -> str:
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
         f"{view.study.fidelity}): {models(view)}, {_samples(view.shapes[view.largest])}; {given}{training(view)}; "
-        f"activation checkpointing {scenario.file.model.checkpointing}; {_plans(view)} on {sizes_in_words(view.sizes)} "
+        f"activation checkpointing {checkpointing(view)}; {_plans(view)} on {sizes_in_words(view.sizes)} "
         f"{view.devices}.{_held(view)}{_ills(view)}"
     )
 

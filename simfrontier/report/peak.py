@@ -125,11 +125,12 @@ def peak_table(view: View, sensitivity: Sensitivity | None, judged: bool) -> str
     known = shares(view, sensitivity)
     if not known:
         return ""
-    recomputed = " (the recomputation of checkpointed activations included, as the authors count)"
+    counts = " (the recomputation of checkpointed activations included, as the authors count)"
+    recomputed = counts if any(view.recomputing.values()) else ""
     peaks = {size: view.scenario.at(size).peak_flops_per_s for size in view.sizes}
     said = (
-        f"Share of the peak: operations that the hardware does{recomputed if view.scenario.checkpointing else ''} over "
-        f"step time and the nominal {quantity(peaks[view.largest], 'flop/s')} of a {view.device} in "
+        f"Share of the peak: operations that the hardware does{recomputed} over step "
+        f"time and the nominal {quantity(peaks[view.largest], 'flop/s')} of a {view.device} in "
         f"{view.scenario.precision.model}."
     )
     if any(share.unknown for share in known):

@@ -10,7 +10,7 @@ from simfrontier.analysis.uncertainty import band_of, probability_faster, spread
 from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import binary, listed, number, percent, quantity, sizes_in_words
+from simfrontier.report.words import binary, device_word, listed, number, percent, quantity, sizes_in_words
 from simfrontier.scenario import Scenario
 from simfrontier.study import BAND, Outcome
 
@@ -55,7 +55,7 @@ _LIMITS = (
 def sampled(view: View, size: int) -> list[Outcome]:
     """Outcomes at a size that have samples, the fastest first."""
     known = [outcome for outcome in view.at(size) if outcome.samples_s is not None]
-    return sorted(known, key=lambda outcome: -rate(outcome))
+    return sorted(known, key=lambda outcome: -view.pace(outcome))
 
 
 def share_faster(first: Outcome, second: Outcome) -> float | None:
@@ -104,8 +104,12 @@ def verdict(first: Outcome, second: Outcome) -> str:
 
 
 def sources(view: View) -> Iterator[str]:
+    """What is sampled in a study, as `sources_of`."""
+    return sources_of(view.scenario)
+
+
+def sources_of(scenario: Scenario) -> Iterator[str]:
     """What is sampled, one sentence each, and what is not known to be uncertain."""
-    scenario = view.scenario
     spread, library = spread_of(scenario.machine, scenario.library), scenario.library.title
     law = spread.law
     said = {
@@ -113,7 +117,7 @@ def sources(view: View) -> Iterator[str]:
         f"(operation, algorithm, group, size), {percent(law.common_share)} of its variance common to all sizes"
         f"{_others(law)}": law.model_sd,
         "single calls from run to run, an error for each": law.run_sd,
-        f"speed between {view.devices}, of which the slowest sets the pace": spread.speed_sd,
+        f"speed between {device_word(scenario.machine)}s, of which the slowest sets the pace": spread.speed_sd,
         "the law of matrix products, one error for all": spread.matmul_sd,
     }
     for what, sd in said.items():

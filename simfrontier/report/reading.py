@@ -53,7 +53,7 @@ def definitions(view: View) -> dict[str, str]:
         "tflops_per_device": _tflops(view),
         "mfu": _mfu(view),
         "scaling_efficiency": f"A plan’s TFLOPS per {view.device} over its own at the smallest size at which it fits.",
-        "speedup": "TFLOPS per device over those of the scenario’s first plan at the same size.",
+        "speedup": "Tokens per second over those of the scenario’s first plan at the same size.",
         "bytes_package, bytes_intra_node, bytes_inter_node": (
             "Payload per step, summed over the machine, at the coarsest boundary between its two end points."
         ),
@@ -66,8 +66,11 @@ def definitions(view: View) -> dict[str, str]:
 
 
 def _tflops(view: View) -> str:
-    factor = 4 if view.scenario.checkpointing else 3
-    recomputed = f"{'with' if view.scenario.checkpointing else 'without'} the recomputation of activation checkpointing"
+    recomputing = set(view.recomputing.values())
+    factor, recomputed = f"{4 if True in recomputing else 3}", "the recomputation of activation checkpointing"
+    recomputed = f"{'with' if True in recomputing else 'without'} {recomputed}"
+    if len(recomputing) > 1:
+        factor, recomputed = "4 or 3", f"{recomputed} or, where a plan has none, without"
     if isinstance(view.shapes[view.largest], MlpShape):
         return (
             f"Operations of the model’s matrix products, {recomputed}, over step time and {view.devices}; tokens_per_s "
@@ -91,7 +94,7 @@ def _mfu(view: View) -> str:
 
 def _made(view: View) -> list[list[str]]:
     rows = [[text(name), text(version)] for name, version in versions().items()]
-    rows.append(["scenario (SHA-256 of its settings)", f"<code>{scenario_digest(view.study)}</code>"])
+    rows.append(["scenario (SHA-256 of its settings)", f"<code>{scenario_digest(view.scenario)}</code>"])
     for outcome in view.drawn:
         digest = text(outcome.row["schedule_digest"])
         rows.append([f"schedule of {text(outcome.plan)} on {outcome.devices:,}", f"<code>{digest}</code>"])

@@ -80,7 +80,16 @@ class View:
     def ranked(self) -> list[Outcome]:
         """Outcomes at the largest size that fit, the fastest first."""
         fitting = [outcome for outcome in self.drawn if outcome.row["fits"]]
-        return sorted(fitting, key=lambda outcome: -rate(outcome))
+        return sorted(fitting, key=lambda outcome: -self.pace(outcome))
+
+    def pace(self, outcome: Outcome) -> float:
+        """Samples per second of an outcome that fits: what plans are compared by, whether they recompute or not."""
+        return self.cases[outcome.plan, outcome.devices].samples / step_s(outcome)
+
+    @cached_property
+    def recomputing(self) -> Mapping[str, bool]:
+        """Whether each plan recomputes activations, at the largest size."""
+        return {plan: self.cases[plan, self.largest].checkpointing for plan in self.plans}
 
     @cached_property
     def misfits(self) -> list[Outcome]:

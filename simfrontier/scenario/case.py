@@ -8,9 +8,9 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
 from simfrontier.plan.families import make_plan
 from simfrontier.plan.grid import listed
-from simfrontier.plan.options import Options
+from simfrontier.plan.options import MOST_MICRO_BATCHES, Options
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.plan.tensor import MOST_MICRO_BATCHES, TensorOptions, engine_of
+from simfrontier.plan.tensor import TensorOptions, engine_of
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Attention, Shape, Workload, workload_of
@@ -78,7 +78,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         batch_ranks=ranks,
         micro_batch=micro_batch,
         grad_accum=grad_accum,
-        checkpointing=file.model.checkpointing == "full",
+        checkpointing=(options.checkpointing or file.model.checkpointing) == "full",
         precision=file.model.precision,
         attention=file.model.attention,
         engine=engine,
@@ -97,7 +97,7 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
 def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[int, int]:
     """(sequences of a rank in a micro-batch, micro-batches of a step)."""
     training = file.training
-    own, grad_accum = (options.micro_batch, options.grad_accum) if isinstance(options, TensorOptions) else (None, None)
+    own, grad_accum = options.micro_batch, options.grad_accum
     micro_batch = own or training.micro_batch
     if training.batch is None:
         return micro_batch, grad_accum or training.grad_accum

@@ -20,6 +20,7 @@ GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 DATA_KEY = "data"
+STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing")  # of a plan as a whole
 
 
 class SearchTable(Strict):
@@ -79,6 +80,9 @@ def _data_options(value: Any, place: str) -> Options:
     table = {"family": value} if isinstance(value, str) else value
     if isinstance(table, dict) and "family" not in table:
         raise InputError(f"{place}.family: missing; allowed: {', '.join(sorted(ZERO))}")
+    for key in STEP_KEYS:
+        if isinstance(table, dict) and key in table:
+            raise InputError(f"{place}.{key}: is of the plan as a whole: {place.removesuffix('.data')}.{key}")
     family = table.get("family") if isinstance(table, dict) else None
     if not isinstance(family, str) or family not in ZERO:
         shown = family if isinstance(table, dict) else value

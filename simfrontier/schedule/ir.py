@@ -70,7 +70,8 @@ class Tensor:
 
     def local_elements(self, mesh: Mesh) -> int:
         """Elements that one rank holds, padding included."""
-        return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0] * mesh.size(self.stacked)
+        elements = local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0]
+        return elements * mesh.size(self.stacked) if self.stacked else elements
 
     def padding(self, mesh: Mesh) -> int:
         """Elements of padding in the tensor's whole block."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
@@ -19,14 +19,22 @@ class Mesh:
     """An ordered product of named axes; rank = mixed-radix number of its coordinates, the first axis slowest."""
 
     axes: tuple[tuple[str, int], ...]
+    _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by mesh
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.axes))
         names = self.names
         if len(set(names)) != len(names):
             raise InputError(f"mesh: axis named twice in {', '.join(names)}")
         for name, size in self.axes:
             if size < 1:
                 raise InputError(f"mesh: axis {name} has size {size}; allowed: 1 or more")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Mesh], tuple[tuple[tuple[str, int], ...]]]:
+        return Mesh, (self.axes,)  # hashes of texts differ between processes
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, cast
 
 from simfrontier.errors import InputError
@@ -26,11 +27,19 @@ class Placement:
     shards: tuple[tuple[str, int], ...] = ()
     flat: frozenset[str] = frozenset()
     partial: tuple[tuple[str, PartialOp], ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by placement
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.shards, self.flat, self.partial)))
         named = [a for a, _ in self.shards] + list(self.flat) + [a for a, _ in self.partial]
         if len(set(named)) != len(named):
             raise InputError(f"placement {self}: an axis is named twice")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Placement], tuple[object, ...]]:
+        return Placement, (self.shards, self.flat, self.partial)  # hashes of texts differ between processes
 
     @property
     def partial_axes(self) -> frozenset[str]:
@@ -99,6 +108,7 @@ def block_shape(shape: tuple[int, ...], placement: Placement, mesh: Mesh, name: 
     return tuple(block)
 
 
+@lru_cache(maxsize=2**16)
 def local_elements(
     shape: tuple[int, ...], nesting: tuple[str, ...], placement: Placement, mesh: Mesh, name: str = "tensor"
 ) -> tuple[int, int]:
