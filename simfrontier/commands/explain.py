@@ -1,0 +1,164 @@
+"""`simfrontier explain`: why a plan is as fast as it is, what would help, and how another plan differs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from simfrontier.commands.bar import bar_of_work
+from simfrontier.commands.console import console, plain
+from simfrontier.commands.folder import ensure_writable, filled
+from simfrontier.explain import Against, Explanation, explain
+from simfrontier.report.explanation_words import (
+    best_sentence,
+    headline_sentence,
+    set_words,
+    shown_differences,
+    shown_parts,
+    signed_seconds,
+    told_changes,
+)
+from simfrontier.report.words import percent, quantity, signed
+from simfrontier.scenario import Scenario
+from simfrontier.simulate import Fidelity
+
+
+def explain_plan(
+    scenario: Scenario,
+    plan: str | None,
+    against: str | None,
+    devices: int | None,
+    fidelity: Fidelity | None,
+    what_if: bool,
+    jobs: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Explain a plan, then write everything: what fails leaves the folder as it was."""
+    if out is not None:
+        ensure_writable(out)
+    with bar_of_work() as bar:
+        task = bar.add_task("simulating", total=None)
+
+        def said(what: str, total: int) -> None:
+            bar.update(task, advance=1, total=total, description=what)
+
+        found = explain(
+            scenario,
+            plan,
+            devices=devices,
+            against=against,
+            fidelity=fidelity,
+            what_if=what_if,
+            jobs=jobs,
+            progress=said,
+        )
+    if out is not None:
+        from simfrontier.report.explanation import write_explanation_page
+
+        with filled(out) as new:
+            write_explanation_page(found, new / "index.html")
+    if as_json:
+        typer.echo(json.dumps(as_document(found), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        _print(found, out)
+
+
+# ── for a program ──
+
+
+def as_document(found: Explanation) -> dict[str, Any]:
+    """Everything, under the names that the Python values have; `links` are those of the critical path."""
+    plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
+    return {
+        **{name: getattr(found, name) for name in plainly},
+        "parts": [asdict(part) for part in found.path.parts()],
+        "changes": [asdict(change) for change in found.changes],
+        "against": None if found.against is None else _against_document(found.against),
+        "links": [asdict(link) for link in found.path.links],
+    }
+
+
+def _against_document(other: Against) -> dict[str, Any]:
+    return {
+        "plan": other.plan,
+        "step_s": other.path.step_s,
+        "samples": other.samples,
+        "sentence": other.sentence,
+        "parts": [asdict(part) for part in other.path.parts()],
+        "differences": [{**asdict(each), "seconds": each.seconds} for each in other.differences],
+    }
+
+
+# ── for a person ──
+
+
+def _print(found: Explanation, out: Path | None) -> None:
+    screen = console()
+    screen.print(f"{found.title} ({found.fidelity}). {plain(headline_sentence(found))}.", soft_wrap=True)
+    if found.kept:
+        screen.print(f"Its search has found, and all changes keep: {set_words(found.kept)}", soft_wrap=True)
+    screen.print(_path_table(found))
+    if found.changes:
+        _print_changes(found)
+    if found.against is not None:
+        screen.print(_difference_table(found, found.against))
+        screen.print(f"{found.plan} is {found.against.sentence}.", soft_wrap=True)
+    if out is not None:
+        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _print_changes(found: Explanation) -> None:
+    screen = console()
+    moving, still = told_changes(found)
+    if moving:
+        table = _table("What would help, each simulated again", ("", "change", "step", "saved", "of the step", "note"))
+        for number, change in enumerate(moving, start=1):
+            cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share))
+            style = "" if change.fits and change.saved_s > 0.0 else "dim"
+            table.add_row(f"{number}", change.label, *map(plain, cells), plain(change.note), style=style)
+        screen.print(table)
+    screen.print(plain(best_sentence(found)) + ".", style="bold", soft_wrap=True)
+    if still:
+        said = ", ".join(change.label for change in still)
+        screen.print(plain(f"Less than 0.1 % either way: {said}."), style="dim", soft_wrap=True)
+    if moving:
+        screen.print("To repeat one, give `simfrontier run` what it set:", style="dim")
+    for number, change in enumerate(moving, start=1):
+        screen.print(f"{number:>3}  {set_words(change.settings)}", style="dim", soft_wrap=True)
+
+
+def _path_table(found: Explanation) -> Table:
+    table = _table("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"))
+    for part in shown_parts(found.path.parts(), found.step_s):
+        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * found.step_s else ""
+        cells = (quantity(part.seconds, "s"), percent(part.seconds / found.step_s), sharing, f"{part.calls:,}")
+        table.add_row(part.words, *map(plain, cells))
+    table.add_row("the step", *map(plain, (quantity(found.step_s, "s"), percent(1.0), "", "")), style="bold")
+    return table
+
+
+def _difference_table(found: Explanation, other: Against) -> Table:
+    heads = ("what", found.plan, other.plan, "difference")
+    table = _table(f"{found.plan} against {other.plan}, along the critical paths", heads)
+    for words, a_s, b_s in shown_differences(other):
+        cells = (quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s))
+        table.add_row(words, *map(plain, cells))
+    whole = (found.step_s, other.path.step_s)
+    sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
+    table.add_row("the step", *map(plain, sums), style="bold")
+    return table
+
+
+def _table(title: str, heads: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in heads:
+        is_words = head in ("what", "change", "note")
+        table.add_column(head, justify="left" if is_words else "right", no_wrap=not is_words, overflow="fold")
+    return table

@@ -1,0 +1,183 @@
+"""The page of an explanation: the critical path of a step, what would help, and what makes another plan differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from simfrontier.explain import Against, Change, Explanation
+from simfrontier.report.ending import how_to_read
+from simfrontier.report.explanation_figures import (
+    changes_figure,
+    colours_of,
+    parts_figure,
+    strip_figure,
+    waterfall_figure,
+)
+from simfrontier.report.explanation_words import (
+    best_sentence,
+    headline_sentence,
+    set_words,
+    shown_differences,
+    shown_parts,
+    signed_seconds,
+)
+from simfrontier.report.markup import cards, paragraph, plot, section, table, text
+from simfrontier.report.shell import whole_page
+from simfrontier.report.words import percent, quantity, signed
+from simfrontier.wholefile import write_whole
+
+CONTENTS = {
+    "headline": "In short",
+    "path": "Critical path",
+    "help": "What would help",
+    "difference": "Difference",
+    "reading": "How to read",
+}
+_MEANINGS = {
+    "critical path": "The chain of ops that the step's end waited for: walked back from the op that ended last, at "
+    "each op to the rank that came to it last, and there to what that rank had waited for. Each op begins when the one "
+    "before it ended, so that their times sum to the step.",
+    "part": "All ops of the path of one kind, over the same axes and across the same boundary of the machine.",
+    "by sharing": "Time beyond what the ops take with nothing beside them: others use the same links, memory or "
+    "compute units at that time.",
+    "what would help": "A change of the scenario, and the step simulated again with it; never a share of the path "
+    "taken off. What was hidden may become critical when a part is shorter, so savings do not add up.",
+    "loses precision": "The change sends weights or gradients in fewer bits than the plan does: what that does to the "
+    "training is not told here.",
+    "hidden": "Work that runs beside the critical path costs nothing there. Products that run behind a longer gather "
+    "are not on the path, so a plan can have less of them there and compute as much.",
+}
+
+
+def explanation_page(found: Explanation) -> str:
+    """The page as text; the same explanation gives the same text."""
+    sections = {
+        "headline": _headline(found),
+        "path": _path(found),
+        "help": _help(found),
+        "difference": "" if found.against is None else _difference(found, found.against),
+        "reading": how_to_read(_MEANINGS),
+    }
+    heading = f"Why {found.plan} is as fast as it is"
+    return whole_page(heading, f"{found.title}: {heading}", _subtitle(found), CONTENTS, sections)
+
+
+def write_explanation_page(found: Explanation, path: Path) -> None:
+    """Write the page. Raises InputError where the file cannot be written."""
+    write_whole(path, explanation_page(found))
+
+
+def _subtitle(found: Explanation) -> str:
+    given = f" With {', '.join(found.given)}." if found.given else ""
+    return (
+        f"{found.title}: {found.plan} on {found.devices:,} {found.device_word}s of {found.machine}, simulated by "
+        f"simfrontier (scenario {found.scenario}, fidelity {found.fidelity}), {found.samples:,} sequences per step."
+        f"{given}"
+    )
+
+
+def _headline(found: Explanation) -> str:
+    first = found.path.parts()[0] if found.path.links else None
+    sharing_s = sum(part.sharing_s for part in found.path.parts())
+    shown = [(quantity(found.step_s, "s"), "a step", f"{found.samples:,} sequences")]
+    if first is not None:
+        largest = shown_parts((first,), first.seconds)[0].words
+        shown.append((percent(first.seconds / found.step_s), "largest part", largest))
+        shown.append((percent(sharing_s / found.step_s), "by sharing", "of links, memory and compute units"))
+    best = next((change for change in found.changes if change.fits), None)
+    if best is not None:
+        shown.append((signed_seconds(-best.saved_s), "what helps most", best.label))
+    if found.against is not None:
+        change = found.step_s - found.against.path.step_s
+        shown.append((signed_seconds(change), f"against {found.against.plan}", "a step"))
+    return section(
+        "headline",
+        "In short",
+        paragraph(f"{headline_sentence(found)}.", "lead"),
+        paragraph(f"{best_sentence(found)}.") if found.changes else "",
+        paragraph(f"{found.plan} is {found.against.sentence}.") if found.against is not None else "",
+        cards(shown),
+    )
+
+
+def _path(found: Explanation) -> str:
+    colours = colours_of([found.path])
+    rows = [
+        [
+            text(part.words),
+            quantity(part.seconds, "s"),
+            percent(part.seconds / found.step_s),
+            quantity(part.sharing_s, "s"),
+            f"{part.calls:,}",
+        ]
+        for part in shown_parts(found.path.parts(), found.step_s)
+    ]
+    rows.append(["<b>the step</b>", f"<b>{quantity(found.step_s, 's')}</b>", percent(1.0), "", ""])
+    return section(
+        "path",
+        "The critical path",
+        paragraph(
+            "What the step's end waited for, op after op. The parts sum to the step; what runs beside them is hidden."
+        ),
+        plot("fig-parts", {found.plan: parts_figure({found.plan: found.path}, colours)}, "The critical path by part"),
+        "<h3>What is critical when</h3>",
+        paragraph("Along the time of the step; drag to zoom in, double-click for the whole step.", "note"),
+        plot("fig-strip", {found.plan: strip_figure(found.path, colours)}, "The critical path along the step's time"),
+        table(["part", "time", "of the step", "by sharing", "ops"], rows, "named"),
+    )
+
+
+def _help(found: Explanation) -> str:
+    if not found.changes:
+        return ""
+    kept = f" What the plan's search has found is kept: {set_words(found.kept)}." if found.kept else ""
+    return section(
+        "help",
+        "What would help",
+        paragraph(f"Each row is a simulation of the whole step with one thing changed; savings do not add up.{kept}"),
+        plot("fig-changes", {found.plan: changes_figure(found)}, "Seconds saved by each change"),
+        table(
+            ["change", "step", "saved", "of the step", "to repeat it"], _change_rows(found.changes), "plans commands"
+        ),
+    )
+
+
+def _change_rows(changes: Iterable[Change]) -> list[list[str]]:
+    return [
+        [
+            text(change.label) + (f"<small{_warned(change)}>{text(change.note)}</small>" if change.note else ""),
+            quantity(change.step_s, "s"),
+            signed_seconds(change.saved_s),
+            signed(change.share),
+            "".join(f"<code>{text(set_words((setting,)))}</code>" for setting in change.settings),
+        ]
+        for change in changes
+    ]
+
+
+def _warned(change: Change) -> str:
+    return "" if change.fits else ' class="no"'
+
+
+def _difference(found: Explanation, other: Against) -> str:
+    paths = {found.plan: found.path, other.plan: other.path}
+    rows = [
+        [text(words), quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s)]
+        for words, a_s, b_s in shown_differences(other)
+    ]
+    whole = (found.step_s, other.path.step_s)
+    rows.append(
+        ["<b>the step</b>", *(f"<b>{quantity(each, 's')}</b>" for each in whole), signed_seconds(whole[0] - whole[1])]
+    )
+    return section(
+        "difference",
+        f"{found.plan} against {other.plan}",
+        paragraph(f"{found.plan} is {other.sentence}.", "callout"),
+        plot(
+            "fig-both", {"both": parts_figure(paths, colours_of(list(paths.values())))}, "Both critical paths by part"
+        ),
+        paragraph(f"From a step of {other.plan} down to one of {found.plan}: green is less, red is more.", "note"),
+        plot("fig-waterfall", {"difference": waterfall_figure(found, other)}, "From one step to the other"),
+        table(["part", found.plan, other.plan, "difference"], rows, "named"),
+    )

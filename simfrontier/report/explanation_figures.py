@@ -1,0 +1,219 @@
+"""The charts of an explanation: the critical path in one bar and along the step's time, what would help, and the way
+from one plan's step to another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.analysis.attribution import part_words
+from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel
+from simfrontier.explain import Against, Change, Explanation
+from simfrontier.report.explanation_words import OTHER, shown_differences, signed_seconds
+from simfrontier.report.markup import Figure, text
+from simfrontier.report.theme import CODEC, IDLE, axis, figure
+from simfrontier.report.words import percent, quantity
+
+NUM_BINS = 600  # of the strip: a third of a pixel more or less
+MOST_PARTS = 9  # with a colour of their own
+_SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as everywhere, the warmer the farther
+    "inter_node": ("#A4243B", "#C65B6D", "#DE919D", "#EFC3CA"),
+    "intra_node": ("#E07A3F", "#EA9F73", "#F3C4A9"),
+    "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
+    "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
+}
+_CODED = ("encode", "decode", "decode_sum", "permute", "slice")  # work that only messages ask for
+_CHANGES = {
+    "link": "#A4243B",
+    "start-up": "#D1495B",
+    "device": "#54708C",
+    "host": "#7F7F7F",
+    "overlap": "#2F7D5B",
+    "codec": CODEC,
+}
+_CHANGE_NAMES = {
+    "link": "links",
+    "start-up": "start-up of messages",
+    "device": "devices",
+    "host": "host",
+    "overlap": "overlap",
+    "codec": "codecs",
+}
+_LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
+
+Key = tuple[str, tuple[str, ...], PathLevel]
+Floats = NDArray[np.float64]
+
+
+def colours_of(paths: Sequence[CriticalPath]) -> dict[Key | None, str]:
+    """A colour for each of the largest parts of these paths, by level; of the rest together (None)."""
+    size: dict[Key, float] = {}
+    for path in paths:
+        for part in path.parts():
+            key = (part.kind, part.axes, part.level)
+            size[key] = max(size.get(key, 0.0), part.seconds)
+    out: dict[Key | None, str] = {}
+    used: dict[str, int] = {}
+    for key in sorted(size, key=lambda each: (-size[each], each))[:MOST_PARTS]:
+        kind, _, level = key
+        if kind == WAIT or kind in _CODED:
+            out[key] = IDLE if kind == WAIT else CODEC
+            continue
+        shades = _SHADES[level]
+        out[key] = shades[min(used.get(level, 0), len(shades) - 1)]
+        used[level] = used.get(level, 0) + 1
+    out[None] = "#9A9A9A"
+    return out
+
+
+def name_of(key: Key | None) -> str:
+    return OTHER if key is None else part_words(*key)
+
+
+def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None, str]) -> Figure:
+    """A bar per plan, stacked by part, aligned at the start."""
+    scale, unit = _scale(max(path.step_s for path in paths.values()))
+    names = list(paths)
+    summed = {name: _by_colour(path, colours) for name, path in paths.items()}
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name_of(key),
+            "y": names,
+            "x": [scale * summed[name].get(key, 0.0) for name in names],
+            "customdata": [
+                [quantity(summed[name].get(key, 0.0), "s"), percent(summed[name].get(key, 0.0) / paths[name].step_s)]
+                for name in names
+            ],
+            "marker": {"color": colour},
+            "hovertemplate": f"<b>%{{y}}</b><br>{text(name_of(key))}: %{{customdata[0]}}, %{{customdata[1]}}"
+            "<extra></extra>",
+        }
+        for key, colour in colours.items()
+        if any(summed[name].get(key) for name in names)
+    ]
+    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
+    height = 210 + 56 * len(names)
+    return figure(traces, axis(f"time of one step ({unit})"), axis("", **rows), height, barmode="stack", bargap=0.3)
+
+
+def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
+    """Along the step's time, what the critical path is in: each bin's share of every part."""
+    scale, unit = _scale(path.step_s)
+    edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
+    width = path.step_s / NUM_BINS
+    middles = [float(f"{scale * (edge + width / 2):.7g}") for edge in edges[:-1].tolist()]
+    traces = []
+    for key, colour in colours.items():
+        shares = _in_bins(path, key, colours, edges) / width
+        if shares.any():
+            traces.append(
+                {
+                    "type": "bar",
+                    "name": name_of(key),
+                    "x": middles,
+                    "y": [round(share, 4) for share in shares.tolist()],
+                    "width": scale * width,
+                    "marker": {"color": colour, "line": {"width": 0}},
+                    "hovertemplate": f"%{{y:.0%}} {text(name_of(key))}<extra>%{{x:.4~g}} {unit}</extra>",
+                }
+            )
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * path.step_s])
+    y = axis("", range=[0, 1], showticklabels=False, fixedrange=True, showgrid=False)
+    return figure(traces, x, y, 300, barmode="stack", bargap=0, dragmode="zoom")
+
+
+def changes_figure(found: Explanation) -> Figure:
+    """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
+    scale, unit = _scale(max((abs(change.saved_s) for change in found.changes), default=1.0))
+    labels = [change.label for change in found.changes]
+    traces = []
+    for kind, colour in _CHANGES.items():
+        mine = [change for change in found.changes if change.kind == kind]
+        if mine:
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": _CHANGE_NAMES[kind],
+                    "y": [change.label for change in mine],
+                    "x": [scale * change.saved_s for change in mine],
+                    "marker": {
+                        "color": [colour if change.fits else "rgba(0,0,0,0)" for change in mine],
+                        "line": {"color": colour, "width": 1},
+                    },
+                    "hovertext": [_hover(change) for change in mine],
+                    "hovertemplate": "%{hovertext}<extra></extra>",
+                }
+            )
+    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": labels}
+    height = 150 + 26 * len(labels)
+    x = axis(f"saved of a step of {quantity(found.step_s, 's')} ({unit})", zeroline=True)
+    return figure(traces, x, axis("", **rows), height, barmode="overlay", bargap=0.25)
+
+
+def waterfall_figure(found: Explanation, other: Against) -> Figure:
+    """From the other plan's step to the explained one's, one difference after the other."""
+    scale, unit = _scale(max(found.step_s, other.path.step_s))
+    rows = list(_falls(found, other))
+    names = [name for name, *_ in rows]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "showlegend": False,
+        "y": names,
+        "base": [scale * start for _, start, _, _ in rows],
+        "x": [scale * length for _, _, length, _ in rows],
+        "marker": {"color": [colour for *_, colour in rows]},
+        "hovertext": [
+            quantity(length, "s") if colour == _TOTAL else signed_seconds(length) for _, _, length, colour in rows
+        ],
+        "hovertemplate": "<b>%{y}</b><br>%{hovertext}<extra></extra>",
+    }
+    order = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
+    return figure([bars], axis(f"time of one step ({unit})"), axis("", **order), 110 + 30 * len(rows), bargap=0.3)
+
+
+def _falls(found: Explanation, other: Against) -> Iterator[tuple[str, float, float, str]]:
+    """(name, from where, how long, colour) of the bars of a waterfall, in seconds."""
+    yield f"a step of {other.plan}", 0.0, other.path.step_s, _TOTAL
+    at = other.path.step_s
+    for words, a_s, b_s in shown_differences(other):
+        change = a_s - b_s
+        yield words, at, change, _LESS if change < 0.0 else _MORE
+        at += change
+    yield f"a step of {found.plan}", 0.0, found.step_s, _TOTAL
+
+
+def _hover(change: Change) -> str:
+    note = f"<br>{text(change.note)}" if change.note else ""
+    return (
+        f"<b>{text(change.label)}</b><br>step {quantity(change.step_s, 's')}, saved {signed_seconds(change.saved_s)} "
+        f"({percent(change.share)}){note}<br>{'<br>'.join(map(text, change.settings[:4]))}"
+    )
+
+
+def _scale(longest_s: float) -> tuple[float, str]:
+    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
+
+
+def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
+    out: dict[Key | None, float] = {}
+    for part in path.parts():
+        own: Key = (part.kind, part.axes, part.level)
+        key = own if own in colours else None
+        out[key] = out.get(key, 0.0) + part.seconds
+    return out
+
+
+def _in_bins(path: CriticalPath, key: Key | None, colours: Mapping[Key | None, str], edges: Floats) -> Floats:
+    """Seconds of a part in each bin: what it has had up to each edge, taken apart."""
+    own = [(link.kind, link.axes, link.level) for link in path.links]
+    mine = np.array([(each if each in colours else None) == key for each in own], bool)
+    ends = np.array([link.end_s for link in path.links])
+    lengths = np.array([link.seconds for link in path.links])
+    so_far = np.concatenate([[0.0], np.cumsum(np.where(mine, lengths, 0.0))])
+    return np.diff(np.interp(edges, np.concatenate([[0.0], ends]), so_far))
