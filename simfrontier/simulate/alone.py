@@ -4,7 +4,6 @@ once, for tables of measured times and for fits to them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -57,8 +56,22 @@ class Groups:
         self.fabric = Fabric.build(self.machine, self.num_nodes, num_devices=self.num_devices)
         self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
 
+    @classmethod
+    def over(cls, fabric: Fabric, groups: NDArray[np.integer]) -> Groups:
+        """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
+        made = cls.__new__(cls)
+        made.machine, made.num_devices, made.num_nodes, made.fabric = (
+            fabric.machine,
+            groups.size,
+            fabric.num_nodes,
+            fabric,
+        )
+        made._limits, made._pairs, made._levels, made._sent = {}, [], [], {}
+        made._take(groups)
+        return made
+
     def _take(self, groups: NDArray[np.integer]) -> None:
-        self.groups, first = groups, groups[0]
+        self.groups, first = groups, np.sort(self.fabric.device_of[groups[0]])
         self.shape = GroupShape(
             size=len(first),
             num_nodes=len(np.unique(first // self.machine.devices_per_node)),
@@ -77,7 +90,7 @@ class Groups:
         if algorithm == "two_level":
             library = with_rates(library, self.shape, self._level_rates(library))
         rate = self.sent_per_s(algorithm, library)
-        volume = _sent_part(kind, algorithm, self.shape.size) * num_bytes
+        volume = sent(kind, algorithm, self.shape.size) * num_bytes
         return library.latency_s(algorithm, kind, num_bytes, self.shape, rate) + volume / rate
 
     def sent_per_s(self, algorithm: Algorithm, library: Library) -> float:
@@ -128,10 +141,7 @@ class Groups:
 
     def _regrouped(self, groups: NDArray[np.integer]) -> Groups:
         """The same devices in other groups."""
-        other = copy(self)
-        other._limits, other._pairs, other._levels, other._sent = {}, [], [], {}
-        other._take(groups)
-        return other
+        return Groups.over(self.fabric, groups)
 
     def _pattern(self, algorithm: Algorithm, library: Library) -> Pattern:
         whole = dict.fromkeys(self.machine.link_classes, 1.0)
@@ -146,5 +156,6 @@ class Groups:
 
 
 @lru_cache(maxsize=256)
-def _sent_part(kind: CollectiveKind, algorithm: Algorithm, size: int) -> float:
+def sent(kind: CollectiveKind, algorithm: Algorithm, size: int) -> float:
+    """Bytes that a rank of a group of that size sends per byte of the message."""
     return float(sent_part(kind, algorithm, size))

@@ -29,6 +29,15 @@ def shares_of(library: Library, machine: Machine, algorithm: str) -> Mapping[str
     return library.shares(algorithm, plain)  # type: ignore[arg-type]
 
 
+def refuse_halving(library: Library, algorithms: Sequence[str]) -> None:
+    """Raise InputError for an algorithm of which no pattern is written."""
+    if "halving" in algorithms:
+        raise InputError(
+            f"library {library.name}: recursive halving is modelled for calls alone, not for plans; allowed: a library "
+            "that goes by rings, trees or direct messages"
+        )
+
+
 def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
     """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
     ranks on its nodes, which no algorithm here is written for."""
@@ -93,12 +102,8 @@ class Choices:
                 made = meeting(self.fabric, groups)
             elif algorithm == "two_level":
                 made = self._two_level(groups, shape)
-            elif algorithm == "halving":
-                raise InputError(
-                    f"library {self.library.name}: recursive halving is modelled for calls alone, not for plans; "
-                    "allowed: a library that goes by rings, trees or direct messages"
-                )
             else:
+                refuse_halving(self.library, (algorithm,))
                 shares = shares_of(self.library, self.fabric.machine, algorithm)
                 if algorithm in ("ring", "ring_twice"):
                     made = ring(self.fabric, groups, shares, self.library.ring_order)

@@ -329,11 +329,7 @@ def price(
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
-    device_of = None
-    if placement == "cyclic" and num_nodes > 1:
-        device_of = (
-            np.arange(mesh.num_ranks) % num_nodes * machine.devices_per_node + np.arange(mesh.num_ranks) // num_nodes
-        )
+    device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
     maker = Choices(fabric, mesh, library)
     collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
@@ -373,6 +369,14 @@ def price(
         role_of=cast.of_rank[folding.representative],
         users={} if cast.is_one else users_of(schedule),
     )
+
+
+def placed(placement: Placement, num_ranks: int, num_nodes: int, machine: Machine) -> NDArray[np.int64] | None:
+    """The device of every rank [num_ranks]; None where rank i has device i."""
+    if placement == "block" or num_nodes == 1:
+        return None
+    ranks = np.arange(num_ranks)
+    return ranks % num_nodes * machine.devices_per_node + ranks // num_nodes
 
 
 def _pattern_of_pairs(

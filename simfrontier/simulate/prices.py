@@ -1,0 +1,158 @@
+"""Prices: how long ops take alone on so many devices of a machine, in closed form and without a simulation.
+
+What a pattern costs depends on how its groups lie, not on the plan, so that plans on other meshes find it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Algorithm, CallTable, GroupShape, Library, call_of, exchanged_bytes, messages_of
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Perturbation, equal_parts, paired
+from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchange, Op, Schedule
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulate.alone import Groups, sent
+from simfrontier.simulate.choice import group_shape, refuse_halving, shares_of
+from simfrontier.simulate.pricing import Placement, placed
+
+NO_LIMIT = 1e30  # bytes per second
+MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
+
+
+@dataclass
+class Prices:
+    """Seconds of ops, alone and of the slowest group, on the first `num_devices` of a machine."""
+
+    machine: Machine
+    library: Library
+    num_devices: int
+    perturbation: Perturbation | None = None
+    placement: Placement = "block"
+    _groups: dict[tuple[tuple[int, int], ...], Groups] = field(default_factory=dict)  # by strides and sizes of axes
+    _pairs: dict[tuple[int, int, tuple[int, int]], tuple[GroupShape, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        num_nodes = -(-self.num_devices // self.machine.devices_per_node)
+        self.fabric = Fabric.build(
+            self.machine,
+            num_nodes,
+            self.perturbation,
+            num_devices=self.num_devices,
+            placement=placed(self.placement, self.num_devices, num_nodes, self.machine),
+        )
+        self.slowest, self.fastest = float(self.fabric.speed.min()), float(self.fabric.speed.max())
+
+    def seconds(self, op: Op, schedule: Schedule) -> float:
+        """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
+        match op:
+            case Compute():
+                return self.compute_s(op, schedule, self.slowest)
+            case Collective():
+                return self._collective_s(op, schedule)
+            case Exchange():
+                size = max(exchanged_bytes(op, schedule.tensors, schedule.mesh))
+                return self._exchange_s(schedule.mesh, op.axis, op.ends, float(size))
+
+    def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
+        """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
+        its groups come together, and wherever a plan keeps the weights: a kernel's time on the fastest device, with
+        the traffic of its activations alone; a collective's start-up, and its bytes at the most that the library lets a
+        rank send. 0 for calls of which times were measured, and for those on two levels."""
+        if isinstance(op, Compute):
+            held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
+            traffic = sum(tensor.local_bytes(schedule.mesh) for tensor in held if tensor.role == "activation")
+            if op.kind == "lookup":
+                traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
+            return self.machine.device.kernel_s(self._math_s(op, schedule), float(traffic), self.fastest)
+        groups, sizes, table = self._call(op, schedule)
+        if table is not None:
+            return 0.0
+        return min([self._least_s(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+
+    def _least_s(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+        """Start-up is longer, or shorter, the faster a group goes, by algorithm and protocol: so the least is that of
+        the slowest group, or of one without limit."""
+        if way == "two_level":
+            return 0.0
+        library, shape = self.library, groups.shape
+        rates = (groups.sent_per_s(way, library), NO_LIMIT)
+        start_up = min([sum(library.latency_s(way, kind, size, shape, rate) for size in sizes) for rate in rates])
+        return start_up + sum(sizes) * sent(kind, way, shape.size) / library.cap_bytes_per_s(way, shape)
+
+    def _by(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+        return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
+
+    def compute_s(self, op: Compute, schedule: Schedule, speed: float = 1.0) -> float:
+        """Roofline time of local work on a device of that relative speed."""
+        device, mesh = self.machine.device, schedule.mesh
+        if op.kind == "hook":
+            return self.machine.host.hook_s if op.lane == "host" else 0.0
+        traffic = float(traffic_bytes(op, schedule.tensors, mesh))
+        if traffic == 0.0:
+            return device.kernel_gap_s
+        return device.kernel_s(self._math_s(op, schedule), traffic, speed)
+
+    def _math_s(self, op: Compute, schedule: Schedule) -> float:
+        if op.matmul is None:
+            return 0.0
+        batch, m, n, k = matmul_shape(op, schedule.mesh)
+        matmul = self.machine.matmul(matmul_dtype(op, schedule.tensors))
+        factor = self.machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
+        return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+
+    def _collective_s(self, op: Collective, schedule: Schedule) -> float:
+        groups, sizes, table = self._call(op, schedule)
+        if table is not None:
+            return sum(map(table.seconds, sizes))
+        return min([self._by(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+
+    def _call(self, op: Collective, schedule: Schedule) -> tuple[Groups, list[int], CallTable | None]:
+        """The groups of a call, its messages, and the times measured of it, if there are any."""
+        groups = self._over(schedule.mesh, op.axes)
+        sizes = [message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)]
+        return groups, sizes, self.library.table(call_of(op), groups.shape)
+
+    def _ways(self, op: Collective, sizes: list[int], groups: Groups) -> tuple[Algorithm, ...]:
+        ways = self.library.taken(op.kind, op.codec.is_quantised, op.via, max(sizes), groups.shape)
+        refuse_halving(self.library, ways)
+        return ways
+
+    def boundaries_s(self, mesh: Mesh, axis: str, num_bytes: float) -> list[float]:
+        """Times of messages of that size from each coordinate of an axis to the next, one way; of at most
+        `MOST_BOUNDARIES` boundaries, evenly spread."""
+        count = mesh[axis] - 1
+        chosen = sorted({number * count // MOST_BOUNDARIES for number in range(MOST_BOUNDARIES)}) if count else ()
+        return [self._exchange_s(mesh, axis, (upper, upper + 1), num_bytes) for upper in chosen]
+
+    def _exchange_s(self, mesh: Mesh, axis: str, ends: tuple[int, int], num_bytes: float) -> float:
+        key = _stride(mesh, axis), mesh[axis], ends
+        if key not in self._pairs:
+            self._pairs[key] = self._pair(mesh.groups((axis,))[:, list(ends)])
+        shape, rate = self._pairs[key]
+        return self.library.latency_s("direct", "all_to_all", num_bytes, shape, rate) + num_bytes / rate
+
+    def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
+        """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
+        pattern = paired(self.fabric, pairs, 1, 0, shares_of(self.library, self.machine, "direct"))
+        _, rates = equal_parts(self.fabric, pattern)
+        edges = pattern.edges.sum(axis=0)
+        packages = 1 if not edges[1] and not edges[2] else 2
+        return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=packages), float(rates.min())
+
+    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> Groups:
+        """The groups over some axes, by where their ranks stand."""
+        key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
+        if key not in self._groups:
+            group_shape(self.fabric, mesh, axes)
+            self._groups[key] = Groups.over(self.fabric, mesh.groups(axes))
+        return self._groups[key]
+
+
+def _stride(mesh: Mesh, axis: str) -> int:
+    """How far apart ranks stand that are neighbours on an axis."""
+    return mesh.size(mesh.names[mesh.names.index(axis) + 1 :])
