@@ -131,14 +131,16 @@ def load_scenario(
     settings: Mapping[str, Any] | None = None,
     plans: tuple[str, ...] = (),
     devices: tuple[int, ...] = (),
+    laid_out: bool = True,
 ) -> Scenario:
-    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace what it says.
+    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace what it says;
+    `laid_out` as in `scenario_of`.
 
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
     """
     path = Path(path)
     document = read_toml(path, "scenario")
-    return scenario_of(document, str(path), settings, plans, devices)
+    return scenario_of(document, str(path), settings, plans, devices, laid_out)
 
 
 def scenario_of(
@@ -147,8 +149,10 @@ def scenario_of(
     settings: Mapping[str, Any] | None = None,
     plans: tuple[str, ...] = (),
     devices: tuple[int, ...] = (),
+    laid_out: bool = True,
 ) -> Scenario:
-    """A checked scenario out of a document that was read from `where`."""
+    """A checked scenario out of a document that was read from `where`; `laid_out`: every plan must be able to run at
+    every size."""
     changed = copy.deepcopy(dict(document))
     told: dict[str, Any] = {}  # what the document does not say already
     for key, value in sorted((settings or {}).items(), key=lambda setting: setting[0].partition(".")[0] == "at"):
@@ -167,14 +171,16 @@ def scenario_of(
     except ValidationError as error:
         raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
     try:
-        scenario = _resolve(changed, where, file, named)
+        scenario = _resolve(changed, where, file, named, laid_out)
         return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in told.items()))
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
 
 
-def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str]) -> Scenario:
+def _resolve(
+    document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str], laid_out: bool
+) -> Scenario:
     """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
     _refuse_names(file, named)
     _refuse_few_samples(file)
@@ -193,10 +199,11 @@ def _resolve(document: Mapping[str, Any], where: str, file: ScenarioFile, named:
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
     )
-    scenario = replace(scenario, sized={size: _sized(scenario, size) for size in _sizes_of(file, named)})
+    sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
+    scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
         _refuse_perturbation(scenario, _mesh(scenario, size, "run"))
-        for name in scenario.plans:
+        for name in scenario.plans if laid_out else ():
             if name not in scenario.at(size).searches:
                 scenario.case(name, size)
     if file.sensitivity is not None:
@@ -222,14 +229,14 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
     return out
 
 
-def _sized(scenario: Scenario, size: int) -> Scenario:
+def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     """The scenario with the tables of one size put over its own."""
     rest = {key: value for key, value in scenario.document.items() if key not in ("at", "sensitivity", "earlier")}
     document = merged(rest, scenario.document["at"][str(size)])
     chosen = document["plans"]
     document["plans"] = {name: chosen[name] for name in scenario.plans}
     try:
-        return scenario_of(document, scenario.where, devices=(size,))
+        return scenario_of(document, scenario.where, devices=(size,), laid_out=laid_out)
     except InputError as error:
         text = str(error).removeprefix(f"{scenario.where}: ")
         raise InputError(f"{scenario.where}: at.{size}: {text}") from None

@@ -1,4 +1,4 @@
-"""The form of a scenario's table `tune`: which grids are searched, and what AxoNN's analytical model is told."""
+"""The form of a scenario's table `tune`: what is searched for, and what AxoNN's analytical model is told."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ Size = Annotated[int, Field(ge=1, le=2**20)]
 
 
 class TuneTable(Strict):
-    """`min_tensor`: ranks that must at least share the weights (X·Y·Z; the authors' floor for memory). `quirk`: the
-    layer down with the widths of the authors' code, or with its own. `accumulation`: micro-batches of a step that each
-    gather and scatter the weights (axonn-a). `bandwidth`: the machine whose table of bandwidths is taken (default: the
-    scenario's). `swiglu`, `gqa` (query heads that share a key) and `intermediate` (feed-forward features, default four
-    times hidden): what a model is that is no plain GPT (axonn-b)."""
+    """Of the search over plans: `pin`, values to which its dimensions are held; `lossy`, whether plans may send weights
+    and gradients in fewer bits; `simulate`, how many of the best are simulated (default: 5 % of those that fit, at
+    least 5, at most 20).
 
+    Of AxoNN's analytical model: `min_tensor`, ranks that must at least share the weights (X·Y·Z; the authors' floor for
+    memory); `quirk`, the layer down with the widths of the authors' code, or with its own; `accumulation`,
+    micro-batches of a step that each gather and scatter the weights (axonn-a); `bandwidth`, the machine whose table of
+    bandwidths is taken (default: the scenario's); `swiglu`, `gqa` (query heads that share a key) and `intermediate`
+    (feed-forward features, default four times hidden), what a model is that is no plain GPT (axonn-b)."""
+
+    pin: dict[str, int | str | bool | list[int | str | bool]] = Field(default_factory=dict)
+    lossy: bool = False
+    simulate: Annotated[int, Field(ge=1, le=1000)] | None = None
     min_tensor: Size = 1
     quirk: bool = True
     accumulation: Annotated[int, Field(ge=1, le=1000)] = 1

@@ -10,14 +10,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from simfrontier.analysis.axonn_model import VersionName
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.plan.build import tensors_of
+from simfrontier.errors import InputError
 from simfrontier.plan.options import Options
 from simfrontier.scenario import Case, Scenario
 from simfrontier.scenario.plans import options_of
 from simfrontier.simulate.memory import fullest
 from simfrontier.study import Shop, simulated
-from simfrontier.tune.search import rank_grids
+from simfrontier.tune.axonn import rank_grids
+from simfrontier.tune.estimate import states_bytes
+from simfrontier.tune.openings import NothingFitsError
 
 Found = dict[tuple[str, int], Options]
 TOO_BIG = "does not fit"
@@ -30,10 +31,6 @@ class Tried:
     options: Options
     rate: float | None
     why: str = ""
-
-
-class NothingFitsError(SimfrontierError):
-    """Of all candidates of a search none fits into memory."""
 
 
 @dataclass
@@ -94,7 +91,7 @@ class Searcher:
     def _rate(self, scenario: Scenario, case: Case) -> float | None:
         """Samples per second of a case; None where it does not fit."""
         capacity = scenario.machine.device.hbm_bytes
-        if _states_bytes(case) > capacity:
+        if states_bytes(case) > capacity:
             return None
         built = self.shop.of_case(scenario, case)
         if built.peaks and max(peak.num_bytes for peak in built.peaks) > capacity:
@@ -106,18 +103,6 @@ class Searcher:
 def _why(scenario: Scenario, plan: str, size: int, error: InputError) -> str:
     """What an error says, without the file and the plan that it names."""
     return str(error).removeprefix(f"{scenario.where}: ").removeprefix(f"plans.{plan}: at {size} devices: ")
-
-
-def _states_bytes(case: Case) -> int:
-    """Weights, gradients and optimizer states of the stage with the fewest: a lower bound on memory."""
-    tensors = tensors_of(case.workload, case.plan, case.mesh, case.engine)
-    stages = 1 if case.plan.pipeline is None else case.mesh[case.plan.pipeline.axis]
-    layers = case.shape.num_layers // stages
-    return sum(
-        layers * tensor.held_bytes(case.mesh)
-        for tensor in tensors.known.values()
-        if tensor.persistent and tensor.per_layer
-    )
 
 
 def _candidates(scenario: Scenario, plan: str, size: int) -> Iterator[Options]:

@@ -178,7 +178,7 @@ def refused(*settings: str, fidelity: str = "axonn-a", devices: int = 64) -> str
         (("tune.gqa=0",), "axonn-b", f"{MAIN}: tune.gqa: got 0, allowed: greater than or equal to 1"),
         (("tune.quirk=1",), "axonn-b", f"{MAIN}: tune.quirk: got 1, allowed: a valid boolean"),
         ((), "axon-a", "--fidelity: got 'axon-a'; did you mean \"axonn-a\"?"),
-        ((), "flow", "--fidelity: got 'flow'; allowed: axonn-a, axonn-b"),
+        ((), "chunk", "--fidelity: got 'chunk'; allowed: analytic, axonn-a, axonn-b, flow"),
     ],
 )
 def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, said: str) -> None:
@@ -208,7 +208,7 @@ def test_no_grid_ends_with_1_and_one_line(settings: tuple[str, ...], devices: in
 
 
 @pytest.mark.parametrize(
-    "more", [(), ("--fidelity", "axonn-a", "--top", "0"), ("--fidelity", "axonn-a", "--devices", "x")]
+    "more", [("--top", "0"), ("--fidelity", "axonn-a", "--top", "0"), ("--fidelity", "axonn-a", "--devices", "x")]
 )
 def test_what_the_parser_refuses_ends_with_2(more: tuple[str, ...]) -> None:
     ran = invoke("tune", MAIN, *more)

@@ -1,0 +1,226 @@
+"""The space of plans: every point can be built and checked, is what it says, and pins hold."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.scenario.plans import options_of
+from simfrontier.schedule.check import check
+from simfrontier.study import schedule_of_case
+from simfrontier.tune.pins import DIMENSIONS, Pins, parse_pin, pins_of
+from simfrontier.tune.space import Space
+from simfrontier.tune.states import States, levels_of, points
+from tests.tune.small import scenario
+
+AXES = ("node", "package", "gcd")
+
+
+def test_the_lattice_has_every_chain_of_levels_once() -> None:
+    # Levels none < package < node < all: chains weight <= gradient <= optimizer of 4 levels are C(4 + 2, 3) = 20.
+    mesh = scenario(16).mesh(16)
+    assert list(levels_of(mesh, AXES)) == ["none", "package", "node", "all"]
+    found = {states.point for states in points(mesh, AXES, lossy=False, stages=False)}
+    assert len(found) == 20
+    # On one package there are two levels: C(2 + 2, 3) = 4.
+    one = scenario(2, 2).mesh(2)
+    assert {states.point for states in points(one, AXES, lossy=False, stages=False)} == {
+        "none/none/none",
+        "none/none/all",
+        "none/all/all",
+        "all/all/all",
+    }
+
+
+@pytest.mark.parametrize("family", ["ddp", "zero1", "zero2", "zero3", "hsdp"])
+def test_named_points_of_the_lattice_are_the_families(family: str) -> None:
+    made = scenario(16)
+    mesh = made.mesh(16)
+    point = next(s for s in points(mesh, AXES, lossy=False, stages=False) if s.plain_name == family)
+    table = point.table(mesh, AXES)
+    assert table == {"family": family}
+    lattice = point._lattice(mesh, AXES)
+    lattice.pop("nesting", None)  # that of the families is rank-major
+    if family == "hsdp":  # which pads to what shares its states alone
+        lattice["nesting"] = ["package", "gcd"]
+    schedules = []
+    for each in (table, lattice):
+        case = made.case_with("tuned", options_of("tuned", each), 16)
+        built = schedule_of_case(made, case)
+        schedules.append(replace(built, meta={**built.meta, "family": ""}))
+    assert schedules[0] == schedules[1]
+
+
+def test_a_move_takes_two_hops_only_where_that_is_another_plan() -> None:
+    mesh = scenario(16).mesh(16)
+    routes: dict[str, set[str]] = {}
+    for states in points(mesh, AXES, lossy=False, stages=False):
+        routes.setdefault(states.point, set()).add(states.route)
+    assert routes["none/none/node"] == {"flat"}  # reduce-scatter in the node, all-reduce between nodes: two hops anyway
+    assert routes["node/node/node"] == {"flat"}
+    assert routes["all/all/all"] == {"flat", "two_level"}
+    assert routes["none/none/all"] == {"flat", "two_level"}
+
+
+@pytest.mark.parametrize(("devices", "machine"), [(16, "frontier"), (8, "perlmutter"), (32, "lumi-g")])
+def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
+    """A sample of all plans, codecs and routes beside grids too: built, and checked without a finding."""
+    made = scenario(devices, 2 * devices, machine=machine, layers=4)
+    asked = pins_of({"route": ["flat", "two_level"], "copy": [False, True]})
+    candidates = [*Space(made, devices, 2 * devices, Pins({}), True).candidates()]
+    candidates += Space(made, devices, 2 * devices, asked, False).candidates()
+    for candidate in random.Random(11).sample(candidates, 30):
+        assert candidate.case.samples == 2 * devices, candidate.name
+        report = check(schedule_of_case(made, candidate.case))
+        assert not report.findings, (candidate.name, report.findings[0])
+
+
+def test_names_and_keys_tell_plans_apart() -> None:
+    made = scenario(16, 32)
+    candidates = list(Space(made, 16, 32, Pins({}), True).candidates())
+    assert len(candidates) > 200
+    assert len({candidate.key for candidate in candidates}) == len(candidates)
+    assert len({candidate.name for candidate in candidates}) == len(candidates)
+
+
+def test_nothing_loses_precision_unless_that_is_allowed() -> None:
+    made = scenario(16, 32)
+    for lossy, codecs in ((False, {"plain"}), (True, {"plain", "weights", "gradients", "both"})):
+        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), lossy).candidates()}
+        assert found == codecs
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("family", ("zero",)),
+        ("family", ("axonn", "megatron")),
+        ("tensor", (2,)),
+        ("x", (2, 4)),
+        ("pipeline", (2,)),
+        ("pipeline", (1,)),
+        ("order", ("gpipe",)),
+        ("sequence_parallel", (True,)),
+        ("states", ("zero1", "package/node/all")),
+        ("route", ("two_level",)),
+        ("copy", (True,)),
+        ("codec", ("weights",)),
+        ("micro_batch", (2,)),
+        ("checkpointing", ("none",)),
+    ],
+)
+def test_pins_hold_and_leave_something(name: str, values: tuple[int | str | bool, ...]) -> None:
+    made = scenario(16, 32)
+    pinned = [*Space(made, 16, 32, Pins({name: values}), True).candidates()]
+    assert pinned
+    assert {candidate.value(name) for candidate in pinned} <= set(values)
+
+
+def test_a_pin_leaves_out_nothing_that_has_its_value() -> None:
+    made = scenario(16, 32)
+    free = [*Space(made, 16, 32, Pins({}), False).candidates()]
+    for name, value in product(("tensor", "pipeline", "micro_batch", "z"), (1, 2)):
+        wanted = {candidate for candidate in free if candidate.value(name) == value}
+        pinned = {*Space(made, 16, 32, Pins({name: (value,)}), False).candidates()}
+        assert wanted <= pinned, (name, value)
+
+
+def test_pins_only_restrict_unless_they_ask_for_more() -> None:
+    made = scenario(16, 32)
+    free = {*Space(made, 16, 32, Pins({}), False).candidates()}
+    for pins in ({"copy": (False,)}, {"route": ("flat",)}, {"copy": (False,), "route": ("flat",)}):
+        assert {*Space(made, 16, 32, Pins(pins), False).candidates()} < free
+    asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), False).candidates()}
+    assert asked
+    assert not asked & free  # beside a grid, where they are asked for
+
+
+def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
+    two = scenario(2, 4)
+    found = {
+        candidate.states.plain_name
+        for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), False).candidates()
+    }
+    assert found == {"zero3"}  # a node's ranks are all ranks
+
+
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ({"family": ("megatron",), "tensor": (1,), "pipeline": (1,)}, "tensor × pipeline = 1: allowed with megatron"),
+        ({"family": ("axonn",), "x": (4,), "y": (4,), "z": (4,)}, "x × y × z × pipeline = 64: allowed with axonn"),
+    ],
+)
+def test_grids_that_are_none_say_why(pins: dict[str, tuple[int | str | bool, ...]], said: str) -> None:
+    space = Space(scenario(16, 32), 16, 32, Pins(pins), False)
+    assert not list(space.candidates())
+    assert space.refused[0].startswith(said)
+
+
+def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
+    made = scenario(64, 64)
+    unasked = max(int(c.value("tensor")) for c in Space(made, 64, 64, Pins({}), False).candidates())
+    assert unasked < 32  # 16 heads
+    pinned = [*Space(scenario(64, 64, hidden=2048), 64, 64, Pins({"z": (64,)}), False).candidates()]
+    assert {candidate.value("z") for candidate in pinned} == {64}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"tenser": 2}, "tune.pin: 'tenser' is no dimension of a plan; did you mean \"tensor\"?"),
+        ({"tensor": 0}, "tune.pin.tensor: got '0'; allowed: numbers from 1 to 1,048,576"),
+        ({"tensor": "two"}, "tune.pin.tensor: got 'two'; allowed: numbers from 1 to 1,048,576"),
+        ({"tensor": True}, "tune.pin.tensor: got 'true'; allowed: numbers from 1 to 1,048,576"),
+        ({"tensor": []}, "tune.pin.tensor: got nothing; allowed: numbers from 1 to 1,048,576"),
+        ({"copy": 1}, "tune.pin.copy: got '1'; allowed: true, false"),
+        ({"states": "zero4"}, "tune.pin.states: got 'zero4'; did you mean \"zero3\"?"),
+        ({"checkpointing": "some"}, "tune.pin.checkpointing: got 'some'; allowed: full, none"),
+    ],
+)
+def test_pins_that_mean_nothing_are_refused(table: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        pins_of(table)  # type: ignore[arg-type]
+    assert str(caught.value) == said
+
+
+def test_pins_of_the_command_line() -> None:
+    assert parse_pin("tensor=4, 8") == ("tensor", [4, 8])
+    assert parse_pin("copy=true") == ("copy", [True])
+    assert parse_pin("states=package/node/all") == ("states", ["package/node/all"])
+    for text in ("tensor", "=4", "tensor="):
+        with pytest.raises(InputError, match="write dimension=value"):
+            parse_pin(text)
+
+
+def test_every_dimension_has_a_value_in_every_plan() -> None:
+    candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), False).candidates())
+    assert {name: candidate.value(name) for name in DIMENSIONS} == {
+        "family": "zero",
+        "tensor": 1,
+        "sequence_parallel": False,
+        "x": 1,
+        "y": 1,
+        "z": 1,
+        "pipeline": 1,
+        "order": "1f1b",
+        "states": "ddp",
+        "copy": False,
+        "route": "flat",
+        "codec": "plain",
+        "micro_batch": 1,
+        "checkpointing": "full",
+    }
+
+
+def test_states_say_what_is_special() -> None:
+    assert States(weight="all", gradient="all", optimizer="all", copy=True, codec="both").name == (
+        "zero3+copy+int8 weights+int4 gradients"
+    )
+    assert States(weight="package", gradient="node", optimizer="all", route="two_level").name == (
+        "package/node/all+two-level"
+    )
