@@ -22,6 +22,7 @@ from simfrontier.commands.options import (
     num_bytes,
     refuse_options,
 )
+from simfrontier.commands.search_verbs import explain, tune
 from simfrontier.errors import InputError, SimfrontierError
 
 app = typer.Typer(
@@ -305,23 +306,8 @@ def validate(
     raise typer.Exit(0 if validate_tables(data or (), setup, harness, cross, out, json) else 1)
 
 
-@app.command()
-def tune(
-    scenario: ScenarioArgument,
-    fidelity: Annotated[
-        str,
-        typer.Option("--fidelity", help="axonn-a or axonn-b: versions of the communication model of AxoNN's authors"),
-    ],
-    devices: Annotated[int | None, typer.Option(help="size to tune for (default: the scenario's largest)")] = None,
-    set_: Settings = None,
-    top: Annotated[int | None, typer.Option(min=1, help="list so many grids (default: 20; with --json all)")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print the grids as JSON")] = False,
-) -> None:
-    """List the X, Y, Z, data grids of a model by predicted communication, best first. Exit code 1 if none can run."""
-    from simfrontier.commands.tune import tune_scenario
-
-    size = None if devices is None else str(devices)
-    raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
+app.command()(tune)
+app.command()(explain)
 
 
 @app.command()

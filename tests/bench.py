@@ -95,6 +95,13 @@ def main() -> None:
             what = f"  80B, 1,024 A100: {plan}, best of {count} candidates"
             line(what, median(["run", GRIDS, *rest, "--plans", plan], runs=3), "")
         line("  tune: 230 grids by AxoNN's model", median(["tune", GRIDS, "--fidelity", "axonn-a"], runs=3), "")
+        sys.stdout.write("\nsearches over plans, one process (aims are wall time on two cores):\n")
+        for what, file, aim in (
+            ("20B, 384 GCDs", SCENARIO, "60 s"),
+            ("80B, 1,024 A100", GRIDS, "120 s"),
+            ("1T, 3,072 GCDs", PIPELINE, "180 s"),
+        ):
+            line(f"  tune: {what}", measure(["tune", file, "--jobs", "1", "--fresh", "--out", folder]), aim)
         sys.stdout.write("\none step, flow, by size (cost grows with classes, not ranks):\n")
         for plan in ("zero3", "zeropp", "zero-topo"):
             for size in SIZES:

@@ -19,7 +19,7 @@ LAYERS = (
     ("simulate", "analysis"),
     ("scenario",),
     ("study",),
-    ("sensitivity", "tune"),
+    ("sensitivity", "tune", "explain"),
     ("validation",),
     ("fitting",),
     ("report",),

@@ -30,11 +30,14 @@ FidelityOption = Annotated[
 ]
 
 
-def load(scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None) -> Scenario:
+def load(
+    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None, laid_out: bool = True
+) -> Scenario:
+    """The scenario as the command line sets it; `laid_out` as in `scenario.load_scenario`. Raises InputError."""
     from simfrontier.scenario import load_scenario, parse_setting
 
     names = names_of("--plans", plans, "zero3,zero-topo")
-    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices))
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices), laid_out)
 
 
 def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:

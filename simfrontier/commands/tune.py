@@ -1,78 +1,106 @@
-"""`simfrontier tune`: every grid of a scenario's model by its predicted communication, as a table or JSON."""
+"""`simfrontier tune`: search for the best plan for a scenario's machine, model and batch, and write its folder."""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
 
 import typer
 
-from simfrontier.analysis.axonn_model import VERSIONS, Ranked, VersionName
-from simfrontier.errors import InputError, nearest
+from simfrontier.commands.bar import bar_of_work
+from simfrontier.commands.folder import ensure_writable, filled
+from simfrontier.commands.tune_files import as_document, write_files
+from simfrontier.commands.tune_table import print_tuning
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
-from simfrontier.tune import Ranking, rank_grids
-from simfrontier.units import written
+from simfrontier.tune import Tuning, tune
+from simfrontier.tune.journal import NAME
+from simfrontier.tune.pins import Value, parse_pin, pins_of
 
-SHOWN = 20  # as many as the authors' launcher submits
+SHOWN = 10
 
 
-def tune_scenario(scenario: Scenario, fidelity: str, top: int | None, as_json: bool) -> bool:
-    """Print the ranking at the scenario's largest size, the best `top` grids (by default 20; all of them as JSON);
-    returns whether any grid can run."""
-    ranking = rank_grids(scenario, _version(fidelity), max(scenario.file.run.devices))
+class Search(TypedDict):
+    """How to search: pins as the command line has them, whether plans may lose precision, how many to simulate,
+    processes, and whether to forget what a stopped search has left."""
+
+    pins: Sequence[str]
+    lossy: bool
+    simulate: int | None
+    jobs: int
+    fresh: bool
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | None, page: bool, as_json: bool) -> None:
+    """Search, then write everything: what fails leaves the folder as it was."""
+    gc.disable()  # as for a run: it ends soon and makes few cycles
+    folder = out or Path("reports") / f"tune-{scenario.name}"
+    pins = _pins(how["pins"])
+    ensure_writable(folder)
+    if how["fresh"]:
+        _forget(folder)
+    found = _searched(scenario, how, pins, folder)
+    with filled(folder, stale=("index.html",)) as new:
+        write_files(found, new, folder, page)
     if as_json:
-        typer.echo(json.dumps([_row(place, one) for place, one in enumerate(ranking.grids[:top], start=1)], indent=1))
+        typer.echo(json.dumps(as_document(found, top), indent=1, allow_nan=False, ensure_ascii=False))
     else:
-        _print(ranking, SHOWN if top is None else top)
-    return any(one.runs for one in ranking.grids)
+        print_tuning(found, folder, SHOWN if top is None else top, page)
 
 
-def _version(fidelity: str) -> VersionName:
-    for version in VERSIONS:
-        if version == fidelity:
-            return version
-    raise InputError(f"--fidelity: got {fidelity!r}; {nearest(fidelity, VERSIONS)}")
+def _searched(scenario: Scenario, how: Search, pins: dict[str, list[Value]], folder: Path) -> Tuning:
+    with bar_of_work() as bar:
+        task = bar.add_task("laying out the space of plans", total=None)
+
+        def said(what: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        try:
+            return tune(
+                scenario,
+                pins=pins,
+                lossy=True if how["lossy"] else None,
+                simulate=how["simulate"],
+                jobs=how["jobs"],
+                folder=folder,
+                progress=said,
+            )
+        except KeyboardInterrupt:
+            if (folder / NAME).exists():
+                bar.stop()
+                sys.stderr.write(
+                    f"simfrontier: {folder / NAME} has what is done: the same command goes on from there\n"
+                )
+            raise
 
 
-def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:
-    x, y, z, data = one.grid.sizes
-    times = one.times
-    return {
-        "rank": place,
-        "x": x,
-        "y": y,
-        "z": z,
-        "data": data,
-        "comm_time_s": times.total_s,
-        "x_time_s": times.x_s,
-        "y_time_s": times.y_s,
-        "z_time_s": times.z_s,
-        "data_time_s": times.data_s,
-        "runs": one.runs,
-        "obstacle": one.obstacle,
-    }
+def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
+    """What `--pin` says; of a dimension that is named twice, all values. Raises InputError."""
+    given: dict[str, list[Value]] = {}
+    for text in texts:
+        name, values = parse_pin(text)
+        given.setdefault(name, []).extend(values)
+    try:
+        pins_of(given, "--pin")
+    except InputError as error:
+        raise InputError(str(error).replace("--pin.", "--pin ", 1)) from None
+    return given
 
 
-def _print(ranking: Ranking, top: int) -> None:
-    what = f"{ranking.model} on {ranking.devices:,} devices, grids by communication in a step"
-    typer.echo(f"{ranking.title}: {what} ({ranking.bandwidths.version})")
-    form = "{:>4} {:>6} {:>6} {:>6} {:>6} {:>11} {:>10} {:>10} {:>10} {:>10}  {}"
-    typer.echo(form.format("", "X", "Y", "Z", "data", "comm. time", "in X", "in Y", "in Z", "in data", "").rstrip())
-    for place, one in enumerate(ranking.grids[:top], start=1):
-        times = (one.times.total_s, one.times.x_s, one.times.y_s, one.times.z_s, one.times.data_s)
-        cells = (place, *one.grid.sizes, *("–" if time == 0.0 else written(time, "s") for time in times))
-        typer.echo(form.format(*cells, "" if one.runs else f"cannot run: {one.obstacle}").rstrip())
-    for line in _notes(ranking, top):
-        typer.echo(line)
-
-
-def _notes(ranking: Ranking, top: int) -> list[str]:
-    total = len(ranking.grids)
-    running = sum(one.runs for one in ranking.grids)
-    shown = f"The best {top} of {total} grids (--top, --json)" if top < total else f"All {total} grids"
-    widths = "as the authors' code has them" if ranking.quirk else "its own, not as in the authors' code"
-    return [
-        f"{shown}; {running} of {total} can run.",
-        f"Batch {ranking.batch:,} of {ranking.transformer.sequence:,} tokens; widths of the layer down: {widths}.",
-        f"Bandwidths of {ranking.bandwidths.machine}: {ranking.bandwidths.source}.",
-        "Communication alone: computing, overlap and memory are outside this model.",
-    ]
+def _forget(folder: Path) -> None:
+    try:
+        (folder / NAME).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"--fresh: {folder / NAME} cannot be removed: {error.strerror}") from None

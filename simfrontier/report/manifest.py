@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
+from simfrontier.scenario import Scenario
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
 
@@ -27,22 +28,27 @@ def manifest(study: Study) -> dict[str, Any]:
         "scenario": scenario.name,
         "file": Path(scenario.where).name,
         "fidelity": study.fidelity,
-        "inputs": {
-            "scenario_sha256": scenario_digest(study),
-            "machine": scenario.machine.name,
-            "machine_sha256": _digest([[p.key, p.value] for p in scenario.machine.provenance()]),
-            "library": scenario.library.name,
-            "library_sha256": _digest([[p.key, p.value] for p in scenario.library.provenance()]),
-        },
+        "inputs": inputs(scenario),
         "settings": scenario.document,
         "versions": versions(),
         "schedules": schedules,
     }
 
 
-def scenario_digest(study: Study) -> str:
+def scenario_digest(scenario: Scenario) -> str:
     """Digest of the scenario's document, with what was set on the command line, whatever its layout and order."""
-    return _digest(study.scenario.document)
+    return _digest(scenario.document)
+
+
+def inputs(scenario: Scenario) -> dict[str, str]:
+    """Names and digests of what a result depends on: the scenario, and the numbers of machine and library."""
+    return {
+        "scenario_sha256": scenario_digest(scenario),
+        "machine": scenario.machine.name,
+        "machine_sha256": _digest([[p.key, p.value] for p in scenario.machine.provenance()]),
+        "library": scenario.library.name,
+        "library_sha256": _digest([[p.key, p.value] for p in scenario.library.provenance()]),
+    }
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ def paragraph(words: str, kind: str = "") -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
     """A table of ready-made cells. The first column names the row; `kind` "words" aligns all columns left, "named"
-    lets long names of rows break."""
+    lets long names of rows break, "plans" gives them room as well."""
     top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     body = "\n".join(
         f'<tr><th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>" for row in rows

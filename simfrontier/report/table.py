@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from simfrontier.study import COLUMNS, MORE_COLUMNS, Cell, Study
@@ -12,12 +13,16 @@ from simfrontier.wholefile import write_whole
 
 def results_csv(study: Study) -> str:
     """The table as text: floats in full (`repr`), truth as true or false, empty where a plan does not fit."""
+    return rows_csv((*COLUMNS, *MORE_COLUMNS), (outcome.row for outcome in study.outcomes))
+
+
+def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
+    """Rows as text, with a heading; cells as in `results_csv`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = (*COLUMNS, *MORE_COLUMNS)
     writer.writerow(columns)
-    for outcome in study.outcomes:
-        writer.writerow([_text(outcome.row[column]) for column in columns])
+    for row in rows:
+        writer.writerow([_text(row[column]) for column in columns])
     return out.getvalue()
 
 

@@ -1,0 +1,358 @@
+"""The page of a search: the best plan and why, memory against time, how sure the order is, and what was searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from simfrontier.report.assumptions import fitted_elsewhere, numbers, settings_of
+from simfrontier.report.breakdown import PARTS
+from simfrontier.report.ending import how_to_read
+from simfrontier.report.explanation_figures import colours_of, parts_figure
+from simfrontier.report.explanation_words import shown_parts
+from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.probability import sources_of
+from simfrontier.report.shell import whole_page
+from simfrontier.report.tuning_figures import COLOURS, against_estimates, order, parts, scatter
+from simfrontier.report.tuning_words import (
+    band_words,
+    beaten_sentence,
+    chance_text,
+    errors_sentence,
+    fates,
+    given_words,
+    headroom_sentence,
+    headroom_words,
+    kind_of,
+    lead_sentence,
+    num_samples,
+    own_words,
+    rate_unit,
+    rate_words,
+    searched_sentence,
+    setting_words,
+    total_words,
+    why_sentence,
+)
+from simfrontier.report.words import device_word, in_words, percent, quantity, signed
+from simfrontier.tune import TunedPlan, Tuning
+from simfrontier.tune.pins import DIMENSIONS, Value, written
+from simfrontier.tune.runner import SLACK
+from simfrontier.tune.space import Candidate
+from simfrontier.wholefile import write_whole
+from simfrontier.workload import sizes_of
+
+CONTENTS = {
+    "headline": "In short",
+    "front": "Memory against time",
+    "sure": "How sure",
+    "time": "Where time goes",
+    "why": "Why",
+    "plans": "Plans",
+    "space": "The space",
+    "assumptions": "Assumptions",
+    "reading": "How to read",
+}
+LEAST = 5e-4  # of a step: less is 0.0 %
+_MEANINGS = {
+    "simulated": "Every op of the step was simulated on the machine's links, memory and compute units, with what runs "
+    "beside it.",
+    "estimated": "A closed form out of small schedules, in which nothing shares a link. Only what looked best by its "
+    "estimate was simulated.",
+    "floor": "What no order of a plan's ops can beat: its simulated step is never below it. A plan with a floor above "
+    "a simulated step cannot win.",
+    "Pareto front": "Plans than which none is both faster and smaller. Where one is only estimated, its place may "
+    "move when it is simulated.",
+    "without errors": "The step as the models say it, all devices typical. Plans are ranked by it.",
+    "nine samples of ten": "Each step is worked out again many times, with the errors of the models drawn anew, the "
+    "same draws for all plans; nine of ten results lie within. A step waits for the slowest of all devices: with many "
+    "of them, samples are longer than the step without errors.",
+    "chance": "The share of the samples in which the plan is the fastest of those simulated.",
+    "micro-batch": "Sequences of a data-parallel rank in one micro-batch; how many of them make a step follows from "
+    "the batch.",
+    "keeping activations": "Activations of the forward stay in memory until the backward; recomputing does not keep "
+    "them, and computes each layer's forward again.",
+    "states (zero1, node/node/all ...)": "Who shares weights / gradients / optimizer: none (everybody has all), the "
+    "ranks of a package, of a node, or all. ddp, zero1, zero2, zero3 and hsdp are names of such points.",
+}
+
+
+def tuning_page(found: Tuning) -> str:
+    """The page as text; the same outcome gives the same text."""
+    sections = {
+        "headline": _headline(found),
+        "front": _front(found),
+        "sure": _sure(found),
+        "time": _time(found),
+        "why": _why(found),
+        "plans": _plans(found),
+        "space": _space(found),
+        "assumptions": _assumptions(found),
+        "reading": how_to_read(_MEANINGS),
+    }
+    heading = f"The best plan for {found.devices:,} {_devices(found)}"
+    title = found.scenario.file.title
+    return whole_page(heading, f"{title}: {heading}", _subtitle(found), CONTENTS, sections)
+
+
+def write_tuning_page(found: Tuning, path: Path) -> None:
+    """Write the page. Raises InputError where the file cannot be written."""
+    write_whole(path, tuning_page(found))
+
+
+def _devices(found: Tuning) -> str:
+    return f"{device_word(found.scenario.machine)}s"
+
+
+def _subtitle(found: Tuning) -> str:
+    scenario = found.scenario
+    elsewhere = fitted_elsewhere(scenario)
+    return (
+        f"{scenario.file.title}: {setting_words(found)}, searched by simfrontier (scenario {scenario.name}, fidelity "
+        f"{scenario.file.run.fidelity}); {given_words(found)}.{f' {elsewhere}.' if elsewhere else ''}"
+    )
+
+
+def _headline(found: Tuning) -> str:
+    beaten = beaten_sentence(found)
+    best, capacity = found.best, found.scenario.machine.device.hbm_bytes
+    band = band_words(best.simulated.band_s) if best.simulated else ""
+    shown = [
+        (quantity(best.step_s, "s"), "a step", f"nine samples of ten: {band}" if band else "no samples"),
+        (rate_words(found, best), rate_unit(found), f"over {found.devices:,} {_devices(found)}"),
+        (quantity(best.peak_bytes, "bytes"), "memory", f"of {quantity(capacity, 'bytes')}, on the fullest"),
+        (f"{found.total:,}", "plans searched", f"{len(found.simulated):,} simulated"),
+        (f"≤ {headroom_words(found)}", "left to gain", "by the lowest floor of the others"),
+    ]
+    if chance := chance_text(found, 0):
+        shown.insert(1, (chance, "chance to be the fastest", f"in {num_samples(found):,} samples"))
+    return section(
+        "headline",
+        "In short",
+        paragraph(lead_sentence(found), "lead"),
+        paragraph(f"{beaten}.", "callout") if beaten else "",
+        paragraph(f"Why: {why_sentence(found)}") if found.why else "",
+        cards(shown),
+        paragraph(f"{searched_sentence(found)}."),
+    )
+
+
+def _front(found: Tuning) -> str:
+    rows = [
+        [
+            _keyed(plan.candidate),
+            quantity(plan.step_s, "s"),
+            signed(plan.step_s / found.best.step_s - 1) if plan is not found.best else "",
+            quantity(plan.peak_bytes, "bytes"),
+            "simulated" if plan.simulated is not None else "estimated",
+        ]
+        for plan in found.front()
+    ]
+    device = device_word(found.scenario.machine)
+    more = ""
+    if found.passed_over:
+        more += f" {len(found.passed_over):,} plans were ruled out before they were estimated: they are not drawn."
+    if any(plan.peak_bytes > found.scenario.machine.device.hbm_bytes for plan in found.estimated):
+        more += (
+            f" What is estimated to be up to {percent(SLACK - 1)} above the memory of a {device} is kept: estimates of "
+            "memory are not exact, and may be a third too low where buffers pile up behind communication."
+        )
+    return section(
+        "front",
+        "Memory against time",
+        paragraph(
+            f"Every plan that may fit, by the time of its step and the memory of the fullest {device}. Filled: "
+            "simulated, with a bar that nine samples of ten lie within. Hollow: estimated. Stars: the scenario's own "
+            f"plans. The grey line is the Pareto front: below and left of it there is no plan of those drawn.{more}"
+        ),
+        paragraph("Point at a mark for its name; double-click for all of them, drag to zoom in.", "note"),
+        plot("fig-front", {"all": scatter(found)}, "Memory against the time of a step, for every plan that fits"),
+        "<h3>The Pareto front</h3>",
+        table(["plan", "step", "against the best", "memory", "known"], rows, "plans"),
+    )
+
+
+def _sure(found: Tuning) -> str:
+    samples = num_samples(found)
+    said = [
+        paragraph(
+            f"Every simulated step was worked out {samples:,} more times, each time with the errors of the models "
+            "drawn anew, the same draws for all plans. At the right: the share of the samples in which a plan is the "
+            "fastest. Colours as above. The errors, as standard deviations:"
+        ),
+        items(text(each) for each in sources_of(found.scenario)),
+    ]
+    if not samples:
+        said = [paragraph("There are no error bars: the scenario asks for no samples, or no error is known.")]
+    return section(
+        "sure",
+        "How sure is the order",
+        *said,
+        plot(
+            "fig-order", {"all": order(found)}, "Steps of the simulated plans and what nine samples of ten lie within"
+        ),
+        "<h3>What was not simulated</h3>",
+        paragraph(f"{errors_sentence(found)}. {headroom_sentence(found)}. {_ruled_words(found)}"),
+        plot("fig-estimates", {"all": against_estimates(found)}, "Simulated against estimated steps"),
+    )
+
+
+def _ruled_words(found: Tuning) -> str:
+    open_ = sum(plan.estimate.floor_s <= found.best.step_s for plan in found.estimated)
+    if not open_:
+        return "Every plan that was not simulated has a floor above the best step: none of them can be faster."
+    several = f"{open_:,} plans were" if open_ > 1 else "1 plan was"
+    return (
+        f"{found.ruled_out:,} plans cannot be faster than the best, as their floors say; {several} not simulated only "
+        "because of the estimate (--simulate takes more)."
+    )
+
+
+def _time(found: Tuning) -> str:
+    return section(
+        "time",
+        "Where the time goes",
+        paragraph(
+            "On the critical rank of each simulated plan, the one that ends last. A moment belongs to compute if a "
+            "kernel runs; otherwise to the farthest communication that the rank is in or waits for; otherwise to "
+            "encoding and reordering; otherwise it is idle (in a pipeline, that is the bubble)."
+        ),
+        plot("fig-time", {"all": parts(found)}, "Time of a step by what it is spent on, per simulated plan"),
+    )
+
+
+def _why(found: Tuning) -> str:
+    colours = colours_of([found.path])
+    step_s = found.path.step_s
+    rows = [
+        [
+            text(part.words),
+            quantity(part.seconds, "s"),
+            percent(part.seconds / step_s),
+            quantity(part.sharing_s, "s"),
+            f"{part.calls:,}",
+        ]
+        for part in shown_parts(found.path.parts(), step_s)
+    ]
+    rows.append(["<b>the step</b>", f"<b>{quantity(step_s, 's')}</b>", percent(1.0), "", ""])
+    return section(
+        "why",
+        "Why the best wins",
+        paragraph(why_sentence(found), "callout") if found.why else "",
+        paragraph(
+            f"The critical path of {found.best.candidate.name}: what the step's end waited for, op after op. The parts "
+            "sum to the step; what runs beside them is hidden."
+        ),
+        plot(
+            "fig-path", {"best": parts_figure({"best": found.path}, colours)}, "The best plan's critical path by part"
+        ),
+        table(["part", "time", "of the step", "by sharing", "ops"], rows, "named"),
+        paragraph("simfrontier explain best.toml --plan best says what would help it most.", "note"),
+    )
+
+
+def _plans(found: Tuning) -> str:
+    heads = ["plan", "step", "chance", "memory", "estimated step", *_part_heads(found)]
+    own = [
+        [
+            text(each.name),
+            quantity(each.simulated.step_s, "s") if each.simulated else "–",
+            quantity(each.simulated.peak_bytes, "bytes") if each.simulated else "–",
+            f"<span{'' if each.fits else ' class=no'}>{text(own_words(found, each))}</span>",
+        ]
+        for each in found.own
+    ]
+    return section(
+        "plans",
+        "The simulated plans",
+        table(heads, _plan_rows(found), "plans"),
+        "<h3>The scenario's own plans</h3>" + table(["plan", "step", "memory", ""], own, "words") if own else "",
+        "<h3>Simulated, and too big</h3>" + items(map(_misfit, found.misfits)) if found.misfits else "",
+        paragraph("results.csv has all plans, best.toml the best three as a scenario.", "note"),
+    )
+
+
+def _part_heads(found: Tuning) -> list[str]:
+    return [
+        keyed(colour, name.removeprefix("exposed, ")) for part, (name, colour) in PARTS.items() if _has(found, part)
+    ]
+
+
+def _has(found: Tuning, part: str) -> bool:
+    """Whether any plan has as much of a part that a table shows it."""
+    simulated = [plan.simulated for plan in found.simulated if plan.simulated is not None]
+    return any(one.parts[part] >= LEAST * one.step_s for one in simulated)
+
+
+def _plan_rows(found: Tuning) -> Iterator[list[str]]:
+    for place, plan in enumerate(found.simulated):
+        assert plan.simulated is not None
+        step_s, band = plan.simulated.step_s, band_words(plan.simulated.band_s)
+        yield [
+            keyed(COLOURS[kind_of(plan.candidate)], f"{place + 1}. {plan.candidate.name}"),
+            quantity(step_s, "s") + (f"<small>{text(band)}</small>" if band else ""),
+            chance_text(found, place) or "–",
+            quantity(plan.simulated.peak_bytes, "bytes"),
+            quantity(plan.estimate.step_s, "s"),
+            *(percent(plan.simulated.parts[part] / step_s) for part in PARTS if _has(found, part)),
+        ]
+
+
+def _misfit(plan: TunedPlan) -> str:
+    return text(f"{plan.candidate.name}: {quantity(plan.peak_bytes, 'bytes')}")
+
+
+def _keyed(candidate: Candidate) -> str:
+    return keyed(COLOURS[kind_of(candidate)], candidate.name)
+
+
+def _space(found: Tuning) -> str:
+    known = [plan.candidate for plan in (*found.plans, *found.misfits)]
+    known += [out.candidate for out in found.passed_over]
+    rows = [
+        [
+            f"<code>{text(name)}</code>" + ("<small>held</small>" if name in found.pins.values else ""),
+            text(dimension.what),
+            ", ".join(f"<code>{text(written(value))}</code>" for value in _ordered({c.value(name) for c in known})),
+        ]
+        for name, dimension in DIMENSIONS.items()
+    ]
+    return section(
+        "space",
+        "What was searched",
+        paragraph(f"{_capital(given_words(found))}. {total_words(found)}:"),
+        items(text(f"{count:,} {what}") for count, what in fates(found)),
+        paragraph("Dimensions, and their values among the plans that are not too big:"),
+        table(["dimension", "what it says", "values"], rows, "words"),
+        paragraph("--pin dimension=value,value holds one; --lossy allows plans that send fewer bits.", "note"),
+    )
+
+
+def _ordered(values: Iterable[Value]) -> list[Value]:
+    return sorted(
+        values, key=lambda value: (isinstance(value, str), value if isinstance(value, int) else 0, str(value))
+    )
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _assumptions(found: Tuning) -> str:
+    scenario = found.scenario.at(found.devices)
+    shape = scenario.shape
+    rows = [
+        ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")],
+        ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))],
+        ["precision", text(f"{scenario.file.model.precision}: weights, activations and gradients")],
+        ["batch", text(f"{found.batch:,} sequences a step, whatever the plan")],
+        *settings_of(scenario, scenario.file.run.fidelity),
+    ]
+    return section(
+        "assumptions",
+        "What this rests on",
+        numbers(scenario),
+        "<h3>Model and engine</h3>",
+        paragraph("The same for all plans.", "note"),
+        table(["setting", "value"], rows, "words"),
+    )

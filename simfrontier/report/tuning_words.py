@@ -1,0 +1,217 @@
+"""A search for the best plan in words, for the page and the terminal: what was searched, who wins and why, how sure."""
+
+from __future__ import annotations
+
+import math
+
+from simfrontier.report.probability import as_percent
+from simfrontier.report.words import device_word, listed, number, percent, quantity
+from simfrontier.tune import OwnPlan, TunedPlan, Tuning
+from simfrontier.tune.space import Candidate
+
+SURE = 0.9  # a winner in fewer samples is too close to call
+CLOSE = 1e-3  # of a step: plans nearer than that are as fast
+KINDS = (  # of layouts: a colour each
+    "whole weights, no grid",
+    "weights shared inside a node",
+    "weights shared by all",
+    "Megatron: tensor",
+    "Megatron: stages",
+    "Megatron: tensor × stages",
+    "AxoNN",
+    "AxoNN with stages",
+)
+
+
+def kind_of(candidate: Candidate) -> str:
+    """What sort of layout a plan has, one of `KINDS`."""
+    piped = int(candidate.value("pipeline")) > 1
+    match candidate.family:
+        case "axonn":
+            return KINDS[7] if piped else KINDS[6]
+        case "megatron":
+            return KINDS[4 if int(candidate.value("tensor")) == 1 else 5] if piped else KINDS[3]
+    return KINDS[{"none": 0, "all": 2}.get(candidate.states.weight, 1)]
+
+
+def setting_words(found: Tuning) -> str:
+    """What is tuned: `gpt-neox-20b with a batch of 384 sequences on 384 GCDs of frontier`."""
+    here = found.scenario.at(found.devices)
+    unit = "samples" if here.sequence == 1 else "sequences"
+    where = f"{found.devices:,} {device_word(found.scenario.machine)}s of {found.scenario.machine.name}"
+    return f"{here.shape.name} with a batch of {found.batch:,} {unit} on {where}"
+
+
+def searched_sentence(found: Tuning) -> str:
+    """How many plans there are, and what became of them; the counts sum to all."""
+    return f"{total_words(found)}: {', '.join(f'{count:,} {what}' for count, what in fates(found))}"
+
+
+def total_words(found: Tuning) -> str:
+    """How many plans there are, and of what."""
+    return f"{found.total:,} {'plans' if found.total != 1 else 'plan'} of {setting_words(found)}"
+
+
+def fates(found: Tuning) -> list[tuple[int, str]]:
+    """What became of the plans of the space, and of how many."""
+    simulated = len(found.simulated)
+    big = found.too_big + len(found.misfits)
+    rest = found.total - big - found.faulty - found.ruled_out - simulated
+    counts = [
+        (big, "do not fit into memory" if big != 1 else "does not fit into memory"),
+        (found.faulty, "the library cannot run"),
+        (found.ruled_out, "cannot be faster than the best"),
+        (rest, "only estimated"),
+        (simulated, "simulated"),
+    ]
+    return [(count, what) for count, what in counts if count]
+
+
+def lead_sentence(found: Tuning) -> str:
+    """Which plan is best, its step, rate and memory, by how much it leads, and how sure that is."""
+    best, *rest = found.simulated
+    device = device_word(found.scenario.machine)
+    said = (
+        f"{best.candidate.name}: {quantity(best.step_s, 's')} a step, {rate_words(found, best)} {rate_unit(found)}, "
+        f"{quantity(best.peak_bytes, 'bytes')} on the fullest {device}"
+    )
+    if not rest:
+        return f"{said}; no other plan was simulated."
+    return f"{said}; {ahead_words(best, rest[0])}{_chance_words(found)}."
+
+
+def ahead_words(best: TunedPlan, other: TunedPlan) -> str:
+    """By how much the best leads: `2.9 % faster than ...`, or that both are as fast."""
+    lead = other.step_s / best.step_s - 1.0
+    if lead < CLOSE:
+        return f"as fast as {other.candidate.name}"
+    return f"{percent(lead)} faster than the next, {other.candidate.name}"
+
+
+def _chance_words(found: Tuning) -> str:
+    chance = found.chances[0]
+    if chance is None:
+        return ""
+    often = as_percent(chance, num_samples(found))
+    if chance >= SURE:
+        return f", and the fastest of the simulated plans in {often} of the samples"
+    return f"; too close to call: it is the fastest of the simulated plans in {often} of the samples"
+
+
+def chance_text(found: Tuning, place: int) -> str:
+    """The chance of a simulated plan to be the fastest of them; empty without samples."""
+    chance = found.chances[place]
+    return "" if chance is None else as_percent(chance, num_samples(found))
+
+
+def num_samples(found: Tuning) -> int:
+    """How many samples each simulated plan has."""
+    simulated = found.best.simulated
+    return 0 if simulated is None else len(simulated.samples_s)
+
+
+def tokens_per_s(found: Tuning, plan: TunedPlan) -> float:
+    """Tokens (of models without a sequence: samples) per second over all devices."""
+    return found.batch * found.scenario.at(found.devices).sequence / plan.step_s
+
+
+def rate_words(found: Tuning, plan: TunedPlan) -> str:
+    """The same, three digits: 233,000."""
+    rate = tokens_per_s(found, plan)
+    return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else number(rate)
+
+
+def rate_unit(found: Tuning) -> str:
+    """`tokens/s`; of models without a sequence `samples/s`."""
+    return f"{'samples' if found.scenario.at(found.devices).sequence == 1 else 'tokens'}/s"
+
+
+def band_words(band_s: tuple[float, float, float] | None) -> str:
+    """What nine samples of ten lie within: `3.44 to 3.62 s`; empty without samples."""
+    if band_s is None:
+        return ""
+    low, high = (quantity(value, "s") for value in (band_s[0], band_s[2]))
+    same = low.rpartition("\u00a0")[2] == high.rpartition("\u00a0")[2]
+    return f"{low.rpartition(chr(0xA0))[0] if same else low} to {high}"
+
+
+def why_sentence(found: Tuning) -> str:
+    """Why the best is faster than the next of another layout; empty where there is none."""
+    return f"{found.best.candidate.name} is {found.why}." if found.why else ""
+
+
+def errors_sentence(found: Tuning) -> str:
+    """How far the estimates of what was simulated are off, in time and in memory."""
+    steps = [p.simulated.step_s / p.estimate.step_s - 1 for p in found.simulated if p.simulated]
+    peaks = [p.simulated.peak_bytes / p.estimate.peak_bytes - 1 for p in found.simulated if p.simulated]
+    count = len(steps)
+    plans = f"the {count} simulated plans" if count > 1 else "the simulated plan"
+    return (
+        f"Against their estimates, the steps of {plans} are {_spread(steps, 'longer', 'shorter')} "
+        f"and take {_spread(peaks, 'more', 'less')} memory"
+    )
+
+
+def _spread(shares: list[float], more: str, less: str) -> str:
+    """`2.6 to 7.2 % longer`; `1.0 % shorter to 3.0 % longer`."""
+    low, high = min(shares), max(shares)
+    ends = [percent(abs(low)), percent(abs(high))]
+    if low < 0.0 < high and percent(0.0) not in ends:
+        return f"{ends[0]} {less} to {ends[1]} {more}"
+    word = more if abs(high) >= abs(low) else less
+    ends = ends if word == more else ends[::-1]
+    if ends[0] == ends[1]:
+        return f"{ends[0]} {word}"
+    return f"{ends[0].partition(chr(0xA0))[0]} to {ends[1]} {word}"
+
+
+def headroom_sentence(found: Tuning) -> str:
+    """How much shorter a step any plan of the space could have: what floors do not rule out."""
+    if found.headroom <= 0.0:
+        return "No plan of the space can have a shorter step: the floors of all that were not simulated are above it"
+    return (
+        f"No plan of the space can have a step more than {headroom_words(found)} shorter: that is the lowest "
+        "floor of those that were not simulated"
+    )
+
+
+def headroom_words(found: Tuning) -> str:
+    """The same as per cent, rounded up: never less than it is."""
+    return percent(math.ceil(1e3 * found.headroom - 1e-9) / 1e3)
+
+
+def own_words(found: Tuning, own: OwnPlan) -> str:
+    """How a plan of the scenario does against the best, or why it was not run."""
+    if own.simulated is None:
+        return f"not run: {own.why}"
+    apart = own.simulated.step_s / found.best.step_s - 1.0
+    said = "as fast as the best" if abs(apart) < CLOSE else f"{percent(abs(apart))} {_longer(apart)} than the best"
+    return said if own.fits else f"does not fit into memory; {said}"
+
+
+def beaten_sentence(found: Tuning) -> str:
+    """That plans of the scenario itself are faster than the best that was found; empty where none is."""
+    faster = [
+        (own.name, own.simulated.step_s)
+        for own in found.own
+        if own.simulated is not None and own.fits and own.simulated.step_s < (1.0 - CLOSE) * found.best.step_s
+    ]
+    if not faster:
+        return ""
+    said = listed([f"{name} ({quantity(step_s, 's')} a step)" for name, step_s in faster])
+    many = len(faster) > 1
+    return (
+        f"The scenario's own {said} {'are' if many else 'is'} faster still: {'they are' if many else 'it is'} not "
+        "among the simulated plans of the space"
+    )
+
+
+def _longer(apart: float) -> str:
+    return "longer" if apart > 0.0 else "shorter"
+
+
+def given_words(found: Tuning) -> str:
+    """What the user held or allowed: pins, and whether plans may lose precision."""
+    pins = f"held: {found.pins}" if found.pins.values else "no dimension is held"
+    loss = "plans may send weights and gradients in fewer bits" if found.lossy else "no plan loses precision"
+    return f"{pins}; {loss}"
