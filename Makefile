@@ -12,7 +12,7 @@ VALIDATE := reports/validate
 RANKS := 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate test check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate test exhaustive check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -22,6 +22,7 @@ help:
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make emulate     two nodes of Frontier laid out on this machine, simulated and run: $(EMULATE)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
+	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
@@ -68,6 +69,9 @@ emulate: setup-real
 
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
+
+exhaustive: setup
+	$(BIN)/python -m tests.tune.exhaustive
 
 check: setup-real
 	$(BIN)/ruff format --check .
