@@ -16,7 +16,8 @@ from simfrontier.plan.zero import PlainOptions
 from simfrontier.schedule.store import to_json
 from tests.plan.grids import axonn, megatron, other, schedule_of
 
-ELSEWHERE = {"family", "gradient_codec", "micro_batch", "grad_accum"}  # options of a scenario's case, or refused there
+# options of a scenario's case, or refused there
+ELSEWHERE = {"family", "gradient_codec", "micro_batch", "grad_accum", "checkpointing"}
 ZERO1 = PlainOptions(family="zero1")
 
 # option: (a value that is not its default, what else has to be set so that it matters)
