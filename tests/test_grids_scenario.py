@@ -269,11 +269,11 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
         ("axonn", "y=2097152", ".y: got 2097152, allowed: less than or equal to 1048576"),
         ("axonn", "oar=1", ".oar: got 1, allowed: a valid boolean"),
         ("megatron", "order=2f2b", ".order: got '2f2b', allowed: 'gpipe', '1f1b' or 'interleaved'"),
-        ("zero3", "x=2", ".x: unknown key, allowed: checkpointing, family, gather_codec, grad_accum, gradient_codec"),
+        ("zero3", "x=2", f".x: unknown key, allowed: {GATHER_KEYS}"),
         (
             "megatron",
             'data={family="zero1", micro_batch=2}',
-            ".data.micro_batch: is of the plan as a whole: plans.megatron",
+            ".data.micro_batch: is of the plan as a whole: plans.megatron.micro_batch",
         ),
     ],
 )

@@ -71,7 +71,8 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
         (
             "[plans.ddp]",
             '[plans.ddp]\n"a\\nb" = 1',
-            "plans.ddp.a b: unknown key, allowed: family, gather_codec, gradient_codec",
+            "plans.ddp.a b: unknown key, allowed: checkpointing, family, gather_codec, grad_accum, gradient_codec, "
+            "micro_batch",
         ),
         (
             'name = "toy-cluster"',
