@@ -3,9 +3,12 @@
 from simfrontier.machine.copies import Copies, Messages
 from simfrontier.machine.emulated import Emulation, emulated
 from simfrontier.machine.hardware import (
+    UPLINK,
+    CodecSpeeds,
     Device,
     Dragonfly,
     End,
+    FatTree,
     Host,
     Link,
     LinkClass,
@@ -20,11 +23,14 @@ from simfrontier.machine.load import Measured, catalog, load_machine
 from simfrontier.machine.sizes import mesh_sizes
 
 __all__ = [
+    "UPLINK",
+    "CodecSpeeds",
     "Copies",
     "Device",
     "Dragonfly",
     "Emulation",
     "End",
+    "FatTree",
     "Host",
     "Link",
     "LinkClass",

@@ -9,9 +9,12 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.machine.copies import Copies, Messages
 from simfrontier.machine.hardware import (
     BUS,
+    UPLINK,
+    CodecSpeeds,
     Device,
     Dragonfly,
     End,
+    FatTree,
     Host,
     Link,
     LinkClass,
@@ -22,7 +25,17 @@ from simfrontier.machine.hardware import (
     Provenance,
 )
 from simfrontier.machine.routing import routes
-from simfrontier.machine.schema import CopiesFile, DeviceFile, DragonflyFile, MachineFile, MatmulFile, MatmulFormsFile
+from simfrontier.machine.schema import (
+    CodecsFile,
+    CopiesFile,
+    Count,
+    DeviceFile,
+    DragonflyFile,
+    FatTreeFile,
+    MachineFile,
+    MatmulFile,
+    MatmulFormsFile,
+)
 from simfrontier.tomlfile import told
 
 PCIE, NIC, GLOBAL = "pcie", "nic", "global"  # link classes with a fixed part, as `bus`; all others join two devices
@@ -38,6 +51,9 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
         )
         for name, c in file.link_classes.items()
     }
+    tree = _fat_tree(file, file.fat_tree, classes[NIC]) if file.fat_tree else None
+    if tree is not None:
+        classes[UPLINK] = LinkClass(name=UPLINK, bytes_per_s=tree.bytes_per_s, share=classes[NIC].share)
     return Machine(
         name=file.name,
         title=file.title,
@@ -61,11 +77,14 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
             fp32=_matmul(file.device.fp32),
             fp64=_matmul(file.device.fp64),
             matmul_forms=_forms(file.device.matmul_forms) if file.device.matmul_forms else MatmulForms(),
+            codecs=_codecs(file.device.codecs) if file.device.codecs else {},
         ),
         host=Host(hook_s=file.host.hook_s.value),
         link_classes=classes,
         sources=sources,
         copies=_copies(file.copies) if file.copies else None,
+        device_word=file.device_word or ("GCD" if file.devices_per_package.value > 1 else "device"),
+        fat_tree=tree,
     )
 
 
@@ -83,6 +102,17 @@ def _forms(file: MatmulFormsFile) -> MatmulForms:
     return MatmulForms(
         tn=told(file.tn, 1.0), nn=told(file.nn, 1.0), nt=told(file.nt, 1.0), tuned=told(file.tuned, 0.0) == 1.0
     )
+
+
+def _codecs(file: CodecsFile) -> dict[str, CodecSpeeds]:
+    told_of = {"zfp": file.zfp, "mpc": file.mpc, "int8": file.int8, "int4": file.int4}
+    return {
+        name: CodecSpeeds(
+            encode_bytes_per_s=one.encode_bytes_per_s.value, decode_bytes_per_s=one.decode_bytes_per_s.value
+        )
+        for name, one in told_of.items()
+        if one is not None
+    }
 
 
 def _copies(file: CopiesFile) -> Copies:
@@ -117,6 +147,17 @@ def _dragonfly(file: DragonflyFile, classes: dict[str, LinkClass]) -> Dragonfly:
     )
 
 
+def _fat_tree(file: MachineFile, part: FatTreeFile, nic: LinkClass) -> FatTree:
+    assert file.node.nics is not None, "a machine of several nodes has NICs"
+    injected = part.nodes_per_leaf.value * len(file.node.nics.device) * nic.bytes_per_s
+    return FatTree(
+        nodes_per_leaf=part.nodes_per_leaf.value,
+        num_leaves=part.num_leaves.value,
+        taper=part.taper.value,
+        bytes_per_s=injected / part.taper.value,
+    )
+
+
 def _check_sizes(file: MachineFile) -> None:
     per_node, per_package = file.devices_per_node.value, file.devices_per_package.value
     if per_node % per_package:
@@ -139,16 +180,31 @@ def _check_sizes(file: MachineFile) -> None:
     for key, outside in needed.items():
         if file.num_nodes.value > 1 and outside is None:
             raise InputError(f"{key}: missing, needed because num_nodes is {file.num_nodes.value}")
-    for key, extra in {**needed, "dragonfly": file.dragonfly}.items():
+    for key, extra in {**needed, "dragonfly": file.dragonfly, "fat_tree": file.fat_tree}.items():
         if file.num_nodes.value == 1 and extra is not None:
             raise InputError(f"{key}: not allowed in a machine of one node (num_nodes = 1)")
+    if file.dragonfly is not None and file.fat_tree is not None:
+        raise InputError("fat_tree: not allowed beside dragonfly, which joins the nodes")
     if file.dragonfly is not None:
-        room = file.dragonfly.num_groups.value * file.dragonfly.nodes_per_group.value
-        if room < file.num_nodes.value:
-            raise InputError(
-                f"num_nodes: got {file.num_nodes.value}, allowed: at most {room} "
-                "(dragonfly.num_groups * dragonfly.nodes_per_group)"
-            )
+        _check_room(
+            file,
+            file.dragonfly.num_groups,
+            file.dragonfly.nodes_per_group,
+            "dragonfly.num_groups * dragonfly.nodes_per_group",
+        )
+    if file.fat_tree is not None:
+        _check_room(
+            file,
+            file.fat_tree.num_leaves,
+            file.fat_tree.nodes_per_leaf,
+            "fat_tree.num_leaves * fat_tree.nodes_per_leaf",
+        )
+
+
+def _check_room(file: MachineFile, groups: Count, nodes: Count, keys: str) -> None:
+    room = groups.value * nodes.value
+    if room < file.num_nodes.value:
+        raise InputError(f"num_nodes: got {file.num_nodes.value}, allowed: at most {room} ({keys})")
 
 
 def _check_forms(key: str, rates: DeviceFile | MatmulFile, forms: MatmulFormsFile) -> None:
@@ -163,7 +219,7 @@ def _check_forms(key: str, rates: DeviceFile | MatmulFile, forms: MatmulFormsFil
 
 def _check_link_classes(file: MachineFile) -> None:
     used = dict.fromkeys(file.node.links.pairs if file.node.links is not None else (), "node.links")
-    for reserved in (PCIE, NIC, GLOBAL, BUS):
+    for reserved in (PCIE, NIC, GLOBAL, BUS, UPLINK):
         if reserved in used:
             raise InputError(f'node.links.pairs.{reserved}: got "{reserved}", which never joins two devices')
     if file.node.bus is not None:

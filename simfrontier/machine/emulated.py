@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simfrontier.errors import InputError
-from simfrontier.machine.hardware import Device, LinkClass, Machine, Matmul, Packets, Provenance
+from simfrontier.machine.hardware import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
 from simfrontier.machine.wiring import FRAME_BYTES
 
 HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps
@@ -50,12 +50,13 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
     share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
     classes = {name: _scaled_class(each, how, share) for name, each in machine.link_classes.items()}
     links = tuple(replace(link, bytes_per_s=scale * link.bytes_per_s) for link in machine.node.links)
-    fly = machine.dragonfly
+    fly, tree = machine.dragonfly, machine.fat_tree
     return replace(
         machine,
         title=f"{machine.title}, emulated at {scale:g} of its rates",
         node=replace(machine.node, links=links),
         dragonfly=None if fly is None else replace(fly, bytes_per_s=scale * fly.bytes_per_s),
+        fat_tree=None if tree is None else replace(tree, bytes_per_s=scale * tree.bytes_per_s),
         device=_scaled_device(machine.device, scale),
         link_classes=classes,
         packets=packets,
@@ -77,7 +78,13 @@ def _scaled_device(device: Device, scale: float) -> Device:
         matmul_flops_per_s=scale * device.matmul_flops_per_s,
         fp32=_scaled_matmul(device.fp32, scale),
         fp64=_scaled_matmul(device.fp64, scale),
+        codecs={name: _scaled_codec(codec, scale) for name, codec in device.codecs.items()},
     )
+
+
+def _scaled_codec(codec: CodecSpeeds, scale: float) -> CodecSpeeds:
+    encoded, decoded = scale * codec.encode_bytes_per_s, scale * codec.decode_bytes_per_s
+    return replace(codec, encode_bytes_per_s=encoded, decode_bytes_per_s=decoded)
 
 
 def _scaled_matmul(matmul: Matmul | None, scale: float) -> Matmul | None:

@@ -34,7 +34,7 @@ def _what(fault: ErrorDetails, model: type[BaseModel]) -> str:
             return f"missing, give {{ {', '.join(needed)} }}" if needed else "missing"
         case "model_type":
             return f"got {got}, allowed: a table {{ {', '.join(_needed_at(location, model))} }}"
-        case "interval":
+        case "interval" | "pair":
             return fault["msg"]
         case _:
             return f"got {got}, allowed: {fault['msg'].removeprefix('Input should be ')}"

@@ -1,4 +1,4 @@
-"""What a machine is: frozen values for devices, links, a node's graph and the dragonfly between nodes.
+"""What a machine is: frozen values for devices, links, a node's graph and the network between nodes.
 
 A machine knows no schedule and no collective. Bandwidths here are nominal and per direction; the share of them that a
 plain point-to-point copy achieves stands beside them.
@@ -13,6 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine.copies import Copies
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
+UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
 BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 
@@ -135,6 +136,20 @@ class Dragonfly:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FatTree:
+    """Leaf switches under levels that are non-blocking; node i hangs under leaf i // nodes_per_leaf.
+
+    `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: what the NICs of its nodes inject at
+    most, over `taper` (1: the leaves hold nobody up either). Of it, plain copies get the share that they get of a NIC.
+    """
+
+    nodes_per_leaf: int
+    num_leaves: int
+    taper: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Matmul:
     """Matrix products of one type of numbers: the nominal peak, and what is achieved.
 
@@ -177,12 +192,21 @@ class MatmulForms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodecSpeeds:
+    """How fast a device codes and decodes by one family of codecs: bytes of uncompressed 32-bit values per second."""
+
+    encode_bytes_per_s: float
+    decode_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
     them.
 
     `speed_sd` is the relative standard deviation of speed between devices of the machine, `matmul_sd` that of the
     natural logarithm of measured rates of matrix products around the law of `Matmul`; 0 where the file does not say.
+    `codecs`: speeds by family of codecs (zfp, mpc, int8, int4), of those that the file knows.
     """
 
     hbm_bytes: float
@@ -198,6 +222,7 @@ class Device:
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
+    codecs: Mapping[str, CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
         """How products run, by the type of their numbers; what the machine's file does not say is not there."""
@@ -228,7 +253,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A whole machine; `library` is the collective library it uses unless a scenario names another."""
+    """A whole machine; `library` is the collective library it uses unless a scenario names another.
+
+    Between nodes there is a dragonfly, a fat tree, or one switch that holds nobody up.
+    """
 
     name: str
     title: str
@@ -244,6 +272,8 @@ class Machine:
     sources: tuple[Provenance, ...]
     packets: Packets | None = None  # where the machine is emulated
     copies: Copies | None = None  # where single copies were measured
+    fat_tree: FatTree | None = None
+    device_word: str = "device"  # what people call one
 
     @property
     def packages_per_node(self) -> int:

@@ -43,7 +43,8 @@ def load_machine(
     A file may name a machine of the catalog as its `base`, and then says only what differs.
     `measured`: what a calibration says instead of the file. `overrides`: dotted key of a number, e.g.
     `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source "scenario override";
-    they win over what was measured. Those of `device.matmul_forms` need not be in the file. Raises InputError.
+    they win over what was measured. Those of `device.matmul_forms` and `device.codecs` need not be in the file. Raises
+    InputError.
     """
     from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
 
@@ -122,11 +123,12 @@ def _num_entries(table: Mapping[str, Any]) -> int:
 
 
 def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
-    from simfrontier.machine.schema import MatmulFormsFile
+    from simfrontier.machine.schema import CodecFile, CodecsFile, MatmulFormsFile
 
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
     keys += [f"device.matmul_forms.{name}" for name in MatmulFormsFile.model_fields]  # 1, where a file is silent
+    keys += [f"device.codecs.{name}.{speed}" for name in CodecsFile.model_fields for speed in CodecFile.model_fields]
     for key, value in overrides.items():
         if key not in keys:
             raise InputError(f'"{key}" is not a number of this machine, {nearest(key, keys)}')

@@ -4,7 +4,7 @@ Every number is a table `{ value, kind, source }` with its unit in its key. The 
 links, rings and chains fit together is checked where the node is built.
 """
 
-from typing import Annotated, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -49,6 +49,7 @@ def _zero_or_one(value: float) -> float:
 
 
 Count = Number[Annotated[int, Field(ge=1)]]
+AtLeastOne = Number[Annotated[float, Field(ge=1)]]
 Positive = Number[Annotated[float, Field(gt=0)]]
 AtLeastZero = Number[Annotated[float, Field(ge=0)]]
 Share = Number[Annotated[float, Field(gt=0, le=1)]]
@@ -92,6 +93,12 @@ class DragonflyFile(Strict):
     nonminimal_share: Part
 
 
+class FatTreeFile(Strict):
+    nodes_per_leaf: Count
+    num_leaves: Count
+    taper: AtLeastOne  # injection over uplink capacity of a leaf
+
+
 class MatmulFile(Strict):
     """Matrix products of one type of numbers, by the keys that the device has for 16-bit ones."""
 
@@ -109,6 +116,28 @@ class MatmulFormsFile(Strict):
     tuned: Switch | None = None
 
 
+class CodecFile(Strict):
+    """Speeds of one family of codecs, in bytes of uncompressed 32-bit values per second."""
+
+    encode_bytes_per_s: Positive
+    decode_bytes_per_s: Positive
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_both(cls, table: Any) -> Any:
+        both = list(cls.model_fields)
+        if isinstance(table, dict) and len(table) == 1 and (name := next(iter(table))) in both:
+            raise PydanticCustomError("pair", f"got {name} alone, allowed: {' and '.join(both)}, or neither")
+        return table
+
+
+class CodecsFile(Strict):
+    zfp: CodecFile | None = None
+    mpc: CodecFile | None = None
+    int8: CodecFile | None = None
+    int4: CodecFile | None = None
+
+
 class DeviceFile(Strict):
     hbm_bytes: Positive
     hbm_bytes_per_s: Positive
@@ -123,6 +152,7 @@ class DeviceFile(Strict):
     fp32: MatmulFile | None = None
     fp64: MatmulFile | None = None
     matmul_forms: MatmulFormsFile | None = None
+    codecs: CodecsFile | None = None
 
 
 class HostFile(Strict):
@@ -152,6 +182,7 @@ class CopiesFile(Strict):
 class MachineFile(Strict):
     name: Text
     title: Text
+    device_word: Text | None = None  # what people call a device: GCD, GPU
     library: Text
     num_nodes: Count
     devices_per_node: Count
@@ -159,6 +190,7 @@ class MachineFile(Strict):
     link_classes: dict[str, LinkClassFile]
     node: NodeFile
     dragonfly: DragonflyFile | None = None
+    fat_tree: FatTreeFile | None = None
     device: DeviceFile
     host: HostFile
     copies: CopiesFile | None = None

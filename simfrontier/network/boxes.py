@@ -11,8 +11,7 @@ NET = "net"
 def ends(fabric: Fabric, link: int) -> tuple[str, str]:
     """Where a wire or a pool comes from and leads to, such as ("node 0 gcd 1", "node 0 nic0") or ("net 0", "net 3")."""
     if link >= fabric.pool_base:
-        source, target = divmod(link - fabric.pool_base, fabric.num_pool_groups)
-        return f"{NET} {source}", f"{NET} {target}"
+        return fabric.pools.ends(link - fabric.pool_base)
     assert link < fabric.hbm_base, f"{fabric.describe(link)} joins no boxes"
     node, wire = divmod(link, fabric.wires_per_node)
     both = fabric.machine.node.links[wire]
@@ -20,17 +19,12 @@ def ends(fabric: Fabric, link: int) -> tuple[str, str]:
 
 
 def box(fabric: Fabric, node: int, end: End) -> str:
-    """Boxes are named by node, the switch is not: there is one, or one per dragonfly group."""
+    """Boxes are named by node, the switch is not: there is one, or one per group of nodes between which pools lie."""
     if end != NET:
         return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
-    if not fabric.num_pool_groups:
-        return NET
-    assert fabric.machine.dragonfly is not None
-    return f"{NET} {node // fabric.machine.dragonfly.nodes_per_group}"
+    return fabric.pools.switch(node // fabric.pools.nodes_per_group)
 
 
 def joining_links(fabric: Fabric) -> list[int]:
-    """The links that join boxes: all wires of nodes, and the pools between different dragonfly groups."""
-    groups = range(fabric.num_pool_groups)
-    pools = [fabric.pool_base + a * fabric.num_pool_groups + b for a in groups for b in groups if a != b]
-    return [*range(fabric.hbm_base), *pools]
+    """The links that join boxes: all wires of nodes, and the pools between switches."""
+    return [*range(fabric.hbm_base), *(fabric.pool_base + pool for pool in fabric.pools.joining())]

@@ -1,49 +1,99 @@
 """Traffic between dragonfly groups onto global pools: a minimal share, the rest by way of third groups."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.network.fabric import Fabric
+from simfrontier.errors import InputError
+from simfrontier.machine import Dragonfly
+from simfrontier.network.summed import summed
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+GLOBAL_CLASS = "global"
 RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling
 
 
-def pool_loads(fabric: Fabric, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """Loads (activity, link, weight), each (activity, link) once, of traffic between groups per activity.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DragonflyPools:
+    """One pool per ordered pair of all groups of the machine (non-minimal traffic may pass through any group), from
+    group a to group b at a * num_groups + b; those from a group to itself are never used."""
 
-    With G groups and non-minimal share u, a demand d(a,b) puts (1-u) d on pool (a,b), and u/(G-2) d on both (a,c) and
-    (c,b) for each third group c. Summed over the demands of an activity, pool (c,d) carries
-        alpha d(c,d) + beta (out(c) + in(d)),   beta = u/(G-2),  alpha = 1 - u - 2 beta,
-    with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands.
-    """
-    num_groups, fly = fabric.num_pool_groups, fabric.machine.dragonfly
-    across = source != target
-    if not num_groups or fly is None or not across.any():
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    act, source, target, amount = act[across], source[across], target[across], amount[across]
-    nonminimal = fly.nonminimal_share if num_groups > 2 else 0.0
-    beta = nonminimal / max(num_groups - 2, 1)
-    keys = [(act * num_groups + source) * num_groups + target]
-    loads = [amount * (1.0 - nonminimal - 2.0 * beta)]
-    if nonminimal:
-        every = np.arange(num_groups)
-        leaving, out_sum = _merge(act * num_groups + source, amount)
-        reaching, in_sum = _merge(act * num_groups + target, amount)
-        away = every != (leaving % num_groups)[:, None]
-        keys.append((leaving[:, None] * num_groups + every)[away])
-        loads.append(np.broadcast_to(out_sum[:, None] * beta, away.shape)[away])
-        away = every != (reaching % num_groups)[:, None]
-        number, group = reaching // num_groups, reaching % num_groups
-        keys.append((number[:, None] * num_groups**2 + every * num_groups + group[:, None])[away])
-        loads.append(np.broadcast_to(in_sum[:, None] * beta, away.shape)[away])
-    key, load = _merge(np.concatenate(keys), np.concatenate(loads))
-    keep = load > RESIDUE * load.max()
-    return key[keep] // num_groups**2, fabric.pool_base + key[keep] % num_groups**2, load[keep]
+    dragonfly: Dragonfly
+    link_class: ClassVar[str] = GLOBAL_CLASS
 
+    @property
+    def nodes_per_group(self) -> int:
+        return self.dragonfly.nodes_per_group
 
-def _merge(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
-    unique, which = np.unique(key, return_inverse=True)
-    return unique, np.bincount(which, amount).astype(np.float64, copy=False)
+    @property
+    def num_groups(self) -> int:
+        return self.dragonfly.num_groups
+
+    @property
+    def capacity(self) -> Floats:
+        return np.full(self.num_groups**2, self.dragonfly.bytes_per_s)
+
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+        """Loads (activity, pool, weight), each (activity, pool) once, of traffic between groups per activity.
+
+        With G groups and non-minimal share u, a demand d(a,b) puts (1-u) d on pool (a,b), and u/(G-2) d on both (a,c)
+        and (c,b) for each third group c. Summed over the demands of an activity, pool (c,d) carries
+            alpha d(c,d) + beta (out(c) + in(d)),   beta = u/(G-2),  alpha = 1 - u - 2 beta,
+        with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands.
+        """
+        num_groups = self.num_groups
+        across = source != target
+        if not across.any():
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        act, source, target, amount = act[across], source[across], target[across], amount[across]
+        nonminimal = self.dragonfly.nonminimal_share if num_groups > 2 else 0.0
+        beta = nonminimal / max(num_groups - 2, 1)
+        keys = [(act * num_groups + source) * num_groups + target]
+        loads = [amount * (1.0 - nonminimal - 2.0 * beta)]
+        if nonminimal:
+            every = np.arange(num_groups)
+            leaving, out_sum = summed(act * num_groups + source, amount)
+            reaching, in_sum = summed(act * num_groups + target, amount)
+            away = every != (leaving % num_groups)[:, None]
+            keys.append((leaving[:, None] * num_groups + every)[away])
+            loads.append(np.broadcast_to(out_sum[:, None] * beta, away.shape)[away])
+            away = every != (reaching % num_groups)[:, None]
+            number, group = reaching // num_groups, reaching % num_groups
+            keys.append((number[:, None] * num_groups**2 + every * num_groups + group[:, None])[away])
+            loads.append(np.broadcast_to(in_sum[:, None] * beta, away.shape)[away])
+        key, load = summed(np.concatenate(keys), np.concatenate(loads))
+        keep = load > RESIDUE * load.max()
+        return key[keep] // num_groups**2, key[keep] % num_groups**2, load[keep]
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        """The direct pool: the share of traffic that goes by way of a third group, which `loads` counts, is left
+        out."""
+        return (source * self.num_groups + target,) if source != target else ()
+
+    def describe(self, pool: int) -> str:
+        source, target = divmod(pool, self.num_groups)
+        return f"global {source}>{target}"
+
+    def ends(self, pool: int) -> tuple[str, str]:
+        source, target = divmod(pool, self.num_groups)
+        return self.switch(source), self.switch(target)
+
+    def switch(self, group: int) -> str:
+        return f"net {group}"
+
+    def joining(self) -> tuple[int, ...]:
+        """All but those from a group to itself."""
+        groups = range(self.num_groups)
+        return tuple(a * self.num_groups + b for a in groups for b in groups if a != b)
+
+    def degraded(self, source: int, target: int) -> int:
+        if source == target or not (0 <= source < self.num_groups and 0 <= target < self.num_groups):
+            allowed = f"two different groups of 0 to {self.num_groups - 1}"
+            raise InputError(f"perturbation: global pool: got {source}>{target}; allowed: {allowed}")
+        return source * self.num_groups + target

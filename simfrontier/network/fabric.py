@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine
 from simfrontier.network.perturbation import Perturbation
+from simfrontier.network.pools import Pools, pools_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-GLOBAL_CLASS = "global"
 
 
 class Kind(IntEnum):
@@ -30,8 +29,8 @@ class Fabric:
     """The links of `num_nodes` whole nodes and where the ranks of a job sit on them.
 
     Link ids, in this order: the directed wires of node 0, node 1 ... (as `machine.node.links` numbers them), the memory
-    of every device, the compute units of every device, and, where the job spans dragonfly groups, one pool per ordered
-    pair of all groups of the machine (non-minimal traffic may pass through any group).
+    of every device, the compute units of every device, and, where the job spans several groups of a dragonfly or leaves
+    of a fat tree, their pools.
 
     capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
     kind        [num_links] Kind
@@ -43,7 +42,7 @@ class Fabric:
     machine: Machine
     num_nodes: int
     num_ranks: int
-    num_pool_groups: int
+    pools: Pools
     capacity: Floats
     kind: NDArray[np.int8]
     link_class: NDArray[np.int16]
@@ -74,18 +73,16 @@ class Fabric:
         assert device_of.shape == (num_ranks,) and device_of.min() >= 0 and device_of.max() < num_slots
         assert np.bincount(device_of).max() == 1, "two ranks on one device"
 
-        wires, device, fly = machine.node.links, machine.device, machine.dragonfly
-        num_groups = fly.num_groups if fly is not None and num_nodes > fly.nodes_per_group else 0
-        num_pools = num_groups**2
-        assert fly is None or num_nodes <= fly.num_groups * fly.nodes_per_group, (num_nodes, machine.name)
-        names = (*dict.fromkeys(wire.link_class for wire in wires), "hbm", "compute units", GLOBAL_CLASS)
+        wires, device, pools = machine.node.links, machine.device, pools_of(machine, num_nodes)
+        num_pools = len(pools.capacity)
+        names = (*dict.fromkeys(wire.link_class for wire in wires), "hbm", "compute units", pools.link_class)
         num_classes = len(names)
         capacity = np.concatenate(
             [
                 np.tile(np.array([wire.bytes_per_s for wire in wires], float), num_nodes),
                 np.full(num_slots, device.hbm_bytes_per_s * device.hbm_share),
                 np.full(num_slots, float(device.num_compute_units)),
-                np.full(num_pools, fly.bytes_per_s if fly is not None else 0.0),
+                pools.capacity,
             ]
         )
         link_class = np.concatenate(
@@ -102,7 +99,7 @@ class Fabric:
             machine=machine,
             num_nodes=num_nodes,
             num_ranks=num_ranks,
-            num_pool_groups=num_groups,
+            pools=pools,
             capacity=capacity,
             kind=kind,
             link_class=link_class,
@@ -120,13 +117,7 @@ class Fabric:
         for (node, name), factor in perturbation.links.items():
             self.capacity[self.link_named(node, name)] *= factor
         for (a, b), factor in perturbation.pools.items():
-            if a == b or not (0 <= a < self.num_pool_groups and 0 <= b < self.num_pool_groups):
-                allowed = f"two different groups of 0 to {self.num_pool_groups - 1}"
-                raise InputError(
-                    f"perturbation: global pool: got {a}>{b}; "
-                    + (f"allowed: {allowed}" if self.num_pool_groups else "this job has no global pools")
-                )
-            self.capacity[self.pool_base + a * self.num_pool_groups + b] *= factor
+            self.capacity[self.pool_base + self.pools.degraded(a, b)] *= factor
 
     @property
     def wires_per_node(self) -> int:
@@ -150,8 +141,13 @@ class Fabric:
 
     @property
     def pool_base(self) -> int:
-        """Link id of the global pool from group 0 to group 0 (never used itself)."""
+        """Link id of pool 0 of `pools`."""
         return self.units_base + self.num_devices
+
+    @property
+    def num_pool_groups(self) -> int:
+        """Number of groups of nodes between which pools lie; 0 in a job without pools."""
+        return self.pools.num_groups
 
     @property
     def num_links(self) -> int:
@@ -185,14 +181,13 @@ class Fabric:
         return ids[name]
 
     def describe(self, link: int) -> str:
-        """Name of a link for a reader, such as "node 3 xgmi 0>6" or "global 0>3"."""
+        """Name of a link for a reader, such as "node 3 xgmi 0>6", "global 0>3" or "leaf 3 up"."""
         assert 0 <= link < self.num_links, link
         if link < self.hbm_base:
             node, wire = divmod(link, self.wires_per_node)
             return f"node {node} {self.machine.node.links[wire].name}"
         if link >= self.pool_base:
-            source, target = divmod(link - self.pool_base, self.num_pool_groups)
-            return f"global {source}>{target}"
+            return self.pools.describe(link - self.pool_base)
         base, what = (self.hbm_base, "hbm") if link < self.units_base else (self.units_base, "compute units")
         node, position = divmod(link - base, self.machine.devices_per_node)
         return f"node {node} {what} {position}"

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.network.dragonfly import pool_loads
 from simfrontier.network.fabric import Fabric
-from simfrontier.network.pattern import Pattern, achieved_shares, finished
+from simfrontier.network.pattern import Pattern, achieved_shares, finished, pool_loads
 from simfrontier.network.template import NETWORK, NODE, PACKAGE
 
 Ints = NDArray[np.int64]
@@ -82,10 +81,8 @@ def _loads(
 
 
 def _pools(fabric: Fabric, node: Ints, there: float, back: float) -> tuple[Ints, Ints, Floats]:
-    fly = fabric.machine.dragonfly
-    group = node // (fly.nodes_per_group if fly is not None else fabric.num_nodes)
     act = np.arange(len(node))
-    ways = [(group[:, 0], group[:, 1], there), (group[:, 1], group[:, 0], back)]
+    ways = [(node[:, 0], node[:, 1], there), (node[:, 1], node[:, 0], back)]
     used = [(a, b, np.full(len(node), amount)) for a, b, amount in ways if amount]
     source, target, amount = (np.concatenate(parts) for parts in zip(*used, strict=True))
     return pool_loads(fabric, np.tile(act, len(used)), source, target, amount)

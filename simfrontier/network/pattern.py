@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from simfrontier.collectives import RingOrder
 from simfrontier.collectives.double_tree import double_tree
 from simfrontier.errors import InputError, nearest
-from simfrontier.network.dragonfly import pool_loads
-from simfrontier.network.fabric import GLOBAL_CLASS, Fabric
+from simfrontier.network.fabric import Fabric
 from simfrontier.network.layout import Layout, lay_out
 from simfrontier.network.template import NETWORK, Template, direct_template, ring_template, tree_template
 
@@ -62,7 +61,7 @@ def ring(
         return _assemble(fabric, at, {}, shares, divisor=1)
     machine, spans = fabric.machine, at.spans_nodes
     templates = {mask: ring_template(machine, mask, spans, ring_order) for mask in _masks(at)}
-    pools = _between_nodes(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
+    pools = pool_loads(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
     channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
     return _assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
 
@@ -70,7 +69,8 @@ def ring(
 def direct(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
     """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
 
-    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per dragonfly group.
+    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
+    between which pools lie.
     volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring`.
     """
     at = lay_out(fabric, groups)
@@ -109,7 +109,7 @@ def tree(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float
         source += [child, above]
         target += [above, child]
     start, end = np.concatenate(source), np.concatenate(target)
-    pools = _between_nodes(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
+    pools = pool_loads(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
     edges = np.zeros((at.num_groups, 3), np.int64)
     edges[:, NETWORK] = np.bincount(at.group[start]) * channels
     return _assemble(
@@ -170,20 +170,20 @@ def _masks(at: Layout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 
 
-def _between_nodes(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    fly = fabric.machine.dragonfly
-    per_group = fly.nodes_per_group if fly is not None else fabric.num_nodes
-    return pool_loads(fabric, act, start // per_group, end // per_group, amount)
+def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+    """Loads (activity, link, weight) on pools, each (activity, link) once, of amounts from node to node."""
+    per_group = fabric.pools.nodes_per_group
+    act, pool, load = fabric.pools.loads(act, start // per_group, end // per_group, amount)
+    return act, fabric.pool_base + pool, load
 
 
-def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats]:
-    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per dragonfly group."""
-    fly = fabric.machine.dragonfly
-    if fly is None or not fabric.num_pool_groups:
-        return pool_loads(fabric, *(np.empty(0, np.int64),) * 3, np.empty(0))
-    place = at.group * fabric.num_pool_groups + at.node // fly.nodes_per_group
-    seat, which = np.unique(place, return_inverse=True)
-    act, group = np.divmod(seat, fabric.num_pool_groups)
+def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats] | None:
+    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
+    num_groups, per_group = fabric.pools.num_groups, fabric.pools.nodes_per_group
+    if not num_groups:
+        return None
+    seat, which = np.unique(at.group * num_groups + at.node // per_group, return_inverse=True)
+    act, group = np.divmod(seat, num_groups)
     members = np.bincount(which, np.bitwise_count(at.mask))
     # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
     num_seats = np.bincount(act, minlength=at.num_groups)
@@ -192,7 +192,7 @@ def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats]:
     begins = np.cumsum(num_seats[act]) - num_seats[act]
     other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
     amount = members[one] * members[other] / (at.size - 1)
-    return pool_loads(fabric, act[one], group[one], group[other], amount)
+    return pool_loads(fabric, act[one], group[one] * per_group, group[other] * per_group, amount)
 
 
 def _assemble(
@@ -206,7 +206,7 @@ def _assemble(
     network_scale: Floats | None = None,
     edges: Ints | None = None,
 ) -> Pattern:
-    """Write the templates out over the visits, add global pools, and every rank's memory and compute units."""
+    """Write the templates out over the visits, add pools, and every rank's memory and compute units."""
     wire_share, pool_share = achieved_shares(fabric, shares)
     acts, links, weights = [], [], []
     peak = np.zeros(at.num_groups)
@@ -236,7 +236,7 @@ def _assemble(
 
 
 def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
-    """Achieved share of every local wire, and of the global pools (1 where the machine has none)."""
+    """Achieved share of every local wire, and of the pools (1 where the job has none)."""
     classes = fabric.machine.link_classes
     for name, share in shares.items():
         if name not in classes:
@@ -245,4 +245,4 @@ def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats
             raise InputError(f"share of link class {name!r}: got {share}; allowed: 0 < share <= 1")
     merged = {name: shares.get(name, link_class.share) for name, link_class in classes.items()}
     wires = np.array([merged[wire.link_class] for wire in fabric.machine.node.links], float)
-    return wires, merged[GLOBAL_CLASS] if fabric.num_pool_groups else 1.0
+    return wires, merged[fabric.pools.link_class] if fabric.num_pool_groups else 1.0

@@ -9,19 +9,15 @@ def route(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
     """Link ids in order, from device `source` to device `target`; () to itself.
 
     Between dragonfly groups the direct pool is taken: the share of traffic that goes by way of a third group, which
-    fluid patterns count, is left out.
+    fluid patterns count, is left out. Between leaves of a fat tree: up from the one, down to the other.
     """
     machine, per_node = fabric.machine, fabric.machine.devices_per_node
     (a, here), (b, there) = divmod(source, per_node), divmod(target, per_node)
     first, last = a * fabric.wires_per_node, b * fabric.wires_per_node
     if a == b:
         return tuple(first + wire for wire in machine.node.route(here, there))
-    pools: tuple[int, ...] = ()
-    if fabric.num_pool_groups:
-        assert machine.dragonfly is not None
-        groups = a // machine.dragonfly.nodes_per_group, b // machine.dragonfly.nodes_per_group
-        if groups[0] != groups[1]:
-            pools = (fabric.pool_base + groups[0] * fabric.num_pool_groups + groups[1],)
+    per_group = fabric.pools.nodes_per_group
+    pools = tuple(fabric.pool_base + pool for pool in fabric.pools.route(a // per_group, b // per_group))
     up = tuple(first + wire for wire in machine.node.to_network(here))
     down = tuple(last + wire for wire in machine.node.from_network(there))
     return (*up, *pools, *down)

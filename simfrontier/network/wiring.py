@@ -13,8 +13,9 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
     """Every device, NIC and switch of the job as a box, every directed wire as a cable (cable numbers are link ids for
     wires of nodes), rates as the fabric has them, degraded ones too.
 
-    Where the job spans dragonfly groups, every group has a switch and the direct pools join them. Raises InputError
-    where the machine is not one to be emulated: it has no packets, or its devices share a bus.
+    Where the job has pools, every group of nodes has a switch; the direct pools of a dragonfly join them, or the pools
+    of a fat tree lead to and from the box `spine`. Raises InputError where the machine is not one to be emulated: it
+    has no packets, or its devices share a bus.
     """
     machine = fabric.machine
     if machine.packets is None:

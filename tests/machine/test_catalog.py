@@ -15,8 +15,8 @@ KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
 
 def test_the_catalog_is_what_lies_in_its_folder() -> None:
-    real = ("box", "frontier", "lumi-g", "perlmutter", "perlmutter-80gb")
-    assert catalog() == (*real, "toy-cluster", "toy-pair", "toy-quad")
+    real = ("box", "frontier", "lassen", "lumi-g", "perlmutter", "perlmutter-80gb")
+    assert catalog() == (*real, "toy-cluster", "toy-pair", "toy-quad", "toy-tree")
 
 
 @pytest.mark.parametrize("name", catalog())
@@ -179,7 +179,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
             "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
             "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
             "copies.libraries.openmpi-ucx.bytes_per_s, copies.libraries.openmpi-ucx.gap_s, "
-            "copies.libraries.openmpi-ucx.half_bytes, and 41 more",
+            "copies.libraries.openmpi-ucx.half_bytes, and 49 more",
         ),
         (
             {"device.hbm_share": 2.0},

@@ -49,6 +49,10 @@ def wires_of(fabric: Fabric, source: int, target: int) -> list[tuple[int, float]
             for c in third:
                 out.append((fabric.pool_base + g * count + c, aside / len(third)))
                 out.append((fabric.pool_base + c * count + h, aside / len(third)))
+    tree = machine.fat_tree
+    if tree is not None and count and m // tree.nodes_per_leaf != n // tree.nodes_per_leaf:
+        out.append((fabric.pool_base + 2 * (m // tree.nodes_per_leaf), 1.0))
+        out.append((fabric.pool_base + 2 * (n // tree.nodes_per_leaf) + 1, 1.0))
     return out
 
 

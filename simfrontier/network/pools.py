@@ -1,0 +1,112 @@
+"""Pools: what the nodes of a job share between their NICs; one interface for every network that joins nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine
+from simfrontier.network.dragonfly import GLOBAL_CLASS, DragonflyPools
+from simfrontier.network.fat_tree import FatTreePools
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Pools(Protocol):
+    """The pools of one job, numbered from 0. They lie between groups of nodes; node i is in group i // nodes_per_group.
+
+    num_groups  number of groups, 0 in a job without pools
+    link_class  what the pools' links are called
+    capacity    [number of pools] nominal bytes/s
+    """
+
+    @property
+    def nodes_per_group(self) -> int: ...
+
+    @property
+    def num_groups(self) -> int: ...
+
+    @property
+    def link_class(self) -> str: ...
+
+    @property
+    def capacity(self) -> Floats: ...
+
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+        """Loads (activity, pool, weight), each pair once, of amounts from group to group; none within a group."""
+        ...
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        """The pools that a single message passes from group to group, in order."""
+        ...
+
+    def describe(self, pool: int) -> str:
+        """Name of a pool for a reader, such as "global 0>3"."""
+        ...
+
+    def ends(self, pool: int) -> tuple[str, str]:
+        """The switches that a pool leads from and to."""
+        ...
+
+    def switch(self, group: int) -> str:
+        """The switch that joins the nodes of a group."""
+        ...
+
+    def joining(self) -> tuple[int, ...]:
+        """The pools that lead from one switch to another."""
+        ...
+
+    def degraded(self, source: int, target: int) -> int:
+        """The pool that a perturbation names by two groups. Raises InputError where there is no such pool."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPools:
+    """One switch joins all nodes of the job and holds nobody up: a flat network, or a part of a larger one."""
+
+    nodes_per_group: int
+    link_class: str
+    num_groups: int = 0
+
+    @property
+    def capacity(self) -> Floats:
+        return np.empty(0)
+
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        return ()
+
+    def describe(self, pool: int) -> str:
+        raise AssertionError(f"pool {pool} of a job without pools")
+
+    def ends(self, pool: int) -> tuple[str, str]:
+        raise AssertionError(f"pool {pool} of a job without pools")
+
+    def switch(self, group: int) -> str:
+        return "net"
+
+    def joining(self) -> tuple[int, ...]:
+        return ()
+
+    def degraded(self, source: int, target: int) -> int:
+        raise InputError(f"perturbation: global pool: got {source}>{target}; this job has no global pools")
+
+
+def pools_of(machine: Machine, num_nodes: int) -> Pools:
+    """The pools that a job on the first `num_nodes` nodes of the machine may use."""
+    fly, tree = machine.dragonfly, machine.fat_tree
+    if fly is not None and num_nodes > fly.nodes_per_group:
+        assert num_nodes <= fly.num_groups * fly.nodes_per_group, (num_nodes, machine.name)
+        return DragonflyPools(dragonfly=fly)
+    if tree is not None and num_nodes > tree.nodes_per_leaf:
+        assert num_nodes <= tree.num_leaves * tree.nodes_per_leaf, (num_nodes, machine.name)
+        return FatTreePools(fat_tree=tree, num_groups=-(-num_nodes // tree.nodes_per_leaf))
+    return NoPools(nodes_per_group=num_nodes, link_class=GLOBAL_CLASS if tree is None else FatTreePools.link_class)

@@ -1,0 +1,93 @@
+"""Lassen: its node's links, its tapered uplinks and what a ring's narrowest link is, by hand."""
+
+from collections import Counter
+
+import pytest
+
+from simfrontier.collectives import load_library
+from simfrontier.machine import Machine, load_machine
+from simfrontier.network import Fabric
+from simfrontier.network.route import route
+from simfrontier.simulate.alone import Groups
+
+
+@pytest.fixture(scope="module")
+def lassen() -> Machine:
+    return load_machine("lassen")
+
+
+def test_numbers_of_the_whole_machine(lassen: Machine) -> None:
+    assert (lassen.num_nodes, lassen.num_devices, lassen.library) == (795, 3180, "mvapich2-gdr")
+    assert (lassen.devices_per_node, lassen.packages_per_node) == (4, 2)
+
+
+def test_two_rails_and_a_taper_of_two(lassen: Machine) -> None:
+    tree = lassen.fat_tree
+    assert tree is not None
+    assert tree.bytes_per_s == 18 * 25e9 / 2 == 225e9
+    assert tree.num_leaves * tree.nodes_per_leaf == 810
+    one_rail = load_machine("lassen", {"link_classes.nic.bytes_per_s": 6.25e9}).fat_tree
+    assert one_rail is not None and one_rail.bytes_per_s == 112.5e9
+
+
+def test_a_node_is_two_pairs_joined_by_halves_of_the_x_bus(lassen: Machine) -> None:
+    joins = [link for link in lassen.node.links if isinstance(link.src, int) and isinstance(link.dst, int)]
+    assert Counter(link.link_class for link in joins) == {"nvlink3": 4, "xbus": 4}
+    # each way over the bus: 2 * 32 of 64 GB/s
+    assert sum(link.bytes_per_s for link in joins if link.name in ("xbus 1>2", "xbus 0>3")) == 64e9
+    assert [lassen.node.links[link].name for link in lassen.node.route(0, 2)] == ["nvlink 0>1", "xbus 1>2"]
+    assert lassen.node.nic_of == (0, 0, 1, 1)
+
+
+def test_products_of_each_type_of_numbers_are_below_their_peaks(lassen: Machine) -> None:
+    for dtype, peak in (("fp16", 125e12), ("fp32", 15.7e12), ("fp64", 7.8e12)):
+        matmul = lassen.matmul(dtype)
+        assert matmul.peak_flops_per_s == peak
+        assert matmul.flops_per_s / peak == pytest.approx(271 / 312, rel=1e-3)
+
+
+def test_what_is_not_measured_is_not_said_to_be(lassen: Machine) -> None:
+    assert {row.kind for row in lassen.provenance()} == {"quoted", "inferred", "assumed"}
+    rows = {row.key: row for row in lassen.provenance()}
+    assert {row.kind for key, row in rows.items() if "matmul" in key or "codecs" in key} == {"assumed"}
+    assert len([key for key in rows if "codecs" in key]) == 4
+
+
+def test_the_narrowest_link_of_a_ring(lassen: Machine) -> None:
+    """In the ranks' order, one channel. Inside a node all goes over each half of the X-Bus. Over nodes each NIC carries
+    all one way; only one node under a leaf sends to another leaf, which has 225 GB/s of uplinks for it."""
+    library = load_library("mvapich2-gdr")
+    assert Groups(lassen, 4).limits("ring", library) == {"nvlink3": 75e9, "xbus": 32e9}
+    assert Groups(lassen, 8).limits("ring", library)["nic"] == 12.5e9
+    across = Groups(lassen, 36 * 4).limits("ring", library)
+    assert (across["nic"], across["uplink"]) == (12.5e9, 225e9)
+
+
+def test_rings_of_equal_positions_share_the_nics_and_uplinks(lassen: Machine) -> None:
+    """Four rings, one per position of a node: two share a NIC of 12.5 GB/s, all four a leaf's uplinks of 225."""
+    limits = Groups(lassen, 36 * 4, stride=4).limits("ring", load_library("mvapich2-gdr"))
+    assert (limits["nic"], limits["uplink"]) == (6.25e9, 225e9 / 4)
+
+
+def test_all_to_alls_over_leaves_are_held_up_by_the_taper(lassen: Machine) -> None:
+    """36 nodes: the 72 devices under a leaf each send 72/143 out of it, over 225 GB/s; 2 devices of a NIC 140/143."""
+    limits = Groups(lassen, 36 * 4).limits("direct", load_library("mvapich2-gdr"))
+    assert limits["uplink"] == pytest.approx(225e9 * 143 / 72 / 72)
+    assert limits["nic"] == pytest.approx(12.5e9 * 143 / 140 / 2)
+
+
+def test_a_route_between_two_leaves(lassen: Machine) -> None:
+    fabric = Fabric.build(lassen, 20)
+    names = [fabric.describe(link) for link in route(fabric, 1, 18 * 4 + 3)]
+    assert names == [
+        "node 0 nvlink 1>0",
+        "node 0 pcie 0>nic0",
+        "node 0 nic0>net",
+        "leaf 0 up",
+        "leaf 1 down",
+        "node 18 net>nic1",
+        "node 18 pcie nic1>2",
+        "node 18 nvlink 2>3",
+    ]
+    near = [fabric.describe(link) for link in route(fabric, 1, 17 * 4)]
+    assert not any(name.startswith("leaf") for name in near)

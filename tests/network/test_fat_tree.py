@@ -1,0 +1,270 @@
+"""Fat trees: pool loads by hand and message by message, what leaves must arrive, and folding of what is alike.
+
+The toy tree has 8 nodes under four leaves: 2 NICs of 1 GB/s per node, 1 GB/s up and down per leaf. A leaf has 8 ranks.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simfrontier.collectives import load_library
+from simfrontier.errors import InputError
+from simfrontier.machine import Emulation, emulated, load_machine
+from simfrontier.machine.wiring import load_wiring, save_wiring
+from simfrontier.network import Fabric, Pattern, Perturbation, direct, fold, paired, ring, tree
+from simfrontier.network.wiring import wiring_of
+from simfrontier.schedule import Mesh
+from simfrontier.simulate.alone import Groups
+from tests.network.brute import brute, folded_rates, full_rates, wire_loads
+from tests.network.fold_timing import six_patterns
+from tests.simulate.singles import single
+from tests.simulate.steps import schedule, step
+
+TREE = load_machine("toy-tree")
+LASSEN = load_machine("lassen")
+HBM = {"world": 2.0, "node": 30.0, "package": 2.0, "cross": 60.0, "cross direct": 2.0, "tree": 3.0, "local": 1.0}
+
+
+def world(fabric: Fabric) -> NDArray[np.int64]:
+    return np.arange(fabric.num_ranks)[None, :]
+
+
+def leaves(fabric: Fabric, pattern: Pattern, activity: int = 0) -> dict[str, float]:
+    loads = {fabric.describe(link): w for (a, link), w in wire_loads(pattern).items() if a == activity}
+    return {name: weight for name, weight in loads.items() if name.startswith("leaf")}
+
+
+def alike(weight: float, count: int) -> dict[str, float]:
+    return {f"leaf {leaf} {way}": weight for leaf in range(count) for way in ("up", "down")}
+
+
+# ── links ──
+
+
+def test_every_leaf_of_the_job_has_a_pool_each_way() -> None:
+    fabric = Fabric.build(TREE, 5)  # three leaves, the last with one node
+    assert fabric.num_pool_groups == 3 and fabric.num_links - fabric.pool_base == 6
+    assert [fabric.describe(link) for link in range(fabric.pool_base, fabric.num_links)] == [
+        "leaf 0 up",
+        "leaf 0 down",
+        "leaf 1 up",
+        "leaf 1 down",
+        "leaf 2 up",
+        "leaf 2 down",
+    ]
+    assert fabric.capacity[fabric.pool_base :].tolist() == [1e9] * 6
+    assert {fabric.class_names[number] for number in fabric.link_class[fabric.pool_base :]} == {"uplink"}
+
+
+def test_a_job_below_one_leaf_has_no_pools() -> None:
+    fabric = Fabric.build(TREE, 2)
+    assert fabric.num_pool_groups == 0 and fabric.num_links == fabric.pool_base
+    assert Fabric.build(LASSEN, 18).num_pool_groups == 0 and Fabric.build(LASSEN, 19).num_pool_groups == 2
+    assert Fabric.build(LASSEN, 795).num_pool_groups == 45
+
+
+def test_pools_of_a_tree_are_not_degraded_by_pairs_of_groups() -> None:
+    with pytest.raises(InputError) as caught:
+        Fabric.build(TREE, 8, Perturbation(pools={(0, 1): 0.5}))
+    assert str(caught.value) == ("perturbation: global pool: got 0>1; a fat tree has none; allowed: links of nodes")
+    with pytest.raises(InputError, match="got 0>1; this job has no global pools"):
+        Fabric.build(TREE, 2, Perturbation(pools={(0, 1): 0.5}))
+
+
+def test_a_library_may_reach_another_share_of_the_uplinks() -> None:
+    fabric = Fabric.build(TREE, 8)
+    assert leaves(fabric, ring(fabric, world(fabric), {"uplink": 0.5})) == alike(2.0, 4)
+
+
+# ── loads by hand ──
+
+
+def test_a_ring_over_all_nodes_crosses_each_leaf_once() -> None:
+    # both chains carry half; node 1 sends to node 2, 3 to 4, 5 to 6, and 7 back to 0
+    fabric = Fabric.build(TREE, 8)
+    pattern = ring(fabric, world(fabric), {})
+    assert leaves(fabric, pattern) == alike(1.0, 4)
+    assert pattern.peak.tolist() == [1.0]
+
+
+def test_rings_of_equal_positions_cross_as_often_as_there_are_positions() -> None:
+    fabric = Fabric.build(TREE, 8)
+    pattern = ring(fabric, np.arange(32).reshape(8, 4).T, {})
+    for activity in range(4):
+        assert leaves(fabric, pattern, activity) == alike(1.0, 4)
+
+
+def test_all_to_alls_send_what_is_not_for_the_own_leaf_up() -> None:
+    # 8 members under a leaf, each sends 1/31 to each of 24 elsewhere
+    fabric = Fabric.build(TREE, 8)
+    pattern = direct(fabric, world(fabric), {})
+    assert leaves(fabric, pattern) == pytest.approx(alike(8 * 24 / 31, 4))
+
+
+def test_all_to_alls_over_leaves_of_unequal_size() -> None:
+    # 5 nodes: 8, 8 and 4 members; 1/19 from each to each: 8 * 12, 8 * 12 and 4 * 16 of them leave
+    fabric = Fabric.build(TREE, 5)
+    found = leaves(fabric, direct(fabric, world(fabric), {}))
+    assert found == pytest.approx(
+        {f"leaf {leaf} {way}": count / 19 for leaf, count in enumerate((96, 96, 64)) for way in ("up", "down")}
+    )
+
+
+def test_a_double_tree_on_three_nodes() -> None:
+    # nodes 0 and 1 under leaf 0, node 2 under leaf 1. First tree: 2 below 0, 1 below 2; second: 0 below 1, 2 below 0.
+    # Of the four edges 0-2, 2-1 and 2-0 cross; half of the vector each way on each
+    fabric = Fabric.build(TREE, 3)
+    assert leaves(fabric, tree(fabric, world(fabric), {})) == pytest.approx(alike(1.5, 2))
+
+
+def test_messages_between_pairs_load_their_own_two_leaves() -> None:
+    # from node 0 (leaf 0) to node 2 (leaf 1), a third of it back; ranks 4 and 1 share leaf 0
+    fabric = Fabric.build(TREE, 6)
+    pattern = paired(fabric, np.array([[0, 8], [4, 1]]), 3, 1, {})
+    third = pytest.approx(1 / 3)
+    assert leaves(fabric, pattern, 0) == {
+        "leaf 0 up": 1.0,
+        "leaf 1 down": 1.0,
+        "leaf 1 up": third,
+        "leaf 0 down": third,
+    }
+    assert leaves(fabric, pattern, 1) == {}
+
+
+# ── message by message ──
+
+
+@pytest.mark.parametrize("shape", ["ring", "direct"])
+@pytest.mark.parametrize(("name", "num_nodes"), [("toy-tree", 8), ("toy-tree", 5), ("toy-tree", 2), ("lassen", 20)])
+def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: str) -> None:
+    fabric = Fabric.build(load_machine(name), num_nodes)
+    ranks = np.arange(fabric.num_ranks)
+    for groups in (ranks[None, :], ranks.reshape(-1, 4), ranks.reshape(-1, 4).T, ranks.reshape(-1, 2).T):
+        pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
+        loads, edges = brute(fabric, groups, shape)
+        assert wire_loads(pattern) == pytest.approx(loads, rel=1e-12)
+        assert pattern.edges.tolist() == edges
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=40)
+def test_what_goes_up_comes_down_and_is_what_crosses(data: st.DataObject) -> None:
+    """All up pools together, all down pools together, and the payload between leaves, in any placement of nodes."""
+    num_nodes = data.draw(st.integers(2, 8), "nodes")
+    nodes = np.array(data.draw(st.permutations(range(num_nodes)), "order"))
+    placement = (nodes[:, None] * 4 + np.arange(4)).ravel()
+    fabric = Fabric.build(TREE, num_nodes, placement=placement)
+    strided = data.draw(st.booleans(), "strided")
+    groups = np.arange(4 * num_nodes).reshape(-1, 4).T if strided else world(fabric)
+    shape = data.draw(st.sampled_from(["ring", "direct"]), "shape")
+    pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
+    found = [leaves(fabric, pattern, activity) for activity in range(pattern.num)]
+    up = sum(weight for loads in found for name, weight in loads.items() if name.endswith("up"))
+    down = sum(weight for loads in found for name, weight in loads.items() if name.endswith("down"))
+    if shape == "direct":
+        leaf = placement[groups] // 8
+        crossing = (leaf[:, :, None] != leaf[:, None, :]).sum() / (groups.shape[1] - 1)
+    else:  # rings go over the nodes in ascending order, and around
+        leaf = np.arange(num_nodes) // 2
+        crossing = (leaf != np.roll(leaf, -1)).sum() * len(groups)
+    assert up == pytest.approx(crossing) and down == pytest.approx(crossing)
+
+
+# ── folding ──
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [None, Perturbation(slow={9: 0.5}), Perturbation(links={(3, "nic1>net"): 0.5, (0, "xgmi 0>1"): 0.5})],
+    ids=["healthy", "slow device", "links"],
+)
+@pytest.mark.parametrize("num_nodes", [5, 8])
+def test_folded_rates_equal_full_rates(num_nodes: int, fault: Perturbation | None) -> None:
+    fabric = Fabric.build(TREE, num_nodes, fault)
+    patterns = six_patterns(fabric) | {"tree": tree(fabric, world(fabric), {})}
+    for keys in [*combinations(patterns, 2), tuple(patterns)]:
+        some = {key: patterns[key] for key in keys}
+        whole, folded = full_rates(fabric, some, HBM), folded_rates(fold(fabric, some), some, HBM)
+        for key in keys:
+            assert folded[key] == pytest.approx(whole[key], rel=1e-9), key
+
+
+@pytest.mark.parametrize("family", ["zero3", "zero-topo"])
+@pytest.mark.parametrize("fault", [None, Perturbation(slow={9: 0.7}, links={(5, "net>nic0"): 0.5})])
+def test_folded_steps_are_exact(family: str, fault: Perturbation | None) -> None:
+    built = schedule(family, Mesh((("node", 8), ("package", 2), ("gcd", 2))))
+    folded, exact = (step(built, "toy-tree", perturbation=fault, exact=one) for one in (False, True))
+    of_rank = folded.cluster.folding.rank_class
+    assert exact.cluster.folding.num_rank_classes == 32
+    assert fault is not None or folded.cluster.folding.num_rank_classes < 32
+    for name in ("ready", "start", "end"):
+        ours, theirs = getattr(folded.timeline, name)[of_rank], getattr(exact.timeline, name)
+        assert np.abs(ours - theirs).max() <= 1e-9 * exact.step_s
+
+
+def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
+    """Whole leaves: which GPU of a node, whatever the number of leaves."""
+    counts = set()
+    for num_nodes in (36, 180, 792):
+        fabric = Fabric.build(LASSEN, num_nodes)
+        counts.add(fold(fabric, six_patterns(fabric)).num_rank_classes)
+    assert len(counts) == 1 and counts <= {1, 2, 3, 4}
+
+
+# ── single messages, boxes and cables ──
+
+
+def test_chunks_load_the_leaves_as_the_fluid_does() -> None:
+    """A ring of all 32 ranks: what each leaf carries up, message by message, is what its pattern says."""
+    chunk = single("all_gather", 2**20, 32, "toy-tree", library="gloo")
+    fabric = chunk.cluster.fabric
+    assert chunk.link_bytes is not None
+    assert chunk.link_bytes[fabric.pool_base :].tolist() == pytest.approx([2**20 * 31 / 32] * 8)
+
+
+def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
+    """8 ranks under a leaf each send 24/31 up 1 GB/s; the 2 ranks of a NIC 28/31 each over 1 GB/s."""
+    library = load_library("gloo")
+    tapered, flat = (Groups(load_machine("toy-tree", {"fat_tree.taper": taper}), 32) for taper in (4.0, 1.0))
+    assert tapered.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (8 * 24))
+    assert flat.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (2 * 28))
+    assert tapered.sent_per_s("ring", library) == flat.sent_per_s("ring", library) == pytest.approx(1e9)
+
+
+def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> None:
+    fabric = Fabric.build(emulated(TREE, Emulation(scale=1e-3)), 3)
+    wiring = wiring_of(fabric, "x")
+    assert [box for box in wiring.boxes if not box.startswith("node")] == ["leaf 0", "leaf 1", "spine"]
+    assert len(wiring.cables) == 3 * 16 + 2 * 2
+    cables = {cable.name: cable for cable in wiring.cables}
+    up, down = cables["leaf 0 up"], cables["leaf 1 down"]
+    assert (up.src, up.dst, up.bytes_per_s, up.link_class) == ("leaf 0", "spine", 1e6, "uplink")
+    assert (down.src, down.dst) == ("spine", "leaf 1")
+    assert cables["node 2 nic0>net"].dst == "leaf 1"
+    far, near = wiring.routes[0][8], wiring.routes[0][4]
+    assert [wiring.cables[k].name for k in far[2:6]] == [
+        "node 0 nic0>net",
+        "leaf 0 up",
+        "leaf 1 down",
+        "node 2 net>nic0",
+    ]
+    assert not any(wiring.cables[k].name.startswith("leaf") for k in near)
+    save_wiring(wiring, tmp_path / "wiring.json")
+    assert load_wiring(tmp_path / "wiring.json") == wiring  # reading follows every route from box to box
+
+
+def test_a_table_of_links_says_the_leaves_by_name() -> None:
+    done = single("all_to_all", 12 * 2**18, 12, "toy-tree", library="gloo")
+    links = {link.name: link for link in done.link_table("0" * 64, "x").links}
+    # 8 of 12 ranks under leaf 0, 4 under leaf 1: 8 * 4 pieces of 256 KiB each way
+    carried = {name: link.num_bytes for name, link in links.items() if name.startswith("leaf")}
+    assert carried == pytest.approx(alike(32 * 2**18, 2))
+    up = links["leaf 0 up"]
+    assert (up.src, up.dst, up.link_class) == ("leaf 0", "spine", "uplink")
