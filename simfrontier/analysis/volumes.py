@@ -59,7 +59,7 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
     units = mesh.size(across)
     in_unit = mesh.size(axis for axis in mesh.names if axis not in outer)
     foreign = 1 - Fraction(1, units)
-    if op.kind == "all_to_all" or (op.kind == "reduce_scatter" and op.codec.is_quantised):
+    if op.kind == "all_to_all" or op.is_added_later:
         return in_unit * foreign
     rounds = 2 if op.kind == "all_reduce" else 1
     return rounds * Fraction(in_unit, members) * foreign
@@ -146,7 +146,7 @@ class Parts:
             self.weight_of(ref.name)
             for block in _blocks(schedule).values()
             for op in block
-            if isinstance(op, Collective) and op.name in GRADIENTS and op.codec.is_quantised
+            if isinstance(op, Collective) and op.name in GRADIENTS and op.codec.is_opaque
             for ref in op.src
         }
 

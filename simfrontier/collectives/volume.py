@@ -34,8 +34,9 @@ def wire_of(op: Collective, name: str, tensors: Mapping[str, Tensor], mesh: Mesh
     that of the whole block, spread evenly over its flat pieces (only the last of them hold it).
     """
     tensor = tensors[name]
-    pieces = 1 if op.kind == "all_reduce" else mesh.size(op.axes)
-    piece = tensor.local_elements(mesh) // pieces
+    # what is coded per hop is cut as a ring cuts it, the last piece filled up
+    pieces = 1 if op.kind == "all_reduce" and not op.per_hop else mesh.size(op.axes)
+    piece = -(-tensor.local_elements(mesh) // pieces)
     padding = Fraction(tensor.padding(mesh) * op.codec.bits, 8 * mesh.size(tensor.placement.flat))
     return pieces * op.codec.payload_bytes(piece), pieces * op.codec.scale_bytes(piece), padding
 
@@ -77,6 +78,6 @@ def call_of(op: Collective) -> CollectiveKind | None:
 
     A coded reduction is an all-to-all, and decoding and summing by the ranks.
     """
-    if op.kind == "all_to_all" or (op.kind == "reduce_scatter" and op.codec.is_quantised):
+    if op.kind == "all_to_all" or op.is_added_later:
         return "all_to_all"
     return op.kind if op.via == "library" else None

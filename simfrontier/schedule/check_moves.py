@@ -18,13 +18,16 @@ class MoveRules(Operands):
         if len(set(op.axes)) != len(op.axes) or not op.axes:
             say("placements", "at least one axis, none of them twice", "+".join(op.axes) or "none")
         self._token(op, say)
-        if op.kind == "all_reduce" and op.codec.is_quantised:
+        if op.kind == "all_reduce" and op.codec.is_opaque and not op.per_hop:
             say("placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}")
         for src, dst in self.pairs(op, op.src, op.dst, say):
             self._one_value(src.name, dst.name, say)
-            self._codecs(op, src.name, dst.name, say)
+            if op.per_hop:
+                self._per_hop(op, src.name, dst.name, say)
+            else:
+                self._codecs(op, src.name, dst.name, say)
             self.stacked(src.name, (), say)
-            summed_later = op.kind == "reduce_scatter" and op.codec.is_quantised
+            summed_later = op.is_added_later
             self.stacked(dst.name, live if summed_later else (), say)
             self._meaning(op, set(live), src.name, dst.name, say)
 
@@ -62,6 +65,18 @@ class MoveRules(Operands):
             return
         for name in (src, dst):
             self.coded(name, op.codec, say)
+
+    def _per_hop(self, op: Collective, src: str, dst: str, say: Say) -> None:
+        """What is coded between two ranks is plain at both ends, on a ring, in a codec that leaves something to be
+        decoded."""
+        for name in (src, dst):
+            self.coded(name, None, say)
+        if not op.codec.is_opaque or op.via != "ring" or op.kind == "all_to_all":
+            say(
+                "placements",
+                "a gather or reduction by ring in int8, int4, zfp or mpc",
+                f"{op.kind} by {op.via} in {op.codec}",
+            )
 
     def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, say: Say) -> None:
         """The source must allow the kind over the op's axes; the target must be what the kind makes of it."""

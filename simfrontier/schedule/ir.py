@@ -124,9 +124,11 @@ class Compute:
 class Collective:
     """Communication of the groups over `axes`: tensors `src` become tensors `dst`, pair by pair, in one call.
 
-    `kind` follows from the placements of src and dst. A reduction whose codec is quantised moves by all-to-all and is
-    summed by the `decode_sum` that follows it. `blocking` calls hold the host until they are done. `token` is a
-    tensor without bytes that says that the call is done (a hook of the host may wait for it).
+    `kind` follows from the placements of src and dst. A reduction whose codec is opaque moves by all-to-all and is
+    summed by the `decode_sum` that follows it; or, `per_hop`, src and dst are plain numbers, and every message between
+    two ranks is encoded when it is sent and decoded when it has arrived, before it is added. `blocking` calls hold the
+    host until they are done. `token` is a tensor without bytes that says that the call is done (a hook of the host may
+    wait for it).
     """
 
     kind: CollectiveKind
@@ -140,6 +142,12 @@ class Collective:
     comm: str = "world"
     blocking: bool = False
     token: Ref | None = None
+    per_hop: bool = False
+
+    @property
+    def is_added_later(self) -> bool:
+        """Whether a reduction brings coded contributions, to be added up by the ranks."""
+        return self.kind == "reduce_scatter" and self.codec.is_opaque and not self.per_hop
 
     @property
     def reads(self) -> tuple[Ref, ...]:
@@ -247,3 +255,9 @@ class Schedule:
     roles: tuple[Role, ...]
     pools: Mapping[str, int]
     meta: Mapping[str, str | int]
+
+    @property
+    def codes_per_hop(self) -> bool:
+        """Whether a collective codes every message between two ranks by itself."""
+        blocks = {id(call.ops): call.ops for role in self.roles for call in role.calls}.values()
+        return any(isinstance(op, Collective) and op.per_hop for ops in blocks for op in ops)

@@ -154,7 +154,9 @@ def _compute(kind: str, node: Node) -> Compute:
 
 
 def _collective(kind: Any, node: Node) -> Collective:
-    of = node.keys(("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "token"))
+    of = node.keys(
+        ("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "per_hop", "token")
+    )
     src, dst = _refs(of["src"]), _refs(of["dst"])
     if len(src) != len(dst):
         node.fail(f"{len(src)} src, but {len(dst)} dst; they pair up")
@@ -170,6 +172,7 @@ def _collective(kind: Any, node: Node) -> Collective:
         comm=of["comm"].name(),
         blocking="blocking" in of and of["blocking"].flag(),
         token=_ref(of["token"]) if "token" in of else None,
+        per_hop="per_hop" in of and of["per_hop"].flag(),
     )
 
 

@@ -171,6 +171,7 @@ class _Page:
 
     def _call(self, op: Collective) -> str:
         how = f"over {'+'.join(op.axes)} in {op.codec}"
+        how += ", coded per hop" if op.per_hop else ""
         how += "" if op.via == "library" else f" by {op.via}"
         how += ", blocking" if op.blocking else ""
         return f"{how}, {self._change(op)}, {self._size(op.src)}"

@@ -146,7 +146,9 @@ def _op(op: Op) -> dict[str, Any]:
         "name": op.name,
         "src": _refs(op.src),
         "via": op.via,
-        **_without_defaults(blocking=op.blocking, token=None if op.token is None else _ref(op.token)),
+        **_without_defaults(
+            blocking=op.blocking, per_hop=op.per_hop, token=None if op.token is None else _ref(op.token)
+        ),
     }
 
 

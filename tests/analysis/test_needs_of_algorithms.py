@@ -60,7 +60,7 @@ def test_no_algorithm_brings_in_less_than_the_need(family: str) -> None:
     for op in {id(op): op for _, op in collectives(schedule)}.values():
         need = op_need(op, schedule, "node")
         groups = schedule.mesh.groups(op.axes)
-        coded = op.kind == "reduce_scatter" and op.codec.is_quantised
+        coded = op.kind == "reduce_scatter" and op.codec.is_opaque
         algorithms: list[Algorithm] = ["direct"] if coded else ["ring", "tree"] if op.kind == "all_reduce" else ["ring"]
         for algorithm in algorithms:
             assert entering(made[algorithm](fabric, groups, {}), op, algorithm, schedule, nodes) >= need
