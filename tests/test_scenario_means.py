@@ -70,6 +70,28 @@ def test_a_document_is_not_changed_by_what_is_set() -> None:
     assert repr(DOCUMENT) == before
 
 
+def test_a_setting_of_every_plan_is_one_of_each_at_every_size() -> None:
+    """`plans.*`: of all plans of the file; what a single size says of it holds no more, and what else it says does."""
+    sized = {"at": {"8": {"plans": {"zero3": {"micro_batch": 5}, "ddp": {"grad_accum": 2}}}}}
+    found = scenario_of({**DOCUMENT, **sized}, "f", {"plans.*.micro_batch": 3})
+    assert {name: plan.micro_batch for name, plan in found.plans.items()} == dict.fromkeys(DOCUMENT["plans"], 3)
+    assert found.case("zero3", 8).options.micro_batch == 3
+    assert found.case("ddp", 8).options.grad_accum == 2 and found.case("ddp", 4).options.grad_accum is None
+    chosen = scenario_of(DOCUMENT, "f", {"plans.*.micro_batch": 3, "plans.ddp.micro_batch": 4}, ("ddp", "zero3"))
+    assert {name: plan.micro_batch for name, plan in chosen.plans.items()} == {"ddp": 4, "zero3": 3}
+
+
+def test_a_setting_of_every_plan_that_one_does_not_know_names_it() -> None:
+    with pytest.raises(InputError, match=r"^f: plans\.zero3\.tensor: unknown key, allowed: checkpointing, family"):
+        scenario_of(DOCUMENT, "f", {"plans.*.tensor": 2})
+
+
+def test_a_setting_of_every_plan_is_one_of_a_family_s_own_plan_too() -> None:
+    """`megatron` is no plan of the file: its name alone means its defaults, and what is set of all."""
+    found = scenario_of(DOCUMENT, "f", {"plans.*.micro_batch": 3}, ("megatron", "ddp"))
+    assert {name: plan.micro_batch for name, plan in found.plans.items()} == {"megatron": 3, "ddp": 3}
+
+
 def test_dotted_overrides_are_keys_of_the_machine_and_the_library() -> None:
     found = load_scenario(TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16})
     assert found.machine.link_classes["nic"].share == 0.5

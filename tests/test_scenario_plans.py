@@ -40,11 +40,6 @@ ALL_REDUCE = (
         ("hsdp", 'shard=["gcd", "gcd"]', "shard: got 'gcd' twice, allowed: every axis once"),
         ("hsdp", "shard=gcd", "shard: got 'gcd', allowed: a valid tuple"),
         ("hsdp", "gradient_codec=int8:64", f"at 8 devices: step_reduction: an all-reduce over node {ALL_REDUCE}"),
-        (
-            "ddp",
-            "gradient_codec=int8:64",
-            f"at 8 devices: step_reduction: an all-reduce over node+package+gcd {ALL_REDUCE}",
-        ),
         ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'plain', 'fp16' or 'int8'"),
         ("zero-topo", "publish=direct", "publish: got 'direct', allowed: 'node_then_package' or 'flat'"),
     ],

@@ -43,6 +43,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             "checkpointing": "full" if workload.checkpointing else "none",
             "quantised_gradients": int(plan.quantises_gradients),
             "sharded_weights": int(bool(plan.weight)),
+            **({"compression": plan.compression} if plan.compression else {}),
             **workload.traits,
         },
     )

@@ -165,7 +165,7 @@ class Builder:
         """Something moves here; hops without a codec send it as it is stored."""
         tensor = self.tensors[src.name]
         own = tensor.codec or Codec(tensor.dtype)
-        sending = tuple(replace(hop, codec=hop.codec or own) for hop in hops)
+        sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
         count = tensor.num_elements
         self.items.append(
             Move(purpose=purpose, src=(src,), dst=(dst,), hops=sending, num_elements=count, accumulate=accumulate)
@@ -176,7 +176,21 @@ class Builder:
         layer does not need it."""
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
         purpose: Purpose = "input_gradient" if can_wait else "activation"
-        self.move(purpose, src, dst, (Hop(axes),))
+        coded = self.plan.value_hop is not None and self._may_be_coded(self.plan.value_hop, src, dst)
+        given = self.plan.value_hop or Hop(())
+        is_own = self.tensors[src.name].dtype == self.workload.precision.model
+        hop = replace(given, axes=axes) if coded else Hop(axes, given.below if is_own else None)
+        self.move(purpose, src, dst, (hop,))
+
+    def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
+        """A value's sum of the model's own type; neither a maximum, nor wider sums, nor, where it is coded as a whole,
+        an all-reduce of what does not divide by the ranks that would scatter it."""
+        tensor, after = self.tensors[src.name], self.tensors[dst.name].placement
+        partial = tensor.placement.partial
+        if tensor.dtype != self.workload.precision.model or any(op != "sum" for _, op in partial):
+            return False
+        stays = {axis for axis, _ in partial} - {axis for axis, _ in after.shards}
+        return not (hop.scatters and stays and not tensor.nesting)
 
     # ── values ──
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from simfrontier.errors import InputError
-from simfrontier.plan.moves import Step, steps_of
+from simfrontier.plan.moves import Hop, Step, steps_of
 from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program
 from simfrontier.schedule.codec import Codec
@@ -71,11 +71,20 @@ class _Maker:
 
     def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[Step, ...]:
         before, after = self.tensors[src.name], self.tensors[dst.name]
-        key = (before.nesting or after.nesting, before.placement, after.placement, move.hops)
+        hops = tuple(self._worth_coding(hop, before, after) for hop in move.hops)
+        key = (before.nesting or after.nesting, before.placement, after.placement, hops)
         if key not in self.routes:
             nesting = before.nesting or after.nesting
-            self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, move.hops, dst.name)
+            self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, hops, dst.name)
         return self.routes[key]
+
+    def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:
+        """The hop as it is for a tensor: small messages are sent as they are stored."""
+        plain = hop.below or before.codec or Codec(before.dtype)
+        elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
+        if not hop.least_bytes or plain.wire_bytes(elements) >= hop.least_bytes:
+            return hop
+        return Hop(hop.axes, plain, hop.via)
 
     def _run(self, move: Move, steps: tuple[Step, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
         lane = move.lane
@@ -111,10 +120,10 @@ class _Maker:
                 f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
                 f"sends {codec}; give the hop the codec {stored}"
             )
-        if not stored and codec.name == self.tensors[src[0].name].dtype:
+        if not stored and (step.per_hop or codec.name == self.tensors[src[0].name].dtype):
             return self._native(move, step, src, dst, ways, lane, number)
-        stacked = step.axes if codec.is_quantised and step.kind == "reduce_scatter" else ()
-        if codec.is_quantised and step.kind == "all_reduce":
+        stacked = step.axes if codec.is_opaque and step.kind == "reduce_scatter" else ()
+        if codec.is_opaque and step.kind == "all_reduce":
             axes = "+".join(step.axes)
             raise InputError(
                 f"{move.purpose}: an all-reduce over {axes} cannot carry {codec}; use fp64, fp32, fp16 or bf16, "
@@ -160,10 +169,11 @@ class _Maker:
             src=tuple(src),
             dst=tuple(dst),
             codec=step.codec,
-            via=step.via,
+            via="ring" if step.per_hop else step.via,
             lane=lane,
             comm=self._communicator(move, step.axes, lane),
             blocking=move.purpose in self.blocking,
+            per_hop=step.per_hop,
         )
 
     def _communicator(self, move: Move, axes: tuple[str, ...], lane: str) -> str:

@@ -18,13 +18,24 @@ StepKind = Literal["slice", "reduce_scatter", "all_reduce", "all_to_all", "all_g
 class Hop:
     """One leg of a move: the axes it crosses, how messages are written on it, and by which algorithm.
 
-    Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one.
-    `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction last.
+    Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one. So
+    is a tensor that has fewer than `least_bytes` on a rank, or in `below` where that is given. With `per_hop`, a
+    collective codes every message between two ranks by itself; else it is coded once, and a reduction is an all-to-all
+    of coded pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction
+    last.
     """
 
     axes: tuple[str, ...]
     codec: Codec | None = None
     via: Via | Literal["hierarchical"] = "library"
+    least_bytes: int = 0
+    per_hop: bool = False
+    below: Codec | None = None
+
+    @property
+    def scatters(self) -> bool:
+        """Whether an all-reduce is a scatter and a gather, because what is coded cannot be added up on the way."""
+        return self.codec is not None and self.codec.is_opaque and not self.per_hop
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Step:
     codec: Codec | None
     via: Via = "library"
     permute: bool = False
+    per_hop: bool = False
 
 
 def steps_of(
@@ -91,7 +103,7 @@ class _Builder:
     ) -> None:
         codec = hop.codec if hop else None
         via: Via = hop.via if hop and hop.via != "hierarchical" else "library"
-        self.out.append(Step(kind, axes, self.now, to, codec, via, permute))
+        self.out.append(Step(kind, axes, self.now, to, codec, via, permute, hop is not None and hop.per_hop))
         self.now = to
 
     def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:
@@ -148,11 +160,12 @@ class _Builder:
         self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
 
     def _all_reduce(self) -> None:
-        """All-reduce what is left; a hierarchical hop's inner level is scattered here and gathered again at the end."""
+        """All-reduce what is left; a hierarchical hop's inner level, and what is coded as a whole, is scattered here
+        and gathered again at the end."""
         wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
             inner = hop.via == "hierarchical" and hop.axes[0] not in axes and hop.axes[0] in wanted
-            if inner and set(axes) <= set(self.nesting):
+            if (inner or hop.scatters) and set(axes) <= set(self.nesting):
                 self._scatter(tuple(a for a in self.nesting if a in axes), hop)
             else:
                 self._one_op(axes)

@@ -72,7 +72,8 @@ class Plan:
     gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as soon
     as it is made; with `weights_first` a weight's gradient is made before that of the input where the latter needs no
     reduction; without `hooks` the host's time per module is not counted. `groups` says which calls share a
-    communicator.
+    communicator. `value_hop` says how values are coded on their way through the model, `exchange_hop` how they
+    are between stages (their axes are not looked at); `compression` names the policy that both are of.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -107,11 +108,14 @@ class Plan:
     weights_first: bool = False
     groups: Groups = "world"
     hooks: bool = True
+    value_hop: Hop | None = None
+    exchange_hop: Hop | None = None
+    compression: str = ""
 
     @property
     def quantises_gradients(self) -> bool:
-        """Whether the ordinary route of a gradient has a quantised hop."""
-        return any(hop.codec is not None and hop.codec.is_quantised for hop in self.hops["gradient"])
+        """Whether the ordinary route of a gradient has a hop whose messages cannot be added up as they are."""
+        return any(hop.codec is not None and hop.codec.is_opaque for hop in self.hops["gradient"])
 
     def states(self, weight: Weight, raw: Placement, persistent: bool) -> States:
         """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks

@@ -13,7 +13,7 @@ from simfrontier.plan.plan import Pipeline
 from simfrontier.plan.program import Piece, Program
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Call, Compute, Exchange, Ref, Role
+from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role
 
 STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
 TIED = "tied"
@@ -55,7 +55,7 @@ class _Stages:
         """The program of one stage."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
-            calls += self._work(stage, event) if isinstance(event, Work) else [self._meeting(event)]
+            calls += self._work(stage, event) if isinstance(event, Work) else [self._meeting(stage, event)]
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
@@ -97,13 +97,16 @@ class _Stages:
 
     # ── between stages ──
 
-    def _meeting(self, meeting: Meeting) -> Call:
-        """The exchange at a boundary; its layer is the first one below."""
+    def _meeting(self, stage: int, meeting: Meeting) -> Call:
+        """The exchange at a boundary, and a stage's coding of what it sends and gets; its layer is the first one
+        below."""
         lower = (meeting.upper + 1) % self.num_stages
         layer = (meeting.chunk * self.num_stages + meeting.upper + 1) * self.layers_per_chunk
         there, back = meeting.direction != "backward", meeting.direction != "forward"
         micro = meeting.forward if there else meeting.backward
         forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, meeting.backward - micro)
+        codec = self._codec()
+        sent, got = (self._coded(name, codec) for name in ("sent", "got"))
         lane = "compute"
         if self.pipeline.overlap:
             ends = (meeting.upper, lower) if there else (lower, meeting.upper)
@@ -112,17 +115,46 @@ class _Stages:
             name=meeting.direction,
             axis=self.pipeline.axis,
             ends=(meeting.upper, lower),
-            src=(forward,) if there else (),
-            dst=(forward,) if there else (),
-            back_src=(backward,) if back else (),
-            back_dst=(backward,) if back else (),
-            codec=Codec(self.tensors.workload.precision.model),
+            src=(sent(forward),) if there else (),
+            dst=(got(forward),) if there else (),
+            back_src=(sent(backward),) if back else (),
+            back_dst=(got(backward),) if back else (),
+            codec=codec or Codec(self.tensors.workload.precision.model),
             lane=lane,
             comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{meeting.upper}>{lower}",
         )
-        shared = self.compressor.ops.setdefault(op, op)
-        block = self.compressor.blocks.setdefault((shared,), (shared,))
-        return Call("exchange", layer, micro, block)
+        ops: tuple[Op, ...] = (op,)
+        if codec is not None:
+            (mine, sends), (other, gets) = ((forward, there), (backward, back))[:: 1 if stage == meeting.upper else -1]
+            made = Compute(kind="encode", name=meeting.direction, reads=(mine,), writes=(sent(mine),), lane=lane)
+            taken = Compute(kind="decode", name=meeting.direction, reads=(got(other),), writes=(other,), lane=lane)
+            ops = (*((made,) if sends else ()), op, *((taken,) if gets else ()))
+        shared = tuple([self.compressor.ops.setdefault(each, each) for each in ops])
+        return Call("exchange", layer, micro, self.compressor.blocks.setdefault(shared, shared))
+
+    def _codec(self) -> Codec | None:
+        """How what stages exchange is coded, if it is."""
+        hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
+        if hop is None or hop.codec is None:
+            return None
+        plain = hop.below or Codec(like.dtype)
+        is_small = plain.wire_bytes(like.local_elements(self.tensors.mesh)) < hop.least_bytes
+        codec = plain if is_small else hop.codec.on(like.dtype)
+        return None if codec.name == like.dtype else codec
+
+    def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:
+        """What becomes of a value when it is sent, or has come, coded."""
+
+        def coded(ref: Ref) -> Ref:
+            if codec is None:
+                return ref
+            name = f"{ref.name}.exchange.{suffix}"
+            if name not in self.tensors:
+                made = replace(self.tensors[ref.name], name=name, role="encoded", codec=codec, persistent=False)
+                self.tensors.declare(made)
+            return Ref(name, ref.layer, ref.micro)
+
+        return coded
 
     # ── the end of the step ──
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simfrontier.errors import InputError
+from simfrontier.plan.compression import LEAST_BYTES, Compression, compression_of
 from simfrontier.plan.grid import DATA_AXES, STAGE, Sizes, data_sizes, grid_mesh, listed, ranks_left, refuse_remainder
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import Options
@@ -113,12 +114,20 @@ class MegatronOptions(TensorOptions):
 
     `overlap_input_gradients`: the all-reduce of an input's gradient runs beside the product that makes the weight's
     (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
+
+    `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
+    messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
+    `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
     """
 
     tensor: Ranks = 1
     sequence_parallel: bool = False
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
+    compression: str = "none"
+    compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
+    compress_per_hop: bool = False
+    message_dtype: Literal["model", "fp32"] = "model"
 
     @property
     def inside(self) -> Sizes:
@@ -130,6 +139,21 @@ class MegatronOptions(TensorOptions):
 
     def batch_ranks(self, mesh: Mesh) -> int:
         return mesh.size(DATA_AXES)
+
+    @property
+    def policy(self) -> str:
+        """How messages are compressed, in words; nothing where they are not."""
+        if self.compression == "none":
+            return ""
+        return self.compression + (" per hop" if self.compress_per_hop else "")
+
+    @property
+    def compressed(self) -> Compression | None:
+        """How messages are compressed, if they are."""
+        if self.compression == "none" and self.message_dtype == "model":
+            return None
+        widen = self.message_dtype == "fp32"
+        return compression_of(self.compression, self.compress_from, self.compress_per_hop, widen)
 
     def refuse_shape(self, shape: Shape) -> None:
         super().refuse_shape(shape)
@@ -230,19 +254,27 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
     tensor = mesh.live(("tensor",))
     hops = dict(data.hops)
     hops["scalar"] = (Hop(mesh.live(mesh.names)),)
-    if tensor and options.sequence_parallel:  # norms see a part of the sequence each
-        hops["step_reduction"] = (*hops["step_reduction"], Hop(tensor))
     flags: tuple[tuple[bool, Purpose], ...] = (
         (options.overlap_input_gradients, "input_gradient"),
         (options.overlap_gradients, "step_reduction"),
         (options.overlap_gradients, "gradient"),
         (bool(data.weight), "weight_gather"),
     )
+    compressed = options.compressed
+    if compressed is not None:
+        hops = compressed.hops(hops)
+    if tensor and options.sequence_parallel:  # norms see a part of the sequence each; their gradients are never coded
+        plain = None if compressed is None else compressed.plain
+        hops["step_reduction"] = (*hops["step_reduction"], Hop(tensor, plain))
     return replace(
         data,
         name=name,
         family=options.family,
+        nesting=data.nesting if compressed is None else _with_all(data.nesting, data.axes),
         hops=hops,
+        value_hop=None if compressed is None else compressed.hop(Hop(()), "tp"),
+        exchange_hop=None if compressed is None else compressed.hop(Hop(()), "pp"),
+        compression=options.policy,
         cuts=_cuts(tensor, ()),
         sequence=tensor[0] if tensor and options.sequence_parallel else None,
         sums_branches=bool(tensor),
@@ -252,6 +284,11 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         hooks=False,
         groups="lane",
     )
+
+
+def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
+    """A nesting with every axis over which a coded sum may be scattered."""
+    return (*nesting, *(axis for axis in axes if axis not in nesting))
 
 
 def engine_of(options: TensorOptions, engine: Engine) -> Engine:

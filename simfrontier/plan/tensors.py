@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from simfrontier.plan.layout import Layout
 from simfrontier.plan.plan import Engine, Plan, Stage, States
-from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.codec import FLOATS, Codec
 from simfrontier.schedule.ir import Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
@@ -67,8 +68,18 @@ class Tensors:
         """Declare a value as it is kept, or (`suffix`) as it lies elsewhere on its way; gives the tensor's name."""
         if name + suffix not in self.known:
             placed = self.layout.kept[name] if placement is None else placement
-            self.declare(_activation(self.workload.values[name], suffix, placed))
+            self.declare(_activation(self.workload.values[name], suffix, placed, self._digits(name)))
         return name + suffix
+
+    def _digits(self, name: str) -> tuple[str, ...]:
+        """The nesting of a value: where values are coded as a whole, the axes over which sums of them are scattered, if
+        they divide it."""
+        hop, value, pipeline = self.plan.value_hop, self.workload.values[name], self.plan.pipeline
+        if hop is None or not hop.scatters or value.persistent or value.dtype not in FLOATS:
+            return ()
+        outside = {*self.plan.axes, *(() if pipeline is None else (pipeline.axis,))}
+        inside = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in outside)
+        return inside if math.prod(value.shape) % self.mesh.size((*self.plan.axes, *inside)) == 0 else ()
 
     # ── weights ──
 
@@ -151,7 +162,7 @@ class Tensors:
         return reduced if reduced in self.known else f"{weight.name}.grad"
 
 
-def _activation(value: Value, suffix: str, placement: Placement) -> Tensor:
+def _activation(value: Value, suffix: str, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
     return Tensor(
         name=value.name + suffix,
         shape=value.shape,
@@ -159,6 +170,7 @@ def _activation(value: Value, suffix: str, placement: Placement) -> Tensor:
         role="activation",
         placement=placement,
         dims=value.dims,
+        nesting=nesting,
         per_layer=value.per_layer,
         per_micro=True,
         persistent=value.persistent,

@@ -158,7 +158,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh, data: Axes) -> Plan:
     nesting = mesh.live(("gcd", "package", *across))
     pair, node = frozenset(mesh.live(("gcd",))), frozenset(mesh.live(NODE_AXES))
     per_micro_batch = options.cross_gradients == "micro_batch"
-    quantised = options.node_gradient_codec is not None and options.node_gradient_codec.is_quantised
+    quantised = options.node_gradient_codec is not None and options.node_gradient_codec.is_opaque
     in_node = Hop(mesh.live(("gcd", "package")), options.node_gradient_codec)
     cross = Hop(mesh.live(across), options.cross_gradient_codec)
     gradient = (in_node, cross) if per_micro_batch else (in_node,)

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine.faults import one_line
 from simfrontier.machine.schema import Strict
+from simfrontier.plan.compression import written
 from simfrontier.plan.families import FAMILIES
 from simfrontier.plan.grid import DATA_AXES
 from simfrontier.plan.options import Options, codec_of
@@ -63,6 +64,7 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
     given: dict[str, Any] = {**table, "family": family}
     if issubclass(form, TensorOptions):
         _refuse_own_codec(given, f"plans.{name}")
+        _refuse_two_codecs(given, f"plans.{name}")
         if DATA_KEY in given:
             given[DATA_KEY] = _data_options(given[DATA_KEY], f"plans.{name}.{DATA_KEY}")
     return _validated(form, given, f"plans.{name}", AXES)
@@ -73,6 +75,18 @@ def _refuse_own_codec(table: Mapping[str, Any], place: str) -> None:
     key = "gradient_codec"
     if key in table:
         raise InputError(f"{place}.{key}: is of the plan on the data axes: {place}.{DATA_KEY}.{key}")
+
+
+def _refuse_two_codecs(table: Mapping[str, Any], place: str) -> None:
+    """A policy of compression says how gradients and weights cross the data axes: the plan there does not say it."""
+    data, said = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
+    said = said or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
+    for key in data if isinstance(data, dict) and said else ():
+        if key.endswith("_codec"):
+            raise InputError(
+                f"{place}.{DATA_KEY}.{key}: and {place}.{said} both say how messages are coded; allowed: one of "
+                "them, such as compression = { dp = ..., zero = ... }"
+            )
 
 
 def _data_options(value: Any, place: str) -> Options:
@@ -103,6 +117,13 @@ def _validated(form: type[Options], table: Mapping[str, Any], place: str, axes: 
 def _prepared(value: Any, place: str, axes: tuple[str, ...]) -> Any:
     """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
     key = place.rpartition(".")[2]
+    if key == "compression":
+        try:
+            return written(value)
+        except InputError as error:
+            said = str(error)
+            before = place.removesuffix(key) if said.startswith(key) else f"{place}: "
+            raise InputError(f"{before}{said}") from None
     match value:
         case dict():
             return {name: _prepared(part, f"{place}.{name}", axes) for name, part in value.items()}

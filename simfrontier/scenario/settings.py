@@ -9,9 +9,25 @@ from typing import Any
 
 from simfrontier.errors import InputError
 
+EVERY_PLAN = "plans.*."
+
 
 def put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
-    """Set a dotted key; the last parts of machine.overrides and library.overrides are dotted keys themselves."""
+    """Set a dotted key; the last parts of machine.overrides and library.overrides are dotted keys themselves, and
+    `plans.*` means every plan."""
+    for each in _of_plans(document, key):
+        _put(document, each, value, where)
+
+
+def _of_plans(document: Mapping[str, Any], key: str) -> list[str]:
+    """The keys that a key with `plans.*` stands for."""
+    if not key.startswith(EVERY_PLAN):
+        return [key]
+    plans = document.get("plans")
+    return [f"plans.{plan}.{key.removeprefix(EVERY_PLAN)}" for plan in (plans if isinstance(plans, dict) else ())]
+
+
+def _put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
     parts = key.split(".")
     for table in ("machine", "library"):
         if parts[:2] == [table, "overrides"] and len(parts) > 2:
@@ -26,6 +42,11 @@ def put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 def hold_everywhere(document: Mapping[str, Any], key: str) -> None:
     """A setting holds at every size: tables of single sizes say nothing else any more."""
+    for each in _of_plans(document, key):
+        _hold(document, each)
+
+
+def _hold(document: Mapping[str, Any], key: str) -> None:
     tables = document.get("at")
     *path, last = key.split(".")
     for place in tables.values() if isinstance(tables, dict) else ():

@@ -42,6 +42,10 @@ MEGATRON = BOTH | {
     "sequence_parallel": (True, {"tensor": 2}),
     "overlap_input_gradients": (False, {"tensor": 2}),
     "overlap_gradients": (True, {}),
+    "compression": ("naive-zfp:8", {"tensor": 2, "compress_from": 0}),
+    "compress_from": (0, {"tensor": 2, "compression": "naive-zfp:8"}),
+    "compress_per_hop": (True, {"tensor": 2, "compression": "naive-zfp:8", "compress_from": 0}),
+    "message_dtype": ("fp32", {"tensor": 2, "compress_from": 0}),
 }
 Make = Callable[..., TensorOptions]
 
