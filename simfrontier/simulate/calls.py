@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from simfrontier.network.servers import servers_of
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.simulate.choice import shares_of, speeds_alone
+from simfrontier.simulate.coding import NO_CODING, PerHop
 from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import recipes_of, wire_kind
 from simfrontier.simulate.passage import Way
@@ -27,7 +28,8 @@ class Plan:
     """One message of a call: parallel lists over its transfers, the law of single messages, the rate at which a member
     can send on a channel at most, and how many direct messages of a member may be under way at once, inside its node
     and as many out of it (None: any number). `is_host`: direct messages of a library that is not paced: the host's
-    start-up of a message comes before its links, and no longer than that is it counted as under way.
+    start-up of a message comes before its links, and no longer than that is it counted as under way. `coding` is what
+    the two ends spend on a message that is coded by itself, before it sets out.
     """
 
     form: Form
@@ -38,10 +40,15 @@ class Plan:
     cap_bytes_per_s: float
     most_at_once: int | None
     is_host: bool
+    coding: PerHop
+    gap_s: float
 
     def hop_s(self, index: int) -> float:
         """Start-up of a transfer."""
-        return self.law.between_nodes_s if self.ways[index].is_between_nodes else self.law.in_node_s
+        start_s = self.law.between_nodes_s if self.ways[index].is_between_nodes else self.law.in_node_s
+        if not self.coding.num_gaps:
+            return start_s
+        return start_s + 2 * self.gap_s + self.coding.seconds * self.sizes[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,11 +137,19 @@ class Calls:
                     cap_bytes_per_s=cap,
                     most_at_once=most,
                     is_host=is_host,
+                    coding=self._coding(op, len(recipe.orders)),
+                    gap_s=cluster.machine.device.kernel_gap_s,
                 )
             )
         table = cluster.table(op)
         measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
         return Planned(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
+
+    def _coding(self, op: Collective, num_channels: int) -> PerHop:
+        """What each of the channels, which share the device, takes to code its messages."""
+        cluster = self.cluster
+        coding = PerHop.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine) or NO_CODING
+        return replace(coding, seconds=coding.seconds * num_channels)
 
     def _form(self, kind: CollectiveKind, recipe: Recipe) -> Form:
         library = self.cluster.library
@@ -173,4 +188,4 @@ def _element_bytes(op: Collective, what: str) -> int:
     """Elements that chunks are cut at: scales are fp32, what is quantised goes as bytes."""
     if what == "scales":
         return DTYPE_BYTES["fp32"]
-    return 1 if op.codec.is_quantised else op.codec.bits // 8
+    return 1 if op.codec.is_opaque else DTYPE_BYTES[op.codec.name]

@@ -124,7 +124,7 @@ class Choices:
     def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
         """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
         largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
-        options = self.library.taken(op.kind, op.codec.is_quantised, op.via, largest, self.shape(op.axes))
+        options = self.library.taken(op.kind, op.is_added_later, op.via, largest, self.shape(op.axes))
         if len(options) == 1:
             return options[0]
         patterns = {algorithm: self.get(op.axes, algorithm) for algorithm in options}

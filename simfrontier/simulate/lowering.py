@@ -36,7 +36,7 @@ def recipes_of(op: Collective, cluster: Cluster) -> tuple[Recipe, ...]:
 
 def wire_kind(op: Collective) -> CollectiveKind:
     """What is lowered: a coded reduction moves by all-to-all and is summed where it arrives."""
-    return "all_to_all" if op.kind == "reduce_scatter" and op.codec.is_quantised else op.kind
+    return "all_to_all" if op.is_added_later else op.kind
 
 
 def recipe(

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, CallTable, GroupShape, Library, call_of, exchanged_bytes, messages_of
+from simfrontier.collectives import (
+    Algorithm,
+    CallTable,
+    GroupShape,
+    Library,
+    call_of,
+    exchanged_bytes,
+    messages_of,
+    sent_share,
+)
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Perturbation, equal_parts, paired
 from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
@@ -18,6 +27,7 @@ from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchang
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate.alone import Groups, sent
 from simfrontier.simulate.choice import group_shape, refuse_halving, shares_of
+from simfrontier.simulate.coding import PerHop, coding_s
 from simfrontier.simulate.pricing import Placement, placed
 
 NO_LIMIT = 1e30  # bytes per second
@@ -99,7 +109,7 @@ class Prices:
 
     def _math_s(self, op: Compute, schedule: Schedule) -> float:
         if op.matmul is None:
-            return 0.0
+            return coding_s(op, schedule.tensors, schedule.mesh, self.machine)
         batch, m, n, k = matmul_shape(op, schedule.mesh)
         matmul = self.machine.matmul(matmul_dtype(op, schedule.tensors))
         factor = self.machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
@@ -109,7 +119,12 @@ class Prices:
         groups, sizes, table = self._call(op, schedule)
         if table is not None:
             return sum(map(table.seconds, sizes))
-        return min([self._by(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+        seconds = min([self._by(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+        hops = PerHop.of(op, schedule.tensors, schedule.mesh, self.machine)
+        if hops is None:
+            return seconds
+        volume = sum(sizes) * float(sent_share(op, "ring", schedule.mesh))
+        return seconds + hops.num_gaps * self.machine.device.kernel_gap_s + volume * hops.seconds
 
     def _call(self, op: Collective, schedule: Schedule) -> tuple[Groups, list[int], CallTable | None]:
         """The groups of a call, its messages, and the times measured of it, if there are any."""
@@ -118,7 +133,7 @@ class Prices:
         return groups, sizes, self.library.table(call_of(op), groups.shape)
 
     def _ways(self, op: Collective, sizes: list[int], groups: Groups) -> tuple[Algorithm, ...]:
-        ways = self.library.taken(op.kind, op.codec.is_quantised, op.via, max(sizes), groups.shape)
+        ways = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
         refuse_halving(self.library, ways)
         return ways
 

@@ -38,6 +38,7 @@ from simfrontier.simulate.choice import (
     shares_of,
     speeds_alone,
 )
+from simfrontier.simulate.coding import NO_CODING, PerHop, coding_s
 from simfrontier.simulate.work import NO_WORK, Flow, Priced, Work
 
 LOCAL = "local"
@@ -156,7 +157,7 @@ class Cluster:
             hook_s = self.machine.host.hook_s if op.lane == "host" else 0.0  # elsewhere a stream's wait for another
             wait = Work(hook_s if op.kind == "hook" else device.kernel_gap_s, 0.0, 1.0, -1)
             return Priced(LOCAL, (wait,) * len(speeds))
-        math_s = 0.0
+        math_s = coding_s(op, self.schedule.tensors, mesh, self.machine)
         if op.matmul is not None:
             batch, m, n, k = matmul_shape(op, mesh)
             matmul = self.machine.matmul(matmul_dtype(op, self.schedule.tensors))
@@ -187,6 +188,8 @@ class Cluster:
         messages = messages_of(op, tensors, mesh)
         shape = self.shape(op.axes)
         hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
+        hops = PerHop.of(op, tensors, mesh, self.machine) or NO_CODING
+        hbm += hops.hbm_bytes
         runs = self._runs(op, key)
         peaks, alone = self._peak(key), self.alone(key, runs)
         works = []
@@ -198,10 +201,15 @@ class Cluster:
             latency = sum(
                 self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
             )
+            latency += hops.num_gaps * self.machine.device.kernel_gap_s
             units = self.library.num_channels * self.library.units_per_channel / sent_per_s
+            units += hops.seconds * self.machine.device.num_compute_units
+            cap = self._cap(key) * peak
+            if hops.seconds:
+                cap = speed = peak / (1.0 / sent_per_s + hops.seconds)
             column = self._column(key, cls)
             load = column.wire + column.hbm * hbm + column.units * units
-            flow = self._intern((key, cls, hbm, sent_per_s), column.rows, load, self._cap(key) * peak)
+            flow = self._intern((key, cls, hbm, sent_per_s, hops.seconds), column.rows, load, cap)
             volume = share * sum(message.num_bytes for message in messages)
             works.append(Work(latency, volume * peak, speed, flow))
         return Priced(key, tuple(works))
@@ -290,6 +298,9 @@ class Cluster:
         else:
             messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
             seconds = sum(table.seconds(message.num_bytes) for message in messages)
+        hops = PerHop.of(op, self.schedule.tensors, self.schedule.mesh, self.machine)
+        if hops is not None:
+            seconds += hops.num_gaps * self.machine.device.kernel_gap_s + self.volume_bytes(op) * hops.seconds
         work = Work(seconds, 0.0, 1.0, -1)
         return Priced(key, (work,) * len(self.folding.count(key)))
 

@@ -91,7 +91,7 @@ def test_alone_every_call_takes_its_tables_time(family: str, exact: bool) -> Non
         for work in cluster.of(op).works:
             assert work.alone_s == pytest.approx(wanted, rel=1e-9)
             assert work.latency_s >= 0.0
-        seen.add((call_of(op), op.codec.is_quantised))
+        seen.add((call_of(op), op.codec.is_opaque))
     assert ("all_gather", False) in seen or ("all_reduce", False) in seen
     if family == "zeropp":
         assert {("all_gather", True), ("all_to_all", True)} <= seen

@@ -164,7 +164,7 @@ def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
     built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
     made, scales, data = Calls(step(built, fidelity="analytic").cluster), set[float](), set[float]()
     for op in distinct_ops(built):
-        if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_quantised:
+        if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
             first, second = made.planned(op, 0).plans
             data.update(first.sizes)
             scales.update(second.sizes)
