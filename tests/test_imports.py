@@ -29,7 +29,7 @@ LAYERS = (
 STRANGERS = LAYERS[2]
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
-REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors"}
+REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors", "wholefile"}
 
 
 def part_of(path: Path) -> str:

@@ -52,6 +52,17 @@ class Backend:
     def concat(self, parts: list[Array], axis: int = 0) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=axis)
 
+    def as_bytes(self, values: Array) -> Array:
+        """The bytes of an array as a flat one of uint8; the same memory where it is contiguous."""
+        flat = self.xp.reshape(values, (-1,))
+        return flat.contiguous().view(self.xp.uint8) if self.is_torch else flat.view(self.xp.uint8)
+
+    def from_bytes(self, line: Array, dtype: str) -> Array:
+        """The inverse of `as_bytes`."""
+        if self.is_torch:
+            return line.clone().view(self.dtype(dtype))  # of its own, because a part may begin anywhere
+        return line.copy().view(self.dtype(dtype))
+
     def scatter_rows(self, num_rows: int, index: Array, rows: Array) -> Array:
         """[num_rows, columns]: the rows added up by index. Neither library's standard part has this."""
         if self.is_torch:

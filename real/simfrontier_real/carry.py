@@ -8,6 +8,7 @@ from typing import Protocol
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.moves import Part, Place, Turn
+from simfrontier_real.per_hop import PerHop
 from simfrontier_real.wire import Move, Moving, Wire
 
 Areas = Sequence[Array]  # the message, the result, the room, as flat arrays
@@ -31,16 +32,26 @@ class Stepwise:
 
     What is added, and what may not take its place yet, is received into room of its own, at most as much as the message
     is large; one more where a turn comes up. Messages between the same two members set out and are received in list
-    order, which is the same on both.
+    order, which is the same on both. What is coded per hop is received coded, so never in place.
     """
 
-    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank, reduction: PartialOp = "sum") -> None:
+    def __init__(
+        self,
+        part: Part,
+        areas: Areas,
+        wire: Wire,
+        blank: Blank,
+        reduction: PartialOp = "sum",
+        coding: PerHop | None = None,
+    ) -> None:
+        self._coding = coding
         self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
         self._done = 0  # turns
         self._posted = 0  # turns that are being received, or need not be
         self._left = part.sizes[0]  # elements that may still be received ahead
         self._incoming: list[tuple[Moving, Array, bool] | None] = [None] * len(part.turns)
         self._sending: dict[int, Moving] = {}  # by number, until they are waited for
+        self._sent: dict[int, Array] = {}  # what they are of
         self._gone = [False] * len(part.sends)
         self._waiting: dict[int, list[int]] = {}  # sends that have not set out, by peer, the next one last
         for number in range(len(part.sends) - 1, -1, -1):
@@ -85,7 +96,8 @@ class Stepwise:
             assert turn.source is not None
             _combine(self._at(turn.place), self._at(turn.source), turn.add, self._reduction)
         elif incoming[2]:
-            _combine(self._at(turn.place), incoming[1], turn.add, self._reduction)
+            arrived = _decoded(self._coding, incoming[1], turn.place)
+            _combine(self._at(turn.place), arrived, turn.add, self._reduction)
             self._left += turn.place.high - turn.place.low
         self._incoming[here] = None
         return True
@@ -100,10 +112,10 @@ class Stepwise:
         if turn.peer is not None:
             is_free = turn.after <= self._done and all(self._gone[number] for number in turn.sends)
             size = turn.place.high - turn.place.low
-            if not turn.add and is_free:
+            if not turn.add and is_free and self._coding is None:
                 target, is_staged = self._at(turn.place), False
             elif forced or size <= self._left:
-                target, is_staged = self._blank(size), True
+                target, is_staged = self._blank(size) if self._coding is None else self._coding.room(size), True
                 self._left -= size
             else:
                 return False
@@ -116,10 +128,12 @@ class Stepwise:
         waiting, sends = self._waiting[peer], self._part.sends
         while waiting and sends[waiting[-1]].after <= self._done:
             number = waiting.pop()
-            self._sending[number] = self._wire.send(peer, self._at(sends[number].place))
+            self._sent[number] = _encoded(self._coding, self._at(sends[number].place))
+            self._sending[number] = self._wire.send(peer, self._sent[number])
 
     def _await(self, number: int) -> None:
         self._sending.pop(number).wait()
+        del self._sent[number]
         self._gone[number] = True
 
     def _at(self, place: Place) -> Array:
@@ -130,7 +144,16 @@ class InRounds:
     """A member's moves in rounds, each started as one batch and waited for as a whole. For devices, whose
     point-to-point calls may only be in flight together where they were started together."""
 
-    def __init__(self, part: Part, areas: Areas, wire: Wire, blank: Blank, reduction: PartialOp = "sum") -> None:
+    def __init__(
+        self,
+        part: Part,
+        areas: Areas,
+        wire: Wire,
+        blank: Blank,
+        reduction: PartialOp = "sum",
+        coding: PerHop | None = None,
+    ) -> None:
+        self._coding = coding
         self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
         self._round = 0
         self._moving: list[Moving] | None = None
@@ -147,6 +170,8 @@ class InRounds:
             for turn, arrived in zip(self._part.rounds[self._round].turns, self._arriving, strict=True):
                 if turn.source is not None:
                     arrived = self._at(turn.source)
+                elif arrived is not None:
+                    arrived = _decoded(self._coding, arrived, turn.place)
                 if arrived is not None:
                     _combine(self._at(turn.place), arrived, turn.add, self._reduction)
             self._moving = None
@@ -155,10 +180,12 @@ class InRounds:
 
     def _start(self) -> list[Moving]:
         current = self._part.rounds[self._round]
-        moves = [Move(peer, True, self._at(place)) for peer, place in current.sends]
+        moves = [Move(peer, True, _encoded(self._coding, self._at(place))) for peer, place in current.sends]
         self._arriving = []
         for turn in current.turns:
-            staged = self._blank(turn.place.high - turn.place.low) if turn.add and turn.peer is not None else None
+            size, staged = turn.place.high - turn.place.low, None
+            if turn.peer is not None and (turn.add or self._coding is not None):
+                staged = self._blank(size) if self._coding is None else self._coding.room(size)
             self._arriving.append(staged)
             if turn.peer is not None:
                 moves.append(Move(turn.peer, False, self._at(turn.place) if staged is None else staged))
@@ -166,6 +193,14 @@ class InRounds:
 
     def _at(self, place: Place) -> Array:
         return self._areas[place.area][place.low : place.high]
+
+
+def _encoded(coding: PerHop | None, values: Array) -> Array:
+    return values if coding is None else coding.sent(values)
+
+
+def _decoded(coding: PerHop | None, arrived: Array, place: Place) -> Array:
+    return arrived if coding is None else coding.arrived(arrived, place.high - place.low)
 
 
 def _combine(target: Array, arrived: Array, add: bool, reduction: PartialOp) -> None:

@@ -67,8 +67,8 @@ class Executor:
         self._begin_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
-        """Start all that may start, then take what has ended; whether anything did."""
-        moved = False
+        """Start all that may start, then take what has ended; whether anything did, or went on at least."""
+        moved, measured = False, self._step.num_measured
         for index in self._issuer.startable():
             self._ready[index] = self._running[index] = self._enabled_s(index)
             self._lanes.start(index, self._ready[index])
@@ -83,7 +83,7 @@ class Executor:
             self._step.work.done(index)
             self._issuer.finish(index)
             moved = True
-        return moved
+        return moved or self._step.num_measured > measured
 
     def _enabled_s(self, index: int) -> float:
         """When the last op ended that an op waited for, those before it on its lane included."""

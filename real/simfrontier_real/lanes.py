@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.schedule.mesh import Mesh
-from simfrontier_real.arrays import Array, num_bytes
+from simfrontier_real.arrays import Array, Backend, num_bytes
+from simfrontier_real.measured import begin_measured, exchange_measured
 from simfrontier_real.transport import Pending, Transport
 from simfrontier_real.work import Work
 
@@ -60,6 +61,7 @@ class Step:
     transport: Transport
     clock: Callable[[], float]
     message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
+    num_measured: int = 0  # messages of which the length was agreed on
 
     def call(self, index: int, op: Collective | Exchange) -> list[Pending]:
         """Begin the messages of a collective or an exchange, all at once."""
@@ -71,6 +73,10 @@ class Step:
 
     def _begun(self, index: int, op: Collective | Exchange) -> Iterator[Pending]:
         messages = self._outgoing(index, op)
+        backend = self.work.measures(index)
+        if backend is not None:
+            yield from self._measured(backend, index, op, messages)
+            return
         if isinstance(op, Exchange):
             yield self.transport.exchange(op, messages[0] if messages else None, self.work.room(index))
             return
@@ -78,8 +84,27 @@ class Step:
         for message in messages:
             yield self.transport.begin(op, message, reduction)
 
+    def _measured(
+        self, backend: Backend, index: int, op: Collective | Exchange, messages: tuple[Array, ...]
+    ) -> Iterator[Pending]:
+        """The messages of an op of which only the values say how long they are."""
+        self.message_bytes[index] = 0
+
+        def told(count: int) -> None:
+            self.message_bytes[index] += count
+            self.num_measured += 1
+
+        if isinstance(op, Exchange):
+            awaits = self.work.room(index) is not None
+            yield exchange_measured(backend, self.transport, op, messages[0] if messages else None, awaits, told)
+            return
+        for message in messages:
+            yield begin_measured(backend, self.transport, op, message, self.mesh.size(op.axes), told)
+
     def _outgoing(self, index: int, op: Collective | Exchange) -> tuple[Array, ...]:
         messages = self.work.outgoing(index)
+        if isinstance(op, Collective) and op.per_hop:
+            return messages  # what is sent of them depends on how a ring cuts them
         pieces = self.mesh.size(op.axes) if isinstance(op, Collective) and op.kind == "all_gather" else 1
         self.message_bytes[index] = pieces * sum(num_bytes(message) for message in messages)
         return messages

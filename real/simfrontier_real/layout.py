@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simfrontier.errors import InputError
+from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Exchange, Ref, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.blocks import refuse_outer
+from simfrontier_real.blocks import local_shape, refuse_outer
 
 Order = tuple[str, ...]
 
@@ -35,17 +36,28 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How the pieces of a coded activation make up a block: one for each member of the groups over `axes`, of shape
+    `local`, cut along dimensions as `shards` say."""
+
+    axes: tuple[str, ...]
+    shards: tuple[tuple[str, int], ...]
+    local: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Layouts:
     """How instances are laid out: the order of their digits, and in how many pieces they are encoded.
 
     `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece. `bundles` holds what
-    is put in order for a scatter of several tensors at once.
+    is put in order for a scatter of several tensors at once, `cuts` coded activations that are cut along a dimension.
     """
 
     schedule: Schedule
     order: Mapping[Ref, Order]
     pieces: Mapping[Ref, int]
     bundles: Mapping[Ref, Bundle]
+    cuts: Mapping[Ref, Cut]
 
     def order_of(self, ref: Ref) -> Order:
         """The digits of an instance, the first slowest."""
@@ -58,16 +70,21 @@ class Layouts:
 
 def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
     """The layouts that the communication of a program asks for. Raises InputError where a weight, gradient or state is
-    moved along an axis that cuts its dimensions, where an exchange is coded, or where two collectives disagree."""
+    moved along an axis that cuts its dimensions, where an exchange codes what it moves, or where two collectives
+    disagree."""
     mesh, tensors = schedule.mesh, schedule.tensors
     order: dict[Ref, Order] = {}
     pieces: dict[Ref, int] = {}
+    cuts: dict[Ref, Cut] = {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Exchange):
-            _refuse_coded(op, schedule)
+            _refuse_recoded(op, schedule)
         if not isinstance(op, Collective) or op.kind == "all_reduce":
             continue
         src, dst = program.reads[index], program.writes[index][: len(op.dst)]
+        if _cuts_coded(op, schedule):
+            cuts.update(_cuts(op, schedule, src, dst))
+            continue
         _refuse_shards(op, schedule)
         if is_of_activations(op, schedule):
             continue
@@ -78,9 +95,29 @@ def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
             if order.setdefault(ref, mine) != mine:
                 raise InputError(f"collective {op.name}: {ref.name} is laid out for groups over {order[ref]} already")
             pieces[ref] = mesh.size(op.axes)
-        if op.kind == "reduce_scatter" and op.codec.is_quantised:
+        if op.is_added_later:
             pieces.update(dict.fromkeys(dst, mesh.size(op.axes)))
-    return Layouts(schedule, order, pieces, _bundles(schedule, program))
+    return Layouts(schedule, order, pieces, _bundles(schedule, program), cuts)
+
+
+def _cuts_coded(op: Collective, schedule: Schedule) -> bool:
+    """Whether a collective gathers or scatters coded values along their dimensions: only activations have such."""
+    smaller = op.src if op.kind == "all_gather" else op.dst
+    tensors = [schedule.tensors[ref.name] for ref in smaller]
+    return all(
+        each.codec is not None and each.per_micro and any(axis in op.axes for axis, _ in each.placement.shards)
+        for each in tensors
+    )
+
+
+def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> dict[Ref, Cut]:
+    mesh, out = schedule.mesh, {}
+    for a, b in zip(src, dst, strict=True):
+        small, large = (a, b) if op.kind == "all_gather" else (b, a)
+        tensor = schedule.tensors[small.name]
+        refuse_outer(f"collective {op.name} of {small.name}", op.axes, tensor.placement.shards)
+        out[large] = Cut(mesh.live(op.axes), tensor.placement.shards, local_shape(tensor, mesh))
+    return out
 
 
 def _bundles(schedule: Schedule, program: Expanded) -> dict[Ref, Bundle]:
@@ -89,7 +126,7 @@ def _bundles(schedule: Schedule, program: Expanded) -> dict[Ref, Bundle]:
     writer: dict[Ref, int] = {}
     for index, op in enumerate(program.ops):
         src = program.reads[index]
-        is_scatter = isinstance(op, Collective) and op.kind == "reduce_scatter" and not op.codec.is_quantised
+        is_scatter = isinstance(op, Collective) and op.kind == "reduce_scatter" and not op.is_added_later
         if is_scatter and len(src) > 1 and _is_permute(program, {writer.get(ref, -1) for ref in src}):
             members = schedule.mesh.size(op.axes)  # type: ignore[union-attr]
             widths = [schedule.tensors[ref.name].local_elements(schedule.mesh) // members for ref in src]
@@ -124,11 +161,12 @@ def _refuse_shards(op: Collective, schedule: Schedule) -> None:
             )
 
 
-def _refuse_coded(op: Exchange, schedule: Schedule) -> None:
+def _refuse_recoded(op: Exchange, schedule: Schedule) -> None:
     for name in {ref.name for ref in (*op.reads, *op.writes)}:
         tensor = schedule.tensors[name]
-        if tensor.codec is not None or (tensor.role != "token" and tensor.dtype != op.codec.name):
-            raise InputError(f"exchange {op.name}: {name} is sent as {op.codec}; allowed: its own type, {tensor.dtype}")
+        own = tensor.codec or Codec(tensor.dtype)
+        if tensor.role != "token" and own != op.codec:
+            raise InputError(f"exchange {op.name}: {name} is sent as {op.codec}; allowed: as it is stored, {own}")
 
 
 def canonical(tensor: Tensor, mesh: Mesh) -> Order:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.schedule.placement import Placement
-from simfrontier_real.arrays import Array, num_bytes
-from simfrontier_real.blocks import block_of
+from simfrontier_real.arrays import Array, Backend, num_bytes
+from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
+
+LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 
 
 def move(site: Site, index: int, op: Compute) -> None:
@@ -27,10 +31,16 @@ def move(site: Site, index: int, op: Compute) -> None:
 def encoded(site: Site, index: int, op: Compute) -> None:
     """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
     for src, dst, _ in _pairs(site, index):
-        codec = _codec(site, dst)
-        line = _arranged(site, site.buffers[src], src, dst)
-        pieces = site.backend.xp.reshape(line, (site.layouts.pieces_of(dst), -1))
-        site.buffers[dst] = encode(site.backend, pieces, codec)
+        codec, cut = _codec(site, dst), site.layouts.cuts.get(dst)
+        if cut is not None:
+            pieces = taken_apart(site.backend.xp, site.buffers[src], cut.axes, cut.shards, site.schedule.mesh)
+        else:
+            line = _arranged(site, site.buffers[src], src, dst)
+            pieces = site.backend.xp.reshape(line, (site.layouts.pieces_of(dst), -1))
+        try:
+            site.buffers[dst] = encode(site.backend, pieces, codec)
+        except SimfrontierError as error:
+            raise type(error)(f"{op.name} of {src.name}: {error}") from None
 
 
 def decoded(site: Site, index: int, op: Compute) -> None:
@@ -43,9 +53,22 @@ def decoded(site: Site, index: int, op: Compute) -> None:
         wide = "fp64" if target.dtype == "fp64" else "fp32"
         codec = _codec(site, src)
         _refuse_other_bytes(op, src, held, codec, length)
-        values = decode(site.backend, held, codec, length, wide)
+        values = in_range(site.backend, decode(site.backend, held, codec, length, wide), codec, target.dtype)
+        cut = site.layouts.cuts.get(src)
+        if cut is not None:
+            values = side_by_side(xp, values, cut.local, cut.axes, cut.shards, mesh)
         line = xp.sum(values, axis=0) if op.kind == "decode_sum" else xp.reshape(values, (-1,))
-        _put(site, dst, site.backend.cast(_arranged(site, line, src, dst), target.dtype), added)
+        line = site.backend.cast(_arranged(site, line, src, dst), target.dtype)
+        if target.role == "activation" and not target.placement.flat:
+            line = xp.reshape(line, local_shape(target, mesh))
+        _put(site, dst, line, added)
+
+
+def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array:
+    """What zfp makes of numbers at the top of their type's range, within it: they were finite when they were sent."""
+    if codec.name != "zfp" or dtype not in LARGEST:
+        return values
+    return backend.xp.clip(values, -LARGEST[dtype], LARGEST[dtype])
 
 
 def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:

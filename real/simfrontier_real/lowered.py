@@ -11,11 +11,13 @@ from simfrontier.collectives.lowering import Recipe, lower
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.store import load_lowered
 from simfrontier.errors import InputError
+from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array, blank_like
 from simfrontier_real.carry import Carrier, InRounds, Stepwise
 from simfrontier_real.moves import MESSAGE, RESULT, Part, part_of
+from simfrontier_real.per_hop import PerHop
 from simfrontier_real.transport import (
     Channel,
     Pending,
@@ -89,6 +91,7 @@ class _Route:
     kind: CollectiveKind
     recipe: Recipe
     member: int
+    coding: Codec | None  # of every message by itself
     parts: dict[int, Part]  # by elements of a piece; routes that carry alike share them
 
 
@@ -117,7 +120,8 @@ class LoweredTransport:
             group = int((table == rank).any(axis=1).argmax())
             member, recipe = table[group].tolist().index(rank), recipes[group]
             known = parts.setdefault((kind, recipe, member), {})
-            routes.append(_Route(channel, ends[channel], kind, recipe, member, known))
+            coding = op.codec if op.per_hop else None
+            routes.append(_Route(channel, ends[channel], kind, recipe, member, coding, known))
         self._routes = {op: routes[number] for op, number in numbers_of(schedule).items()}
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
@@ -133,7 +137,7 @@ class LoweredTransport:
             route.parts[elements] = part
         before = self._last.get(route.channel)
         pending = LoweredPending(
-            route.wire, route.kind, route.member, part, message, reduction, self._in_rounds, before
+            route.wire, route.kind, route.member, part, message, reduction, self._in_rounds, before, route.coding
         )
         self._last[route.channel] = pending
         route.wire.watch(pending.advance)
@@ -152,6 +156,7 @@ class LoweredPending:
     reduction: PartialOp
     in_rounds: bool
     before: LoweredPending | None
+    coding: Codec | None = None
     areas: tuple[Array, ...] = ()
     carrier: Carrier | None = None
     is_over: bool = False
@@ -180,6 +185,7 @@ class LoweredPending:
     def _start(self) -> None:
         message, sizes = self.message, self.part.sizes
         assert message is not None
+        coding = None if self.coding is None else PerHop.of(message, self.coding)
         blank = partial(blank_like, message)
         flat = message.reshape(-1)
         if self.kind == "all_gather":
@@ -193,7 +199,7 @@ class LoweredPending:
         self.areas = (line, *(blank(size) for size in sizes[1:]))
         self.message = None
         carrier = InRounds if self.in_rounds else Stepwise
-        self.carrier = carrier(self.part, self.areas, self.wire, blank, self.reduction)
+        self.carrier = carrier(self.part, self.areas, self.wire, blank, self.reduction, coding)
 
     def _result(self) -> Array:
         """What `Pending.wait` promises; nothing of the line is kept that is not the result."""

@@ -17,7 +17,7 @@ from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, PartialOp
-from simfrontier_real.arrays import Array
+from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.lanes import Step
 from simfrontier_real.programs import programs_of
 from simfrontier_real.record import Clocked, aligned
@@ -173,6 +173,9 @@ class ProbeWork:
         return None
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+
+    def measures(self, index: int) -> Backend | None:
+        return None
 
     def read_by(self, index: int) -> list[Array]:
         message = self.messages[index]

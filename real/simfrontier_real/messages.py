@@ -1,10 +1,12 @@
-"""From buffers to messages and back: several tensors travel as one flat message (and one of scales)."""
+"""From buffers to messages and back: several tensors travel as one flat message (and one of scales), unless their sizes
+depend on their values."""
 
 from __future__ import annotations
 
 import math
 
 from simfrontier.errors import SimfrontierError
+from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Exchange, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
@@ -15,13 +17,15 @@ from simfrontier_real.site import Site
 
 def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
     """The messages of one call: all-gather and all-reduce [n], reduce-scatter and all-to-all [members, n]; data, then
-    scales where the codec has them."""
+    scales where the codec has them; or one for each tensor, where only the values say how long it is."""
     src = site.program.reads[index]
     if index in site.buffers.bundled:
         return (site.buffers.bundled[index],)
-    if op.codec.is_quantised or site.schedule.tensors[src[0].name].codec is not None:
+    if site.schedule.tensors[src[0].name].codec is not None:
         held = [site.buffers[ref] for ref in src]
         columns = [list(parts) for parts in zip(*(each.parts for each in held), strict=True)]
+        if op.codec.is_measured:
+            columns = [[part] for part in columns[0]]
     else:
         columns = [[_rows(site, op, number, ref) for number, ref in enumerate(src)]]
     messages = tuple(site.backend.concat(parts, axis=1) for parts in columns)
@@ -40,9 +44,13 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
     dst = site.program.writes[index][: len(op.dst)]
     xp = site.backend.xp
     rows = tuple(result if len(result.shape) == 2 else xp.reshape(result, (1, -1)) for result in results)
-    stored = op.codec.is_quantised or site.schedule.tensors[src[0].name].codec is not None
+    stored = site.schedule.tensors[src[0].name].codec is not None
+    if op.codec.is_measured and stored:
+        for ref, row in zip(dst, rows, strict=True):
+            site.buffers[ref] = Encoded(row, None)
+        dst = ()
     start = [0] * len(rows)
-    for a, b in zip(src, dst, strict=True):
+    for a, b in zip(src, dst, strict=bool(dst)):
         widths = _widths(site, op, a)
         parts = []
         for number, width in enumerate(widths):
@@ -61,8 +69,18 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
 
 def sent(site: Site, index: int, op: Exchange) -> tuple[Array, ...]:
     """The message of this rank's end of an exchange, flat; none where it sends nothing."""
-    parts = [_line(site, ref) for ref in site.program.reads[index]]
+    reads = site.program.reads[index]
+    coded = [part for ref in reads for part in _coded_bytes(site, ref)]
+    parts = coded or [_line(site, ref) for ref in reads]
     return (site.backend.concat(parts),) if parts else ()
+
+
+def _coded_bytes(site: Site, ref: Ref) -> list[Array]:
+    """What is held coded of an instance, as bytes; nothing where it is not coded."""
+    held = site.buffers[ref]
+    if not isinstance(held, Encoded):
+        return []
+    return [site.backend.as_bytes(part) for part in held.parts]
 
 
 def room(site: Site, index: int) -> Array | None:
@@ -70,8 +88,10 @@ def room(site: Site, index: int) -> Array | None:
     due = _arriving(site, index)
     if not due:
         return None
-    tensors = [site.schedule.tensors[ref.name] for ref in due]
-    total = sum(tensor.local_elements(site.schedule.mesh) for tensor in tensors)
+    tensors, mesh = [site.schedule.tensors[ref.name] for ref in due], site.schedule.mesh
+    if tensors[0].codec is not None:
+        return site.backend.empty((sum(tensor.local_bytes(mesh) for tensor in tensors),), "uint8")
+    total = sum(tensor.local_elements(mesh) for tensor in tensors)
     return site.backend.empty((total,), tensors[0].dtype)
 
 
@@ -80,10 +100,14 @@ def received(site: Site, index: int, message: Array | None) -> None:
     tensors, mesh, start = site.schedule.tensors, site.schedule.mesh, 0
     for ref in _arriving(site, index):
         tensor = tensors[ref.name]
-        count = tensor.local_elements(mesh)
+        count = tensor.local_elements(mesh) if tensor.codec is None else tensor.local_bytes(mesh)
+        if tensor.codec is not None and tensor.codec.is_measured:
+            count = int(message.shape[0])  # type: ignore[union-attr]
         part = message[start : start + count]  # type: ignore[index]
         start += count
-        if tensor.role == "activation":
+        if tensor.codec is not None:
+            site.buffers[ref] = _as_encoded(site, part, tensor.codec, tensor.local_elements(mesh))
+        elif tensor.role == "activation":
             site.buffers[ref] = site.backend.xp.reshape(part, local_shape(tensor, mesh))
         else:
             order = canonical(tensor, mesh)
@@ -91,6 +115,17 @@ def received(site: Site, index: int, message: Array | None) -> None:
     for ref in site.program.writes[index]:
         if tensors[ref.name].role == "token":
             site.buffers[ref] = None
+
+
+def _as_encoded(site: Site, part: Array, codec: Codec, elements: int) -> Encoded:
+    """One piece out of the bytes that it travelled as."""
+    xp, backend = site.backend.xp, site.backend
+    if not codec.is_opaque:
+        return Encoded(xp.reshape(backend.from_bytes(part, codec.name), (1, -1)), None)
+    if not codec.is_quantised:
+        return Encoded(xp.reshape(part, (1, -1)), None)
+    data, scales = part[: codec.payload_bytes(elements)], part[codec.payload_bytes(elements) :]
+    return Encoded(xp.reshape(data, (1, -1)), xp.reshape(backend.from_bytes(scales, "fp32"), (1, -1)))
 
 
 def _arriving(site: Site, index: int) -> list[Ref]:

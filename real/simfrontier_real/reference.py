@@ -33,7 +33,7 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
         optimizer.zero_grad()
         total = 0.0
         for micro in range(grad_accum):
-            data = batch(schedule, training.seed, step, micro)
+            data = batch(schedule, training.data_seed, step, micro)
             logits = model(schedule, weights, data.inputs, kind)
             labels = torch.as_tensor(data.labels).reshape(-1)
             loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum

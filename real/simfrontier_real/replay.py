@@ -12,7 +12,7 @@ from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.cost import matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.trace import Trace
-from simfrontier_real.arrays import Array
+from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.kernels import MODEL_KERNELS
@@ -82,8 +82,10 @@ class Stand:
 
     def _pieces(self, site: Site, codec: Codec, pieces: int, length: int) -> Encoded:
         """Encoded pieces of zeros."""
-        if not codec.is_quantised:
+        if not codec.is_opaque:
             return Encoded(self._zeros(site, (pieces, length), codec.name), None)
+        if not codec.is_quantised:
+            return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), None)
         scales = self._zeros(site, (pieces, -(-length // codec.block)), "fp32")
         return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), scales)
 
@@ -118,6 +120,10 @@ class ReplayWork(RealWork):
             got = 0 if stand.waits is None else len(stand.waits)
             raise InputError(f"waits: got {got} ops; allowed: one for each of the schedule's {site.program.num_ops}")
         stand.place(site)
+
+    def measures(self, index: int) -> Backend | None:
+        """Where nothing is encoded, messages are as long as the schedule takes them to be."""
+        return super().measures(index) if self._stand.mode == "real" else None
 
     def run(self, index: int, ready_s: float) -> None:
         super().run(index, ready_s)

@@ -19,6 +19,7 @@ from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
 from simfrontier_real.lowered import LoweredTransport, described, read_lowered
+from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.processes import TorchTransport
 from simfrontier_real.programs import Programs, programs_of
 from simfrontier_real.transport import Transport
@@ -122,6 +123,7 @@ def _read(path: Path, checked: bool, collectives: str) -> Loaded:
         if report.findings:
             more = f" (and {len(report.findings) - 1} more findings)" if len(report.findings) > 1 else ""
             raise SimfrontierError(f"{path}: the schedule is not sound: {report.findings[0]}{more}")
+    refuse_per_hop(schedule, str(path), collectives == "lowered")
     is_of = digest(schedule)
     return Loaded(
         name=path.stem.removeprefix(PREFIX),

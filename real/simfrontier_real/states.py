@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
@@ -92,35 +92,66 @@ def held(site: Site) -> dict[tuple[str, int], Any]:
     }
 
 
-def assembled(schedule: Schedule, by_rank: list[Mapping[tuple[str, int], Any]]) -> Weights:
+def assembled(
+    schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]], may_differ: bool = False
+) -> Weights:
     """Whole weights out of the lines of the ranks that hold them. Raises SimfrontierError where two ranks should hold
-    the same and do not."""
+    the same and do not; where they `may_differ`, the first one's is taken."""
     import numpy as np
 
     mesh = schedule.mesh
-    places = [coordinates(mesh, rank) for rank in range(mesh.num_ranks)]
     out: Weights = {}
     for tensor, layer in _every(schedule):
         order = canonical(tensor, mesh)
-        flat = tuple(axis for axis in mesh.live(tensor.nesting) if axis in tensor.placement.flat)
-        cuts = tuple(axis for axis, _ in tensor.placement.shards)
+        flat, cuts = _digits(tensor, mesh)
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
-        for rank, (lines, at) in enumerate(zip(by_rank, places, strict=True)):
-            if (tensor.name, layer) not in lines:
-                continue
-            line, digits = lines[tensor.name, layer], tuple(at[axis] for axis in flat)
-            pieces = blocks.setdefault(tuple(at[axis] for axis in cuts), {})
-            if digits in pieces and not np.array_equal(pieces[digits], line):
-                raise SimfrontierError(
-                    f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
-                )
-            pieces[digits] = line
+        for (cut, digits), copies in _copies(schedule, tensor, layer, by_rank).items():
+            for rank, line in copies.items():
+                if not may_differ and not np.array_equal(next(iter(copies.values())), line):
+                    raise SimfrontierError(
+                        f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
+                    )
+            blocks.setdefault(cut, {})[digits] = next(iter(copies.values()))
         whole = np.full(tensor.shape, np.nan)
         for place_of_block, pieces in blocks.items():
             at = dict(zip(cuts, place_of_block, strict=True))
             block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
             whole[block] = _joined(pieces, flat, order, tensor, mesh)
         out[tensor.name, layer] = whole
+    return out
+
+
+def copies_apart(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
+    """How far copies of one weight are from each other on ranks that should hold the same: the largest difference,
+    relative to the tensor's largest value."""
+    import numpy as np
+
+    worst = 0.0
+    for tensor, layer in _every(schedule):
+        for copies in _copies(schedule, tensor, layer, by_rank).values():
+            lines = np.stack(list(copies.values()))
+            largest = float(np.abs(lines).max())
+            worst = max(worst, float(np.ptp(lines, axis=0).max()) / largest if largest > 0 else 0.0)
+    return worst
+
+
+def _digits(tensor: Tensor, mesh: Mesh) -> tuple[Order, Order]:
+    """The axes that a weight is spread over: flat, and cutting its dimensions."""
+    flat = tuple(axis for axis in mesh.live(tensor.nesting) if axis in tensor.placement.flat)
+    return flat, tuple(axis for axis, _ in tensor.placement.shards)
+
+
+def _copies(
+    schedule: Schedule, tensor: Tensor, layer: int, by_rank: Sequence[Mapping[tuple[str, int], Any]]
+) -> dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]]:
+    """The lines of one weight by rank, by where they belong: (coordinates of the block, digits within it)."""
+    flat, cuts = _digits(tensor, schedule.mesh)
+    out: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]] = {}
+    for rank, lines in enumerate(by_rank):
+        if (tensor.name, layer) in lines:
+            at = coordinates(schedule.mesh, rank)
+            key = tuple(at[axis] for axis in cuts), tuple(at[axis] for axis in flat)
+            out.setdefault(key, {})[rank] = lines[tensor.name, layer]
     return out
 
 

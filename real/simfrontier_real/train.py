@@ -18,29 +18,39 @@ from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
+from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
 from simfrontier_real.site import Site, site_of
-from simfrontier_real.states import Weights, assembled, held, initial_weights, place, shard
+from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
 from simfrontier_real.transport import Transport
 from simfrontier_real.work import RealWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What to train: number of optimizer steps, seed of weights and data, Adam's settings, scale of the loss."""
+    """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), Adam's
+    settings, scale of the loss."""
 
     steps: int = 20
     seed: int = 0
+    data: int | None = None
     adam: Adam = field(default_factory=Adam)
     loss_scale: float = 1.0
+
+    @property
+    def data_seed(self) -> int:
+        """Seed of the data."""
+        return self.seed if self.data is None else self.data
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The mean loss of every step, and the whole weights at the end."""
+    """The mean loss of every step, and the whole weights at the end, of which `copies_apart` is how far those are from
+    each other that ranks should hold alike."""
 
     losses: tuple[float, ...]
     weights: Weights
+    copies_apart: float = 0.0
 
 
 class TrainingRank:
@@ -70,7 +80,7 @@ class TrainingRank:
         self.trainer.begin_step()
         backend = self.site.backend
         for micro in range(self.trainer.grad_accum):
-            whole = batch(self.site.schedule, self._training.seed, number, micro)
+            whole = batch(self.site.schedule, self._training.data_seed, number, micro)
             ref = Ref(self._input, 0, micro)
             if ref in self.site.touched:
                 dtype = self.site.schedule.tensors[self._input].dtype
@@ -99,6 +109,7 @@ def train_in_one_process(
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
+    refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend
     world = LoopbackWorld(schedule.mesh)
@@ -113,7 +124,10 @@ def train_in_one_process(
             rank.load(number)
         run_together(executors)
         losses.append(sum(rank.loss() for rank in ranks))
-    return Trained(tuple(losses), assembled(schedule, [rank.held() for rank in ranks]))
+    lines = [rank.held() for rank in ranks]
+    if schedule.codes_per_hop:
+        return Trained(tuple(losses), assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
+    return Trained(tuple(losses), assembled(schedule, lines))
 
 
 def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:

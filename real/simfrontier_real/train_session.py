@@ -11,7 +11,7 @@ from simfrontier_real.data import input_name
 from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
-from simfrontier_real.states import assembled, weights_of
+from simfrontier_real.states import assembled, copies_apart, weights_of
 from simfrontier_real.timed import timed_steps
 from simfrontier_real.train import Trained, Training, TrainingRank
 from simfrontier_real.verdict import Result, judged, model_dtype, print_results, write_results
@@ -56,6 +56,7 @@ def _train(
     everybody = world.gathered((losses, rank.held(), rank.trainer.num_skipped))
     if everybody is None or timed is None:
         return None
+    lines = [each[1] for each in everybody]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         notes = {
@@ -69,7 +70,8 @@ def _train(
     return judged(
         loaded,
         losses=tuple(sum(parts) for parts in zip(*(each[0] for each in everybody), strict=True)),
-        weights=assembled(schedule, [each[1] for each in everybody]),
+        weights=assembled(schedule, lines, may_differ=schedule.codes_per_hop),
+        copies_differ=copies_apart(schedule, lines),
         reference=_unsharded(schedule, training, known) if compare else None,
         ranks=timed,
         skipped=everybody[0][2],

@@ -98,8 +98,8 @@ def channel_of(op: Collective, mesh: Mesh) -> Channel:
 
 
 def wire_kind(op: Collective) -> CollectiveKind:
-    """What is called: a quantised reduction moves by all-to-all and is summed where it arrives."""
-    return "all_to_all" if op.kind == "reduce_scatter" and op.codec.is_quantised else op.kind
+    """What is called: a coded reduction moves by all-to-all and is summed where it arrives."""
+    return "all_to_all" if op.is_added_later else op.kind
 
 
 def channels_of(schedule: Schedule) -> list[Channel]:

@@ -15,7 +15,7 @@ import typer
 from simfrontier.collectives import messages_of
 from simfrontier.errors import InputError
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier_real.record import Clocked, sent_bytes
 from simfrontier_real.session import Loaded
 from simfrontier_real.states import Weights
@@ -49,10 +49,18 @@ class Result:
     scheduled_bytes: int
     step_median_s: float
     skipped_steps: int
+    copies_differ: float = 0.0
+    measured_bytes: int = 0  # of messages of which only the values say how long they are
+    codes_per_hop: bool = False
+
+    @property
+    def has_right_bytes(self) -> bool:
+        """Whether as much was sent as the schedule says, of all ops of which it can say that."""
+        return self.message_bytes == self.scheduled_bytes
 
     @property
     def is_good(self) -> bool:
-        if self.message_bytes != self.scheduled_bytes or not all(map(math.isfinite, self.losses)):
+        if not self.has_right_bytes or not all(map(math.isfinite, self.losses)):
             return False
         if not self.must_agree or self.weights_error is None or self.loss_error is None:
             return True
@@ -64,12 +72,13 @@ def judged(
     loaded: Loaded,
     losses: tuple[float, ...],
     weights: Weights,
+    copies_differ: float,
     reference: Trained | None,
     ranks: list[Clocked],
     skipped: int,
 ) -> Result:
-    """What came of training a schedule: mean losses and whole weights, against the unsharded model's; `ranks` are all
-    ranks' times and bytes."""
+    """What came of training a schedule: mean losses and whole weights, against the unsharded model's; how far copies of
+    weights are apart on ranks that should hold the same; `ranks` are all ranks' times and bytes."""
     every = loaded.programs.of_roles
     reason = next((why for why in (why_inexact(loaded.schedule, each) for each in every) if why), "")
     error, worst, loss_error = None, "", None
@@ -88,8 +97,11 @@ def judged(
         reference_losses=() if reference is None else reference.losses,
         weights_error=error,
         worst=worst,
+        copies_differ=copies_differ,
         loss_error=loss_error,
-        message_bytes=sum(sum(rank.message_bytes.values()) for rank in ranks),
+        message_bytes=_sent_bytes(loaded, ranks, exact=True),
+        measured_bytes=_sent_bytes(loaded, ranks, exact=False),
+        codes_per_hop=loaded.schedule.codes_per_hop,
         scheduled_bytes=_scheduled_bytes(loaded),
         step_median_s=statistics.median(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
@@ -124,19 +136,24 @@ def why_inexact(schedule: Schedule, program: Expanded) -> str:
     if dtype not in TOLERANCE:
         return f"the model is {dtype}"
     for tensor in schedule.tensors.values():
-        if tensor.codec is not None and tensor.codec.name != dtype:
-            return "moves are quantised" if tensor.codec.is_quantised else f"moves are narrowed to {tensor.codec}"
+        if tensor.codec is not None and tensor.codec.name not in (dtype, "mpc"):
+            return f"moves are {'coded as' if tensor.codec.is_opaque else 'narrowed to'} {tensor.codec}"
+    coded = next((op.codec for op in program.ops if isinstance(op, Collective) and op.per_hop), None)
+    if coded is not None and not coded.is_measured:
+        return f"messages are coded per hop as {coded}"
     if any(isinstance(op, Compute) and op.max_age > 0 for op in program.ops):
         return "forward passes read the step before's weights"
     return ""
 
 
 def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
-    """Bytes of all messages of one step as the schedule says for one rank of a program: of collectives whole ones, of
-    exchanges what the rank sends."""
+    """Bytes of all messages of one step of which the schedule says how many, for one rank of a program: of collectives
+    whole ones, of exchanges what the rank sends."""
     sizes: dict[int, int] = {}
     total = 0
     for index, op in enumerate(program.ops):
+        if not _is_exact(op):
+            continue
         if isinstance(op, Collective):
             if id(op) not in sizes:
                 sizes[id(op)] = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
@@ -144,6 +161,22 @@ def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
         elif isinstance(op, Exchange):
             total += sent_bytes(schedule, op, program.reads[index])
     return total
+
+
+def _sent_bytes(loaded: Loaded, ranks: list[Clocked], exact: bool) -> int:
+    """Bytes that were handed over in a step, of the ops of which the schedule says how many or of the others."""
+    return sum(
+        sent
+        for rank, clocked in enumerate(ranks)
+        for index, sent in clocked.message_bytes.items()
+        if _is_exact(loaded.programs.of(rank).ops[index]) == exact
+    )
+
+
+def _is_exact(op: Op) -> bool:
+    """Whether the schedule says how many bytes an op sends: not of what is coded at every hop, which depends on how a
+    ring cuts it, nor of what only its values say."""
+    return not isinstance(op, Compute) and not op.codec.is_measured and not getattr(op, "per_hop", False)
 
 
 def _scheduled_bytes(loaded: Loaded) -> int:
@@ -169,7 +202,9 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
     )
     rows = [header]
     for each in results:
-        as_scheduled = each.message_bytes == each.scheduled_bytes
+        counted = "as scheduled" if each.has_right_bytes else f"{each.message_bytes:,} of {each.scheduled_bytes:,}"
+        counted += f", {each.measured_bytes:,} by their values" if each.measured_bytes else ""
+        counted += ", not counted per hop" if each.codes_per_hop else ""
         rows.append(
             (
                 each.name,
@@ -179,8 +214,8 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
                 f"{each.losses[-1]:.4f}",
                 "" if each.weights_error is None else f"{each.weights_error:.1e}",
                 "" if each.loss_error is None else f"{each.loss_error:.1e}",
-                f"{each.message_bytes / ranks / 1e6:.3f} MB",
-                "as scheduled" if as_scheduled else f"{each.message_bytes:,} of {each.scheduled_bytes:,}",
+                f"{(each.message_bytes + each.measured_bytes) / ranks / 1e6:.3f} MB",
+                counted,
                 f"{each.step_median_s * 1e3:.1f} ms",
                 _verdict(each, compared),
             )
@@ -196,8 +231,9 @@ def _verdict(result: Result, compared: bool) -> str:
         return ""
     if result.must_agree:
         return "equal" if result.is_good else f"DIFFERS, most in {result.worst}"
+    copies = f"; copies of weights differ by {result.copies_differ:.1e}" if result.copies_differ else ""
     skipped = f"; {result.skipped_steps} steps skipped (gradients overflowed)" if result.skipped_steps else ""
-    return f"apart: {result.reason}{skipped}"
+    return f"apart: {result.reason}{copies}{skipped}"
 
 
 def _finite(value: Any) -> Any:

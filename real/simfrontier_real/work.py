@@ -10,13 +10,14 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real import messages
-from simfrontier_real.arrays import Array
+from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.site import Site
 
 
 class Work(Protocol):
     """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready;
-    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing)."""
+    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing). Where only
+    its values say how long a message is, `measures` is the library that its arrays are of."""
 
     def begin_step(self) -> None: ...
 
@@ -29,6 +30,8 @@ class Work(Protocol):
     def room(self, index: int) -> Array | None: ...
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+
+    def measures(self, index: int) -> Backend | None: ...
 
     def read_by(self, index: int) -> list[Array]: ...
 
@@ -89,6 +92,12 @@ class RealWork:
             return
         assert isinstance(op, Collective)
         messages.incoming(self.site, index, op, results)
+
+    def measures(self, index: int) -> Backend | None:
+        """The library of the messages of an op that is sent in a codec of variable length."""
+        op = self.site.program.ops[index]
+        assert not isinstance(op, Compute)
+        return self.site.backend if op.codec.is_measured else None
 
     def read_by(self, index: int) -> list[Array]:
         """The arrays that an op reads or adds to."""

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Codec
 from simfrontier_real.arrays import num_bytes, numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode
@@ -17,6 +19,10 @@ from simfrontier_real.codecs import Encoded, decode, encode
 QUANTISED = st.builds(Codec, st.sampled_from(["int8", "int4"]), st.integers(1, 40))
 # numbers as gradients have them: many orders of magnitude, and zeros; a scale below 1e-38 would have few digits
 NUMBER = st.just(0.0) | st.floats(2.0**-66, 2.0**66, width=32) | st.floats(-(2.0**66), -(2.0**-66), width=32)
+
+
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+ANY_FINITE = arrays.arrays(np.float32, st.tuples(st.integers(1, 3), st.integers(1, 40)), elements=FINITE)
 
 
 @st.composite
@@ -94,7 +100,8 @@ def test_what_is_a_multiple_of_the_scale_comes_back_as_it_was(values: Any, codec
     assert np.array_equal(encode(backend, back, codec).data, first.data)
 
 
-@given(values=pieces(), codec=QUANTISED)
+@settings(deadline=None)
+@given(values=pieces() | ANY_FINITE, codec=QUANTISED)
 def test_numpy_and_torch_agree_to_the_bit(values: Any, codec: Codec) -> None:
     import torch
 
@@ -130,18 +137,81 @@ def test_int8_by_hand() -> None:
     assert (there.data.tolist(), there.scales.tolist()) == ([[255, 128, 129, 128]], [[2.0, 0.0]])
 
 
+@given(values=ANY_FINITE, codec=QUANTISED)
+def test_the_bound_holds_for_any_finite_numbers(values: Any, codec: Codec) -> None:
+    """Denormals and the largest numbers, too: at most half a scale, 2⁻²² of the block's largest magnitude for two
+    roundings, and half of the least number of fp32 where a scale is a whole number of those."""
+    backend = numpy_backend()
+    there = encode(backend, values, codec)
+    back = decode(backend, there, codec, values.shape[1], "fp64")
+    assert np.isfinite(back).all() and np.isfinite(there.scales).all()
+    starts = np.arange(0, values.shape[1], codec.block)
+    peaks = np.maximum.reduceat(np.abs(values), starts, axis=1).astype(np.float64)
+    off = np.maximum.reduceat(np.abs(back - values.astype(np.float64)), starts, axis=1)
+    bounds = np.vectorize(codec.error_bound, otypes=[float])(peaks)
+    assert (off <= bounds + 2.0**-22 * peaks + 2.0**-150).all()
+
+
+@pytest.mark.parametrize("name", ["int8", "int4"])
+@pytest.mark.parametrize(
+    "units", [*range(1, 40), 63, 64, 126, 127, 128, 180, 190, 254, 255, 1000, 10_000, 2**23, 2**29]
+)
+def test_the_smallest_numbers_keep_to_the_bound(name: str, units: int) -> None:
+    """Multiples of 2⁻¹⁴⁹, whose scales have few digits or would be zero."""
+    codec, backend = Codec(name, 64), numpy_backend()
+    values = np.ldexp(np.linspace(-units, units, 64), -149).astype(np.float32)[None]
+    off = np.abs(decode(backend, encode(backend, values, codec), codec, 64, "fp64") - values.astype(np.float64))
+    peak = float(np.abs(values).max())
+    assert off.max() <= codec.error_bound(peak) + 2.0**-22 * peak + 2.0**-150
+
+
+@pytest.mark.parametrize("name", ["int8", "int4"])
+def test_the_largest_numbers_stay_finite(name: str) -> None:
+    codec, backend = Codec(name, 1), numpy_backend()
+    values = (np.uint32(0x7F7FFFFF) - np.arange(2000, dtype=np.uint32)).view(np.float32)[None]
+    back = decode(backend, encode(backend, values, codec), codec, 2000, "fp32")
+    assert np.abs(back / values - 1).max() <= 2.0**-22
+
+
+# ── what is refused, and what is not ──
+
+
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("codec", [Codec("int8", 4), Codec("int4", 4)], ids=str)
-def test_what_is_not_finite_stays_so_and_keeps_to_its_block(codec: Codec, bad: float) -> None:
-    """The step is skipped where a gradient overflowed, so quantising must not hide it."""
+def test_what_is_not_finite_is_refused_where_numbers_share_a_scale(codec: Codec, bad: float) -> None:
     import torch
 
+    values = torch.ones((2, 13))
+    values[0, 12] = values[1, 3] = bad
+    for backend, pieces in ((torch_backend(), values), (numpy_backend(), values.numpy())):
+        with pytest.raises(SimfrontierError) as raised:
+            encode(backend, pieces, codec)
+        assert str(raised.value) == (
+            f"codec {codec}: 2 of 26 numbers are not finite in fp32, the first at index 12 of piece 0; "
+            "allowed: finite numbers (any bits, without loss: mpc or plain numbers)"
+        )
+
+
+def test_what_fp32_cannot_hold_is_refused_where_numbers_share_a_scale() -> None:
+    with pytest.raises(
+        SimfrontierError, match="1 of 2 numbers are not finite in fp32, the first at index 1 of piece 0"
+    ):
+        encode(numpy_backend(), np.array([[1, 1e300]]), Codec("int8", 2))
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
+def test_plain_numbers_carry_what_is_not_finite(dtype: str) -> None:
+    """A gradient that overflows its type is infinite on the wire; the step is skipped where one arrives."""
     backend = torch_backend()
-    values = torch.ones((1, 12))
-    values[0, 5] = bad
-    back = decode(backend, encode(backend, values, codec), codec, 12, "fp32")
-    assert not torch.isfinite(back[0, 5])
-    assert back[0, :4].tolist() == back[0, 8:].tolist() == [1.0] * 4
+    values = backend.array(np.array([[1.0, math.inf, -math.inf, math.nan, 1e39]]), "fp64")
+    back = decode(backend, encode(backend, values, Codec(dtype)), Codec(dtype), 5, "fp64")
+    assert backend.xp.isfinite(back).tolist() == [[True, False, False, False, False]]
+
+
+@pytest.mark.parametrize("codec", [Codec("int8", 4), Codec("int4", 4), Codec("fp32"), Codec("mpc")], ids=str)
+def test_whole_numbers_are_refused(codec: Codec) -> None:
+    with pytest.raises(InputError, match=f"codec {codec}: cannot take int64 numbers; allowed: fp64, fp32, fp16, bf16"):
+        encode(numpy_backend(), np.zeros((1, 4), np.int64), codec)
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "fp16"])

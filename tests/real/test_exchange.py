@@ -208,9 +208,9 @@ def test_a_trace_starts_an_exchange_when_both_ends_are_ready() -> None:
     assert trace.spans[2][0].num_bytes == 0.0  # stage 1 only receives it
 
 
-def test_a_coded_exchange_is_refused() -> None:
+def test_an_exchange_that_codes_what_it_moves_is_refused() -> None:
     forward = replace(FORWARD, codec=Codec("int8", 16))
     made = swapping(first=(forward,), last=(forward,))
     program = programs_of(made).of_roles[0]
-    with pytest.raises(InputError, match=r"^exchange forward: .* is sent as int8:16; allowed: its own type, fp64$"):
+    with pytest.raises(InputError, match=r"^exchange forward: .* is sent as int8:16; allowed: as it is stored, fp64$"):
         layouts_of(made, program)

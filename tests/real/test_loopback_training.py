@@ -146,7 +146,7 @@ def test_the_stale_copy_of_deepspeed_need_not_agree_and_does_not() -> None:
 @pytest.mark.parametrize("plan", QUANTISED)
 def test_quantised_moves_cost_a_little_accuracy_and_no_reproducibility(plan: str, sizes: tuple[int, int, int]) -> None:
     made = schedule(QUANTISED[plan], sizes, grad_accum=2, precision="fp32")
-    assert why_inexact(made, expand(made, made.roles[0])) == "moves are quantised"
+    assert why_inexact(made, expand(made, made.roles[0])).startswith("moves are coded as int")
     how = training(8)
     ours, again, theirs = train_in_one_process(made, how), train_in_one_process(made, how), unsharded(made, how)
     assert distance(ours.weights, theirs.weights) > 1e-6

@@ -12,7 +12,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Issuer, Mesh, Schedule, expand
 from simfrontier.schedule.placement import PartialOp
 from simfrontier.trace import Span, Trace
-from simfrontier_real.arrays import Array, numpy_backend
+from simfrontier_real.arrays import Array, Backend, numpy_backend
 from simfrontier_real.executor import Executor, StuckError
 from simfrontier_real.lanes import Finished, InlineLanes, Step
 from simfrontier_real.launch import without_ranks
@@ -107,6 +107,9 @@ class NoWork:
         return None
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+
+    def measures(self, index: int) -> Backend | None:
+        return None
 
     def read_by(self, index: int) -> list[Array]:
         return []

@@ -1,47 +1,41 @@
-"""Codecs as they are on the wire: block-quantised int8 and int4 with FP32 scales, and plain narrower floats."""
+"""int8 and int4: blocks of numbers as multiples of one FP32 scale each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.schedule.codec import Codec
 from simfrontier_real.arrays import Array, Backend
+from simfrontier_real.codecs.encoded import Encoded, refuse_not_finite
 
 _LARGEST: Final = {"int8": 127, "int4": 7}
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Pieces of equal length as they travel: [pieces, payload] and, where the codec has them, [pieces, scales]."""
-
-    data: Array
-    scales: Array | None
-
-    @property
-    def parts(self) -> tuple[Array, ...]:
-        return (self.data,) if self.scales is None else (self.data, self.scales)
+_TOP: Final = {
+    127: float.fromhex("0x1.020406p121"),
+    7: float.fromhex("0x1.249248p125"),
+}  # multiples of larger ones overflow FP32
+_LEAST_NORMAL: Final = 2.0**-126
+_LEAST: Final = 2.0**-149
 
 
 def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
-    """[pieces, elements] → encoded, each piece by itself.
+    """Per block of `codec.block` elements a scale = max |x| / 127 (int8) or / 7 (int4), numbers rounded to the nearest
+    multiple of it. int4 packs two numbers into a byte, the first low.
 
-    Quantised: per block of `codec.block` elements a scale = max |x| / 127 (int8) or / 7 (int4), numbers rounded to
-    the nearest multiple of it: an error of at most half a scale per element. int4 packs two numbers into a byte, the
-    first low.
+    Off by at most half a scale, and two roundings of FP32: 2^-22 of the block's largest magnitude, or 2^-149.
     """
     xp = backend.xp
-    if not codec.is_quantised:
-        return Encoded(backend.cast(pieces, codec.name), None)
     largest = _LARGEST[codec.name]
     count, length = pieces.shape
     blocks = -(-length // codec.block)
-    wide = backend.cast(pieces, "fp32")
+    wide = narrow = backend.cast(pieces, "fp32")
     padding = blocks * codec.block - length
     if padding:
         wide = xp.concat([wide, xp.zeros((count, padding), dtype=wide.dtype, device=backend.device)], axis=1)
     wide = xp.reshape(wide, (count, blocks, codec.block))
-    scales = xp.max(xp.abs(wide), axis=-1) / largest
+    peaks = xp.max(xp.abs(wide), axis=-1)
+    if not bool(xp.all(xp.isfinite(peaks))):
+        refuse_not_finite(backend, narrow, codec)
+    scales = _scales(backend, peaks, largest)
     divisors = xp.where(scales > 0, scales, xp.ones_like(scales))
     rounded = xp.clip(xp.round(wide / divisors[..., None]), -largest, largest)
     levels = xp.reshape(rounded, (count, -1))[:, :length]
@@ -52,12 +46,19 @@ def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
 def decode(backend: Backend, encoded: Encoded, codec: Codec, length: int, dtype: str) -> Array:
     """Encoded pieces → [pieces, length] of `dtype`."""
     xp = backend.xp
-    if encoded.scales is None:
-        return backend.cast(encoded.data, dtype)
     numbers = _unpacked(backend, encoded.data, length) if codec.name == "int4" else encoded.data
     levels = backend.cast(numbers, "fp32") - (_LARGEST[codec.name] + 1)
     scales = xp.repeat(encoded.scales, codec.block, axis=1)[:, :length]
     return backend.cast(levels * scales, dtype)
+
+
+def _scales(backend: Backend, peaks: Array, largest: int) -> Array:
+    """peak / largest, rounded so that all multiples are finite, and up where a scale has few digits left: what is
+    rounded down there by a good part would not reach the peak."""
+    xp = backend.xp
+    scales = xp.clip(peaks / largest, max=_TOP[largest])
+    short = (scales < _LEAST_NORMAL) & (scales * largest < peaks)
+    return xp.where(short, scales + _LEAST, scales)
 
 
 def _packed(backend: Backend, numbers: Array) -> Array:

@@ -1,0 +1,61 @@
+"""Messages between two members of a collective, coded one by one: encoded when they are sent, decoded on arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.errors import InputError
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Schedule
+from simfrontier_real.arrays import Array, Backend, numpy_backend, torch_backend
+from simfrontier_real.codecs import Encoded, decode, encode
+from simfrontier_real.codecs.encoded import type_of
+from simfrontier_real.transport import collectives_of
+
+
+@dataclass(frozen=True, slots=True)
+class PerHop:
+    """Codes the messages of one collective; `dtype` is that of the numbers."""
+
+    backend: Backend
+    codec: Codec
+    dtype: str
+
+    @classmethod
+    def of(cls, message: Array, codec: Codec) -> PerHop:
+        """For messages like that one."""
+        backend = torch_backend(str(message.device)) if hasattr(message, "detach") else numpy_backend()
+        return cls(backend, codec, type_of(message))
+
+    def sent(self, values: Array) -> Array:
+        """Numbers [n] as the bytes that are sent."""
+        parts = encode(self.backend, values.reshape(1, -1), self.codec).parts
+        return self.backend.concat([self.backend.as_bytes(part) for part in parts])
+
+    def room(self, count: int) -> Array:
+        """Room for the bytes of so many numbers."""
+        return self.backend.empty((self.codec.wire_bytes(count),), "uint8")
+
+    def arrived(self, line: Array, count: int) -> Array:
+        """Bytes that have arrived as numbers [count]."""
+        data, scales = line[: self.codec.payload_bytes(count)], None
+        if self.codec.is_quantised:
+            scales = self.backend.from_bytes(line[data.shape[0] :], "fp32").reshape(1, -1)
+        held = Encoded(data.reshape(1, -1), scales)
+        return decode(self.backend, held, self.codec, count, self.dtype).reshape(-1)
+
+
+def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
+    """Raise InputError where a schedule codes per hop and nobody does: a library's own collectives cannot; nor can
+    messages of unknown length be awaited."""
+    for op in collectives_of(schedule):
+        if op.per_hop and not lowered:
+            raise InputError(
+                f"{where}: {op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "
+                "do; allowed: --collectives lowered, or a plan that codes once"
+            )
+        if op.per_hop and op.codec.is_measured:
+            raise InputError(
+                f"{where}: {op.kind} {op.name} is coded per hop in {op.codec}, of no fixed length; allowed: zfp, int8 "
+                "or int4 per hop, or a plan that codes once (mpc loses nothing either way)"
+            )
