@@ -207,7 +207,7 @@ def test_json_has_the_counts_and_the_rows(searched: tuple[Ran, Path], tmp_path: 
         (("--pin", "copy=yes"), "--pin copy: got 'yes'; allowed: true, false"),
         (
             ("--pin", "codec=weights"),
-            "tune.pin.codec: 'weights' loses precision; allow it with --lossy (tune.lossy = true)",
+            "tune.pin.codec: 'weights' loses precision; allow it with --lossy (tune.lossy = true), or --max-error",
         ),
         (("--fidelity", "chunk"), "--fidelity: got 'chunk'; allowed: analytic, axonn-a, axonn-b, flow"),
         (("--fidelity", "flows"), "--fidelity: got 'flows'; did you mean \"flow\"?"),

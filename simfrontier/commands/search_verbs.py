@@ -27,6 +27,13 @@ def tune(
     lossy: Annotated[
         bool, typer.Option("--lossy", help="allow plans that send weights or gradients in fewer bits")
     ] = False,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            "--max-error",
+            help="allow the codecs and compression whose error bound is within so much (0 to 1), instead of --lossy",
+        ),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
@@ -57,7 +64,8 @@ def tune(
         from simfrontier.commands.tune_grids import tune_scenario
 
         given = {"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out, "--fresh": fresh}
-        for option, value in {**given, "--page": page is not None}.items():
+        given |= {"--max-error": max_error is not None, "--page": page is not None}
+        for option, value in given.items():
             if value:
                 raise InputError(f"{option}: means nothing with --fidelity {fidelity}; allowed: only in the search")
         raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
@@ -70,7 +78,14 @@ def tune(
     if loaded.file.run.fidelity not in SEARCHED:
         told = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
         raise InputError(f"{told}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
-    how: Search = {"pins": pin or (), "lossy": lossy, "simulate": simulate, "jobs": jobs or cores(), "fresh": fresh}
+    how: Search = {
+        "pins": pin or (),
+        "lossy": lossy,
+        "max_error": max_error,
+        "simulate": simulate,
+        "jobs": jobs or cores(),
+        "fresh": fresh,
+    }
     search_plans(loaded, how, out, top, page is not False, json)
 
 

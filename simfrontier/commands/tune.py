@@ -31,6 +31,7 @@ class Search(TypedDict):
 
     pins: Sequence[str]
     lossy: bool
+    max_error: float | None
     simulate: int | None
     jobs: int
     fresh: bool
@@ -72,6 +73,7 @@ def _searched(scenario: Scenario, how: Search, pins: dict[str, list[Value]], fol
                 scenario,
                 pins=pins,
                 lossy=True if how["lossy"] else None,
+                max_error=how["max_error"],
                 simulate=how["simulate"],
                 jobs=how["jobs"],
                 folder=folder,

@@ -25,6 +25,7 @@ from simfrontier.report.tuning_words import (
 )
 from simfrontier.report.words import percent, quantity
 from simfrontier.tune import TunedPlan, Tuning
+from simfrontier.tune.loss import Loss
 
 WIDE = 110  # columns of a terminal that hold everything in one table
 _PARTS = {
@@ -44,7 +45,7 @@ def print_tuning(found: Tuning, folder: Path, top: int, page: bool) -> None:
     """Print the outcome; `top` plans of the table."""
     screen = console()
     screen.print(f"{plain(searched_sentence(found))}.", soft_wrap=True)
-    if found.pins.values or found.lossy:
+    if found.pins.values or found.loss != Loss():
         screen.print(f"{_capital(given_words(found))}.", soft_wrap=True)
     shown = found.simulated[:top]
     of = f"the best {len(shown)} of {len(found.simulated)}" if len(shown) < len(found.simulated) else "all"

@@ -100,7 +100,7 @@ def _codecs(options: Options) -> Iterator[_Change]:
         if key == "gradient_codec" and _falls_back(options):
             label = "gradients that fall back reduced as"
         codec = getattr(options, key)
-        if codec is not None and codec.is_quantised:
+        if codec is not None and codec.is_opaque:
             yield f"{_plainly(label)} (instead of {codec})", "codec", {key: PLAIN}, ""
             continue
         for name in coarser:
@@ -115,7 +115,7 @@ def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[_Change
         listed = table.get(key)
         if not hops or not isinstance(listed, list):
             continue
-        if any(hop.codec is not None and hop.codec.is_quantised for hop in hops):
+        if any(hop.codec is not None and hop.codec.is_opaque for hop in hops):
             yield f"{label} plain", "codec", {key: [{**hop, "codec": PLAIN} for hop in listed]}, ""
             continue
         for name in coarser:

@@ -80,7 +80,7 @@ def explain(
         devices=size,
         fidelity=chosen,
         machine=scenario.machine.title,
-        device_word="GCD" if scenario.machine.devices_per_package > 1 else "device",
+        device_word=scenario.machine.device_word,
         step_s=ours.step.step_s,
         samples=ours.samples,
         path=path,

@@ -324,7 +324,11 @@ def _space(found: Tuning) -> str:
         items(text(f"{count:,} {what}") for count, what in fates(found)),
         paragraph("Dimensions, and their values among the plans that are not too big:"),
         table(["dimension", "what it says", "values"], rows, "words"),
-        paragraph("--pin dimension=value,value holds one; --lossy allows plans that send fewer bits.", "note"),
+        paragraph(
+            "--pin dimension=value,value holds one; --lossy allows plans that send fewer bits, --max-error also "
+            "compressed activations, within a bound.",
+            "note",
+        ),
     )
 
 

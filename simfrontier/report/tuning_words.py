@@ -213,5 +213,4 @@ def _longer(apart: float) -> str:
 def given_words(found: Tuning) -> str:
     """What the user held or allowed: pins, and whether plans may lose precision."""
     pins = f"held: {found.pins}" if found.pins.values else "no dimension is held"
-    loss = "plans may send weights and gradients in fewer bits" if found.lossy else "no plan loses precision"
-    return f"{pins}; {loss}"
+    return f"{pins}; {found.loss}"

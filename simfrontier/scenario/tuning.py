@@ -13,8 +13,9 @@ Size = Annotated[int, Field(ge=1, le=2**20)]
 
 class TuneTable(Strict):
     """Of the search over plans: `pin`, values to which its dimensions are held; `lossy`, whether plans may send weights
-    and gradients in fewer bits; `simulate`, how many of the best are simulated (default: 5 % of those that fit, at
-    least 5, at most 20).
+    and gradients in fewer bits; `max_error`, the largest error bound of what they send, relative to the largest value
+    coded with it (codecs and policies of compression within it may be chosen); `simulate`, how many of the best are
+    simulated (default: 5 % of those that fit, at least 5, at most 20).
 
     Of AxoNN's analytical model: `min_tensor`, ranks that must at least share the weights (X·Y·Z; the authors' floor for
     memory); `quirk`, the layer down with the widths of the authors' code, or with its own; `accumulation`,
@@ -24,6 +25,7 @@ class TuneTable(Strict):
 
     pin: dict[str, int | str | bool | list[int | str | bool]] = Field(default_factory=dict)
     lossy: bool = False
+    max_error: Annotated[float, Field(ge=0, lt=1)] | None = None
     simulate: Annotated[int, Field(ge=1, le=1000)] | None = None
     min_tensor: Size = 1
     quirk: bool = True

@@ -67,7 +67,7 @@ def _advice(space: Space) -> str:
         if _first_that_fits(other) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
     if space.pins.values:
-        free = Space(space.scenario, space.size, space.batch, Pins({}), space.lossy)
+        free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
         if _first_that_fits(free) is not None:
             return "; no single pin opens the space, all pins left out do"
     return "; no single change of a pin or of the number of devices opens it"
@@ -75,7 +75,7 @@ def _advice(space: Space) -> str:
 
 def _nearest_value(space: Space, name: str) -> Value | None:
     """The value of a dimension nearest to those it is held to with which a plan fits."""
-    free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.lossy)
+    free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.loss)
     held = space.pins.values[name]
 
     def distance(value: Value) -> float:
@@ -92,7 +92,7 @@ def _larger(space: Space) -> Iterator[Space]:
     while size <= machine.num_devices:
         try:
             grown = _at(space.scenario, size)
-            yield Space(grown, size, space.batch, space.pins, space.lossy)
+            yield Space(grown, size, space.batch, space.pins, space.loss)
         except InputError:
             pass
         size *= 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from simfrontier.analysis.critical import CriticalPath
 from simfrontier.scenario import Scenario
 from simfrontier.tune.estimate import Estimate
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.pins import Pins
 from simfrontier.tune.space import Candidate
 from simfrontier.tune.work import Simulated
@@ -67,7 +68,7 @@ class Tuning:
     devices: int
     batch: int
     pins: Pins
-    lossy: bool
+    loss: Loss
     plans: tuple[TunedPlan, ...]
     passed_over: tuple[RuledOut, ...]
     own: tuple[OwnPlan, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.tune.states import CODECS, LEVELS, NAMED, ROUTES
+from simfrontier.tune.states import CODECS, COMPRESSIONS, LEVELS, NAMED, ROUTES
 
 Value = int | str | bool
 FAMILIES = ("zero", "megatron", "axonn")
@@ -48,6 +48,11 @@ DIMENSIONS: Mapping[str, Dimension] = {
     "copy": Dimension(what="a second copy of the weights in each node", kind="flag"),
     "route": Dimension(what="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
     "codec": Dimension(what="what is sent in fewer bits", kind="word", allowed=CODECS),
+    "compression": Dimension(
+        what="policy of compressing messages (megatron)",
+        kind="word",
+        allowed=COMPRESSIONS,
+    ),
     "micro_batch": Dimension(what="sequences of a rank in a micro-batch", kind="number"),
     "checkpointing": Dimension(what="whether activations are recomputed", kind="word", allowed=("full", "none")),
 }

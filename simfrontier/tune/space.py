@@ -17,6 +17,7 @@ from simfrontier.scenario import Case, Scenario
 from simfrontier.scenario.case import mesh_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.pins import FAMILIES, Pins
 from simfrontier.tune.states import States, point_on, points
 
@@ -64,6 +65,8 @@ class Candidate:
                 return getattr(self.states, dimension)  # type: ignore[no-any-return]
             case "order":
                 return self.grid.get(dimension, "1f1b")
+            case "compression":
+                return self.grid.get(dimension, "none")
             case "sequence_parallel":
                 return bool(self.grid.get(dimension, False))
         return self.grid.get(dimension, 1)
@@ -82,6 +85,7 @@ class Candidate:
         grid = " × ".join(words.get(key, lambda n, key=key: f"{key} {n}")(n) for key, n in sizes.items())
         more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
         more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
+        more += [str(self.grid["compression"])] if "compression" in self.grid else []
         return ", ".join([*([f"{self.family} {grid}"] if grid else []), *more, self.states.name])
 
     @property
@@ -94,13 +98,13 @@ class Candidate:
 @dataclass
 class Space:
     """All plans of a scenario at a size that a user's `pins` leave, for `batch` sequences of a step; those that lose
-    precision only if that is allowed (`lossy`). `refused` collects why plans cannot run."""
+    precision only as far as that is allowed (`loss`). `refused` collects why plans cannot run."""
 
     scenario: Scenario
     size: int
     batch: int
     pins: Pins
-    lossy: bool
+    loss: Loss
     refused: list[str] = field(default_factory=list)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -134,7 +138,9 @@ class Space:
                     continue
                 data = _zero_axes(mesh) if family == "zero" else DATA_AXES
                 stages = grid.get("pipeline", 1) != 1
-                for states in points(mesh, data, lossy=self.lossy, stages=stages):
+                for states in points(mesh, data, codecs=self.loss.codecs(), stages=stages):
+                    if grid.get("compression") and states.codec != "plain":
+                        continue  # one of the two says how gradients are sent
                     if self._belongs(str(family), states) and self._allows(str(family), states, mesh):
                         yield str(family), grid, mesh, states
 
@@ -167,13 +173,14 @@ class Space:
         ]
         if not all(pins.allow(name, 1) for name in lacks):
             return
+        plain = pins.allow("compression", "none")
         if family == "zero":
-            if pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
+            if plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
                 yield {}
         elif family == "megatron":
             depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
             yield from self._megatron_grids(depths)
-        elif pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
+        elif plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
             yield from self._axonn_grids()
 
     def _megatron_grids(self, depths: Sequence[int]) -> Iterator[Grid]:
@@ -189,7 +196,9 @@ class Space:
                 if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
                     grid: dict[str, int | bool | str] = {"tensor": tensor, "pipeline": pipeline}
                     grid |= {"sequence_parallel": True} if sequence else {}
-                    yield grid | ({"order": str(order)} if order != "1f1b" else {})
+                    grid |= {"order": str(order)} if order != "1f1b" else {}
+                    for policy in self.loss.compressions(pins):
+                        yield grid | ({"compression": policy} if policy != "none" else {})
 
     def _axonn_grids(self) -> Iterator[Grid]:
         pins, few = self.pins, self._few()

@@ -14,6 +14,18 @@ INT8, INT4 = "int8:6144", "int4:6144"  # ZeRO++'s block of 6,144 elements (arXiv
 LEVELS = ("none", "package", "node", "all")  # ranks that share a state: none, a package's, a node's, all
 CODECS = ("plain", "weights", "gradients", "both")  # what is sent in fewer bits
 ROUTES = ("flat", "two_level")
+COMPRESSIONS = (
+    "none",
+    "naive-mpc",
+    "naive-zfp:24",
+    "naive-zfp:16",
+    "naive-zfp:8",
+    "MZHybrid:16",
+    "MZHybrid:8",
+    "ZHybrid:16/24",
+    "ZHybrid:8/16",
+)
+"""Policies of arXiv 2409.02423 with the rates that it leaves open: 8, 16 and 24 bits per value."""
 NAMED = {
     ("none", "none", "none"): "ddp",
     ("none", "none", "all"): "zero1",
@@ -127,7 +139,7 @@ def point_on(name: str, mesh: Mesh, data: Axes) -> str:
     return "/".join(known[mesh.live(spread[level])] for level in named)
 
 
-def points(mesh: Mesh, data: Axes, *, lossy: bool, stages: bool) -> Iterator[States]:
+def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[States]:
     """All points: each state is spread at least as widely as the one before it (weights, gradients, optimizer). In a
     pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every micro-batch
     would be so for each of those under way."""
@@ -142,7 +154,7 @@ def points(mesh: Mesh, data: Axes, *, lossy: bool, stages: bool) -> Iterator[Sta
         spans = "all" in (weight, gradient) or ends or optimizer in within  # a move has both parts
         for copy in (False, True) if weight == "all" and leaves else (False,):
             for route in ROUTES if leaves and spans else ROUTES[:1]:
-                for codec in CODECS if lossy and mesh.live(data) else CODECS[:1]:
+                for codec in codecs if mesh.live(data) else CODECS[:1]:
                     if codec in ("weights", "both") and weight == "none":
                         continue
                     if codec in ("gradients", "both") and optimizer != "all":

@@ -13,6 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.tune.crew import Crew
 from simfrontier.tune.journal import journal_in
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.openings import refuse_empty
 from simfrontier.tune.outcome import Tuning
 from simfrontier.tune.pins import Pins, Value, pins_of
@@ -30,6 +31,7 @@ def tune(
     devices: int | None = None,
     pins: Mapping[str, Value | Sequence[Value]] | None = None,
     lossy: bool | None = None,
+    max_error: float | None = None,
     simulate: int | None = None,
     jobs: int = 1,
     folder: Path | None = None,
@@ -45,6 +47,8 @@ def tune(
     pins        values to which dimensions are held, e.g. {"tensor": 8, "checkpointing": "full"}; beside those of the
                 scenario's table `tune.pin`
     lossy       whether plans may send weights and gradients in fewer bits (default: as `tune.lossy` says)
+    max_error   the largest error bound of what is sent, relative to the largest value that is coded with it: any codec
+                and policy of compression within it may be chosen (default: as `tune.max_error` says)
     jobs        processes; the outcome is the same for any number
     folder      where a search that is stopped leaves its results, to go on from there when it is called again
     progress    called with what is done, how much of it, and of how much
@@ -63,14 +67,17 @@ def tune(
     if here.file.run.fidelity == "chunk":
         raise InputError(f"{scenario.where}: run.fidelity: got 'chunk'; allowed in a search: flow, analytic")
     held = Pins({**pins_of(table.pin).values, **pins_of(pins or {}, "pins").values})
-    allowed = table.lossy if lossy is None else lossy
-    _refuse_loss(held, allowed)
+    bound = table.max_error if max_error is None else max_error
+    if bound is not None and not 0.0 <= bound < 1.0:
+        raise InputError(f"max_error: got {bound:g}; allowed: 0 to below 1")
+    loss = Loss(table.lossy if lossy is None else lossy, bound)
+    loss.refuse(held)
     wanted = table.simulate if simulate is None else simulate
     batch = batch_of(scenario, size)
     prepared = with_batch(scenario, size, batch)
-    space = Space(prepared, size, batch, held, allowed)
+    space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
-    digest = _digest(prepared, scenario, size, held, allowed)
+    digest = _digest(prepared, scenario, size, held, loss)
     with journal_in(folder, digest) as journal, Crew(prepared, scenario, size, jobs) as crew:
         runner = Runner(size, crew, journal, progress)
         capacity = scenario.machine.device.hbm_bytes
@@ -93,7 +100,7 @@ def tune(
         devices=size,
         batch=batch,
         pins=held,
-        lossy=allowed,
+        loss=loss,
         plans=plans,
         passed_over=passed_over,
         own=own,
@@ -127,14 +134,9 @@ def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 
 
-def _refuse_loss(pins: Pins, lossy: bool) -> None:
-    lost = [value for value in pins.of("codec", ()) if value != "plain"]
-    if lost and not lossy:
-        raise InputError(f"tune.pin.codec: {lost[0]!r} loses precision; allow it with --lossy (tune.lossy = true)")
-
-
-def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, lossy: bool) -> str:
+def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: Loss) -> str:
     """Of all that the results of a search depend on."""
     numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
-    said = [__version__, scenario.document, original.document, size, dict(pins.values), lossy, numbers]
+    held = [dict(pins.values), loss.lossy, loss.max_error]
+    said = [__version__, scenario.document, original.document, size, *held, numbers]
     return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -15,6 +15,7 @@ from typing import Any
 
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.tune import Tuning, tune
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.pins import pins_of
 from simfrontier.tune.space import TUNED, Space
 from simfrontier.tune.tuning import with_batch
@@ -167,7 +168,7 @@ def judge(case: Case) -> Verdict:
     scenario = case.scenario()
     found = tune(scenario, pins=case.pins, lossy=case.lossy)
     prepared = with_batch(scenario, case.devices, case.batch)
-    space = Space(prepared, case.devices, case.batch, pins_of(case.pins), case.lossy)
+    space = Space(prepared, case.devices, case.batch, pins_of(case.pins), Loss(case.lossy))
     shop, fits, names = Workshop(prepared, scenario, case.devices), dict[str, Simulated](), dict[str, str]()
     for candidate in space.candidates():
         simulated = shop.simulate(candidate.table, TUNED, candidate.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
+from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.simulate.prices import Prices
 from simfrontier.study import Built, schedule_of_case, simulated
 from simfrontier.tune.estimate import estimate
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.miniature import Miniatures
 from simfrontier.tune.pins import pins_of
 from simfrontier.tune.space import Candidate, Space
@@ -26,9 +29,17 @@ SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 
 def the_space(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
     """All plans of a scenario, codecs and routes beside grids too, in any order."""
     made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
-    plain = list(Space(made, devices, batch, pins_of({}), True).candidates())
-    routed = list(Space(made, devices, batch, pins_of({"route": ["flat", "two_level"]}), False).candidates())
+    plain = list(Space(made, devices, batch, pins_of({}), Loss(True)).candidates())
+    routed = list(Space(made, devices, batch, pins_of({"route": ["flat", "two_level"]}), Loss()).candidates())
     return made, plain + routed
+
+
+@lru_cache(maxsize=32)
+def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
+    """All plans of a scenario whose messages are compressed, by any policy."""
+    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
+    every = Space(made, devices, batch, pins_of({}), Loss(max_error=0.7)).candidates()
+    return made, [candidate for candidate in every if candidate.value("compression") != "none"]
 
 
 @settings(max_examples=25, deadline=None)
@@ -44,7 +55,33 @@ def test_no_floor_is_above_a_simulated_time(
 ) -> None:
     machine, devices = where
     made, candidates = the_space(machine, devices, layers, hidden, each * devices)
+    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], devices)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.sampled_from(("frontier", "perlmutter", "lumi-g")),
+    st.sampled_from((2, 4)),
+    st.floats(0, 1, exclude_max=True),
+    st.sampled_from((2**16, 2**20)),
+    st.booleans(),
+    st.sampled_from(("model", "fp32")),
+)
+def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
+    machine: str, layers: int, place: float, least: int, per_hop: bool, dtype: str
+) -> None:
+    """Activations of 256 positions and 2048 features are 1 MiB."""
+    made, candidates = compressed(machine, 16, layers, 2048, 16)
     candidate = candidates[int(place * len(candidates))]
+    options = candidate.case.options
+    assert isinstance(options, MegatronOptions) and options.compression == candidate.value("compression")
+    keys = {"compress_from": least, "compress_per_hop": per_hop, "message_dtype": dtype}
+    case = replace(candidate.case, options=options.model_copy(update=keys))
+    is_no_less_than_its_floor(made, replace(candidate, case=case), 16)
+
+
+def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
+    """The simulated time of a plan, in both fidelities; or nobody can run it."""
     miniatures = Miniatures(Prices(made.machine, made.library, devices))
     try:
         found = estimate(candidate.case, miniatures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -12,9 +13,10 @@ from simfrontier.errors import InputError
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.check import check
 from simfrontier.study import schedule_of_case
+from simfrontier.tune.loss import Loss
 from simfrontier.tune.pins import DIMENSIONS, Pins, parse_pin, pins_of
 from simfrontier.tune.space import Space
-from simfrontier.tune.states import States, levels_of, points
+from simfrontier.tune.states import COMPRESSIONS, States, levels_of, points
 from tests.tune.small import scenario
 
 AXES = ("node", "package", "gcd")
@@ -24,11 +26,11 @@ def test_the_lattice_has_every_chain_of_levels_once() -> None:
     # Levels none < package < node < all: chains weight <= gradient <= optimizer of 4 levels are C(4 + 2, 3) = 20.
     mesh = scenario(16).mesh(16)
     assert list(levels_of(mesh, AXES)) == ["none", "package", "node", "all"]
-    found = {states.point for states in points(mesh, AXES, lossy=False, stages=False)}
+    found = {states.point for states in points(mesh, AXES, codecs=("plain",), stages=False)}
     assert len(found) == 20
     # On one package there are two levels: C(2 + 2, 3) = 4.
     one = scenario(2, 2).mesh(2)
-    assert {states.point for states in points(one, AXES, lossy=False, stages=False)} == {
+    assert {states.point for states in points(one, AXES, codecs=("plain",), stages=False)} == {
         "none/none/none",
         "none/none/all",
         "none/all/all",
@@ -40,7 +42,7 @@ def test_the_lattice_has_every_chain_of_levels_once() -> None:
 def test_named_points_of_the_lattice_are_the_families(family: str) -> None:
     made = scenario(16)
     mesh = made.mesh(16)
-    point = next(s for s in points(mesh, AXES, lossy=False, stages=False) if s.plain_name == family)
+    point = next(s for s in points(mesh, AXES, codecs=("plain",), stages=False) if s.plain_name == family)
     table = point.table(mesh, AXES)
     assert table == {"family": family}
     lattice = point._lattice(mesh, AXES)
@@ -58,7 +60,7 @@ def test_named_points_of_the_lattice_are_the_families(family: str) -> None:
 def test_a_move_takes_two_hops_only_where_that_is_another_plan() -> None:
     mesh = scenario(16).mesh(16)
     routes: dict[str, set[str]] = {}
-    for states in points(mesh, AXES, lossy=False, stages=False):
+    for states in points(mesh, AXES, codecs=("plain",), stages=False):
         routes.setdefault(states.point, set()).add(states.route)
     assert routes["none/none/node"] == {"flat"}  # reduce-scatter in the node, all-reduce between nodes: two hops anyway
     assert routes["node/node/node"] == {"flat"}
@@ -71,9 +73,11 @@ def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
     """A sample of all plans, codecs and routes beside grids too: built, and checked without a finding."""
     made = scenario(devices, 2 * devices, machine=machine, layers=4)
     asked = pins_of({"route": ["flat", "two_level"], "copy": [False, True]})
-    candidates = [*Space(made, devices, 2 * devices, Pins({}), True).candidates()]
-    candidates += Space(made, devices, 2 * devices, asked, False).candidates()
-    for candidate in random.Random(11).sample(candidates, 30):
+    candidates = [*Space(made, devices, 2 * devices, Pins({}), Loss(True)).candidates()]
+    candidates += Space(made, devices, 2 * devices, asked, Loss()).candidates()
+    compressed = [*Space(made, devices, 2 * devices, Pins({}), Loss(max_error=0.7)).candidates()]
+    compressed = [one for one in compressed if one.value("compression") != "none"]
+    for candidate in (*random.Random(11).sample(candidates, 30), *random.Random(12).sample(compressed, 10)):
         assert candidate.case.samples == 2 * devices, candidate.name
         report = check(schedule_of_case(made, candidate.case))
         assert not report.findings, (candidate.name, report.findings[0])
@@ -81,7 +85,7 @@ def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
 
 def test_names_and_keys_tell_plans_apart() -> None:
     made = scenario(16, 32)
-    candidates = list(Space(made, 16, 32, Pins({}), True).candidates())
+    candidates = list(Space(made, 16, 32, Pins({}), Loss(True)).candidates())
     assert len(candidates) > 200
     assert len({candidate.key for candidate in candidates}) == len(candidates)
     assert len({candidate.name for candidate in candidates}) == len(candidates)
@@ -90,8 +94,47 @@ def test_names_and_keys_tell_plans_apart() -> None:
 def test_nothing_loses_precision_unless_that_is_allowed() -> None:
     made = scenario(16, 32)
     for lossy, codecs in ((False, {"plain"}), (True, {"plain", "weights", "gradients", "both"})):
-        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), lossy).candidates()}
+        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), Loss(lossy)).candidates()}
         assert found == codecs
+
+
+def test_a_bound_on_the_error_chooses_codecs_and_policies() -> None:
+    """int8 is off by 1/254 = 0.0039 of the largest value at most, int4 by 1/14 = 0.071; zfp by 20 · 2^(3 - rate): 0.625
+    at 8 bits, 0.0024 at 16, 9.5e-6 at 24; mpc by nothing."""
+    made = scenario(16, 32)
+    zfp24, zfp16 = {"none", "naive-mpc", "naive-zfp:24"}, {"naive-zfp:16", "MZHybrid:16", "ZHybrid:16/24"}
+    for bound, codecs, policies in (
+        (0.0, {"plain"}, {"none", "naive-mpc"}),
+        (1e-5, {"plain"}, zfp24),
+        (0.003, {"plain"}, zfp24 | zfp16),
+        (0.004, {"plain", "weights"}, zfp24 | zfp16),
+        (0.1, {"plain", "weights", "gradients", "both"}, zfp24 | zfp16),
+        (0.7, {"plain", "weights", "gradients", "both"}, set(COMPRESSIONS)),
+    ):
+        found = [*Space(made, 16, 32, Pins({}), Loss(max_error=bound)).candidates()]
+        assert {candidate.states.codec for candidate in found} == codecs
+        assert {candidate.value("compression") for candidate in found} == policies
+        assert not [one for one in found if one.states.codec != "plain" and one.value("compression") != "none"]
+
+
+def test_pins_that_lose_too_much_are_refused_with_the_bound() -> None:
+    for pin, loss, said in (
+        (
+            {"codec": "both"},
+            Loss(),
+            "'both' loses precision; allow it with --lossy (tune.lossy = true), or --max-error",
+        ),
+        (
+            {"codec": "both"},
+            Loss(max_error=0.01),
+            "'both' may be off by 0.071 of the largest value; allowed: max_error",
+        ),
+        ({"compression": "ZHybrid:8/16"}, Loss(), "'ZHybrid:8/16' loses precision; allow it with --lossy"),
+        ({"compression": "naive-zfp:8"}, Loss(True, 0.5), "'naive-zfp:8' may be off by 0.62 of the largest value"),
+    ):
+        with pytest.raises(InputError, match=rf"^tune.pin.{next(iter(pin))}: {re.escape(said)}"):
+            loss.refuse(pins_of(pin))
+    Loss().refuse(pins_of({"compression": "naive-mpc"}))
 
 
 @pytest.mark.parametrize(
@@ -111,30 +154,31 @@ def test_nothing_loses_precision_unless_that_is_allowed() -> None:
         ("codec", ("weights",)),
         ("micro_batch", (2,)),
         ("checkpointing", ("none",)),
+        ("compression", ("naive-mpc", "ZHybrid:8/16")),
     ],
 )
 def test_pins_hold_and_leave_something(name: str, values: tuple[int | str | bool, ...]) -> None:
     made = scenario(16, 32)
-    pinned = [*Space(made, 16, 32, Pins({name: values}), True).candidates()]
+    pinned = [*Space(made, 16, 32, Pins({name: values}), Loss(True)).candidates()]
     assert pinned
     assert {candidate.value(name) for candidate in pinned} <= set(values)
 
 
 def test_a_pin_leaves_out_nothing_that_has_its_value() -> None:
     made = scenario(16, 32)
-    free = [*Space(made, 16, 32, Pins({}), False).candidates()]
+    free = [*Space(made, 16, 32, Pins({}), Loss()).candidates()]
     for name, value in product(("tensor", "pipeline", "micro_batch", "z"), (1, 2)):
         wanted = {candidate for candidate in free if candidate.value(name) == value}
-        pinned = {*Space(made, 16, 32, Pins({name: (value,)}), False).candidates()}
+        pinned = {*Space(made, 16, 32, Pins({name: (value,)}), Loss()).candidates()}
         assert wanted <= pinned, (name, value)
 
 
 def test_pins_only_restrict_unless_they_ask_for_more() -> None:
     made = scenario(16, 32)
-    free = {*Space(made, 16, 32, Pins({}), False).candidates()}
+    free = {*Space(made, 16, 32, Pins({}), Loss()).candidates()}
     for pins in ({"copy": (False,)}, {"route": ("flat",)}, {"copy": (False,), "route": ("flat",)}):
-        assert {*Space(made, 16, 32, Pins(pins), False).candidates()} < free
-    asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), False).candidates()}
+        assert {*Space(made, 16, 32, Pins(pins), Loss()).candidates()} < free
+    asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), Loss()).candidates()}
     assert asked
     assert not asked & free  # beside a grid, where they are asked for
 
@@ -143,7 +187,7 @@ def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
     two = scenario(2, 4)
     found = {
         candidate.states.plain_name
-        for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), False).candidates()
+        for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), Loss()).candidates()
     }
     assert found == {"zero3"}  # a node's ranks are all ranks
 
@@ -156,16 +200,16 @@ def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
     ],
 )
 def test_grids_that_are_none_say_why(pins: dict[str, tuple[int | str | bool, ...]], said: str) -> None:
-    space = Space(scenario(16, 32), 16, 32, Pins(pins), False)
+    space = Space(scenario(16, 32), 16, 32, Pins(pins), Loss())
     assert not list(space.candidates())
     assert space.refused[0].startswith(said)
 
 
 def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
     made = scenario(64, 64)
-    unasked = max(int(c.value("tensor")) for c in Space(made, 64, 64, Pins({}), False).candidates())
+    unasked = max(int(c.value("tensor")) for c in Space(made, 64, 64, Pins({}), Loss()).candidates())
     assert unasked < 32  # 16 heads
-    pinned = [*Space(scenario(64, 64, hidden=2048), 64, 64, Pins({"z": (64,)}), False).candidates()]
+    pinned = [*Space(scenario(64, 64, hidden=2048), 64, 64, Pins({"z": (64,)}), Loss()).candidates()]
     assert {candidate.value("z") for candidate in pinned} == {64}
 
 
@@ -198,7 +242,7 @@ def test_pins_of_the_command_line() -> None:
 
 
 def test_every_dimension_has_a_value_in_every_plan() -> None:
-    candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), False).candidates())
+    candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), Loss()).candidates())
     assert {name: candidate.value(name) for name in DIMENSIONS} == {
         "family": "zero",
         "tensor": 1,
@@ -212,6 +256,7 @@ def test_every_dimension_has_a_value_in_every_plan() -> None:
         "copy": False,
         "route": "flat",
         "codec": "plain",
+        "compression": "none",
         "micro_batch": 1,
         "checkpointing": "full",
     }

@@ -208,7 +208,9 @@ def test_codecs_only_where_loss_is_allowed() -> None:
     pins = {"family": "zero", "micro_batch": 2, "checkpointing": "full", "states": "zero3", "codec": "both"}
     with pytest.raises(InputError) as caught:
         tune(scenario(16, 32), pins=pins)
-    assert str(caught.value) == ("tune.pin.codec: 'both' loses precision; allow it with --lossy (tune.lossy = true)")
+    assert str(caught.value) == (
+        "tune.pin.codec: 'both' loses precision; allow it with --lossy (tune.lossy = true), or --max-error"
+    )
     assert tune(scenario(16, 32), pins=pins, lossy=True).best.candidate.states.codec == "both"
 
 
