@@ -92,6 +92,19 @@ def show(
 
 
 @app.command()
+def losses(
+    table: Annotated[Path, typer.Argument(help="table (CSV) of loss curves, from `simfrontier-real losses`")],
+    baseline: Annotated[str, typer.Option(help="the compression that others are held against")] = "none",
+    last: Annotated[int, typer.Option(min=1, help="steps at the end that make a final loss")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+) -> None:
+    """Say which policies of compression leave the band of the plain training's losses. Exit code 1 if one does."""
+    from simfrontier.commands.losses import say_losses
+
+    raise typer.Exit(0 if say_losses(table, baseline, last, json) else 1)
+
+
+@app.command()
 def check(
     scenario: Annotated[Path, typer.Argument(help="schedule (JSON), or scenario (TOML): every plan at every size")],
     set_: Settings = None,

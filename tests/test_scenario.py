@@ -171,8 +171,8 @@ def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: 
 
 def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
     assert said_of(["qq.b.c=1"], tmp_path) == (
-        "qq: unknown key, allowed: at, earlier, emulation, engine, library, machine, mesh, model, name, perturbation, "
-        "plans, published, and 6 more"
+        "qq: unknown key, allowed: at, earlier, emulation, engine, library, losses, machine, mesh, model, name, "
+        "perturbation, plans, and 7 more"
     )
 
 

@@ -51,13 +51,15 @@ def _ops(schedule: Schedule) -> str:
 
 def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:
     """Write a schedule and the trace of its simulated step; where single messages were simulated also the recipes of
-    its collectives and the bytes of every link. Returns the schedule's digest."""
+    its collectives and the bytes of every link; the recipes too of one that codes per hop, which runs by them only.
+    Returns the schedule's digest."""
     digested = digest(step.schedule)
     title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
     save(step.schedule, folder / f"schedule-{name}.json")
     write_perfetto(step.trace(digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
-    if step.link_bytes is not None:
+    if step.link_bytes is not None or step.schedule.codes_per_hop:
         save_lowered(lowered_schedule(step.cluster, digested), folder / f"lowered-{name}.json")
+    if step.link_bytes is not None:
         save_links(step.link_table(digested, title), folder / f"links-{name}.json")
     return digested
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from simfrontier.report.assumptions import assumptions, fitted_elsewhere
 from simfrontier.report.batches import batch, checkpointing, models, training
 from simfrontier.report.breakdown import breakdown
+from simfrontier.report.compression import compression
 from simfrontier.report.earlier import earlier
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
@@ -30,6 +31,7 @@ from simfrontier.workload import MlpShape, Shape
 CONTENTS = {
     "headline": "In short",
     "published": "Published",
+    "compression": "Compression",
     "earlier": "What changed",
     "ranks": "Ranks",
     "scaling": "Scaling",
@@ -52,6 +54,7 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
     sections = {
         "headline": headline(view),
         "published": published(view, sensitivity),
+        "compression": compression(view),
         "earlier": earlier(view),
         "ranks": ranks(view),
         "scaling": scaling(view),

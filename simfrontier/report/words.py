@@ -16,7 +16,7 @@ _BLANK = "\u00a0"  # a number and its unit stay on one line
 
 def device_word(machine: Machine) -> str:
     """What this machine's devices are called: half of a package is a GCD."""
-    return "GCD" if machine.devices_per_package > 1 else "device"
+    return machine.device_word
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from simfrontier.analysis.losses import Losses, policy_of, read_losses
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Emulation, Machine, emulated, load_machine
@@ -21,7 +22,7 @@ from simfrontier.plan.options import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
 from simfrontier.scenario.plans import SearchTable, options_of, searched
-from simfrontier.scenario.settings import hold_everywhere, put
+from simfrontier.scenario.settings import EVERY_PLAN, hold_everywhere, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.tomlfile import read_toml
@@ -38,7 +39,7 @@ class Scenario:
     """A checked scenario: the file as read, its document (for variations) and what its names mean.
 
     `searches`: what is searched for, by plan; `found`: the options that a search has found, by plan and size. `sized`:
-    the scenario as it is at sizes that have tables of their own.
+    the scenario as it is at sizes that have tables of their own. `losses`: what the file of its table `losses` says.
     """
 
     where: str
@@ -52,6 +53,7 @@ class Scenario:
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     found: Mapping[tuple[str, int], Options] = field(default_factory=dict)
+    losses: Losses | None = None
 
     @property
     def name(self) -> str:
@@ -156,6 +158,8 @@ def scenario_of(
     changed = copy.deepcopy(dict(document))
     told: dict[str, Any] = {}  # what the document does not say already
     for key, value in sorted((settings or {}).items(), key=lambda setting: setting[0].partition(".")[0] == "at"):
+        if key.startswith(EVERY_PLAN):
+            _name_plans(changed, plans)
         before = copy.deepcopy(changed)
         put(changed, key, value, where)
         hold_everywhere(changed, key)
@@ -198,6 +202,7 @@ def _resolve(
         shape=shape_of(file.model),
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
+        losses=_losses(where, file),
     )
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
@@ -231,7 +236,9 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
 
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     """The scenario with the tables of one size put over its own."""
-    rest = {key: value for key, value in scenario.document.items() if key not in ("at", "sensitivity", "earlier")}
+    rest = {
+        key: value for key, value in scenario.document.items() if key not in ("at", "sensitivity", "earlier", "losses")
+    }
     document = merged(rest, scenario.document["at"][str(size)])
     chosen = document["plans"]
     document["plans"] = {name: chosen[name] for name in scenario.plans}
@@ -275,6 +282,21 @@ def _beside(where: str, name: str) -> str:
     """A TOML file of the user's own is looked for beside the scenario first, then from the working folder."""
     beside = Path(where).parent / name
     return str(beside) if name.endswith(".toml") and beside.is_file() else name
+
+
+def _losses(where: str, file: ScenarioFile) -> Losses | None:
+    """What the file of losses says, looked for from the scenario's folder."""
+    table = file.losses
+    if table is None:
+        return None
+    try:
+        policy_of(table.baseline)
+    except InputError as error:
+        raise InputError(f"losses.baseline: {error}") from None
+    try:
+        return read_losses(Path(where).parent / table.file, table.baseline, table.last, table.source)
+    except InputError as error:
+        raise InputError(f"losses.file: {error}") from None
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
@@ -351,6 +373,13 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
 
 def _names(table: Any) -> tuple[str, ...]:
     return tuple(table) if isinstance(table, dict) else ()
+
+
+def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
+    """Plans that are chosen by their family's name alone are plans, too."""
+    known = document.get("plans")
+    if isinstance(known, dict):
+        known |= {name: {} for name in plans if name in FAMILIES and name not in (*known, "lattice")}
 
 
 def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:

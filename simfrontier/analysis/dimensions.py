@@ -1,0 +1,93 @@
+"""What all ranks must send in a step, by parallel dimension: exact bytes as coded, and in the tensors' own types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, Literal, get_args
+
+from simfrontier.collectives.volume import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
+from simfrontier.plan.compression import OF_PURPOSE
+from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
+from simfrontier.schedule.roles import axis_of_roles, members_of
+
+Side = Literal["dp", "tp", "pp", "zero", "other"]
+SIDES: Final[tuple[Side, ...]] = get_args(Side)
+"""As of plan.compression; other: scalars, and the gradients of a weight that two stages hold."""
+_OF_NAME: Final[Mapping[str, Side]] = {**OF_PURPOSE, "forward": "pp", "backward": "pp", "both": "pp"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Bytes that all ranks send in a step, and those of the same messages in their tensors' own types."""
+
+    num_bytes: Fraction = Fraction(0)
+    plain_bytes: Fraction = Fraction(0)
+
+    @property
+    def share(self) -> Fraction | None:
+        """What is sent of the plain bytes: below 1 where messages shrink; None where nothing is sent."""
+        return self.num_bytes / self.plain_bytes if self.plain_bytes else None
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(num_bytes=self.num_bytes + other.num_bytes, plain_bytes=self.plain_bytes + other.plain_bytes)
+
+
+def sent_by_dimension(schedule: Schedule) -> dict[Side, Sent]:
+    """The bytes of one step, summed over all ranks; scales and padding are in them.
+
+    Counted is the payload that a rank must send, whatever the library's algorithm: of a call's messages, S bytes
+    together in a group of n ranks,
+
+        all-gather, reduce-scatter, all-to-all   (n - 1)/n S    all but its own piece
+        all-reduce                             2 (n - 1)/n S    a reduce-scatter and an all-gather
+        exchange                                 S              once each way
+
+    A coded all-reduce is an all-to-all and an all-gather of coded pieces in the schedule, and so comes to the same
+    2 (n - 1)/n of its coded S. Codings per hop count at their coded size as well.
+    """
+    out: dict[Side, Sent] = {side: Sent() for side in SIDES}
+    for op, count in _moves(schedule):
+        side = _OF_NAME.get(op.name, "other")
+        times = count * senders(op, schedule)
+        coded, plain = _sizes(op, schedule)
+        out[side] += Sent(num_bytes=times * coded, plain_bytes=times * plain)
+    return out
+
+
+def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
+    """What one call's messages are multiplied by to give what all ranks send: pairs of an exchange; of a collective,
+    the ranks that take part (those of one role, or all where it spans roles) times the share that each sends."""
+    mesh = schedule.mesh
+    if isinstance(op, Exchange):
+        return Fraction(mesh.num_ranks, mesh[op.axis])
+    axis = axis_of_roles(schedule)
+    ranks = mesh.num_ranks if axis is None or axis in op.axes else mesh.num_ranks // mesh[axis]
+    return ranks * sent_part(op.kind, "ring", mesh.size(op.axes))
+
+
+def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
+    """Bytes of one call's messages, of both ways where it is an exchange: (as coded, plain)."""
+    tensors, mesh = schedule.tensors, schedule.mesh
+    if isinstance(op, Exchange):
+        moved = [tensors[ref.name] for ref in op.reads]
+        plain = sum(Codec(tensor.dtype).wire_bytes(tensor.local_elements(mesh)) for tensor in moved)
+        return sum(exchanged_bytes(op, tensors, mesh)), plain
+    coded = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+    bare = {name: replace(op, codec=Codec(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
+    return coded, sum(wire_of(bare[ref.name], ref.name, tensors, mesh)[0] for ref in whole_side(op))
+
+
+def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
+    """What moves between ranks in every stored block of each role, with the block's calls; what roles share is the
+    first one's."""
+    for number, role in enumerate(schedule.roles):
+        blocks = {id(call.ops): call.ops for call in role.calls}
+        calls = Counter(id(call.ops) for call in role.calls)
+        for block, ops in blocks.items():
+            for op in ops:
+                if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
+                    yield op, calls[block]

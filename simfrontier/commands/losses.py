@@ -1,0 +1,68 @@
+"""`simfrontier losses`: loss curves of real training under policies of compression, against a baseline's band."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from simfrontier.analysis.losses import NUM_SD, Losses, read_losses
+
+
+def say_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
+    """Print finals of every policy and seed, distances and the band; whether all stay within it."""
+    found = read_losses(path, baseline, last, str(path))
+    rows = [_row(found, policy) for policy in found.policies]
+    if as_json:
+        document = {"baseline": baseline, "last": last, "steps": len(found.steps), "band": found.band, "policies": rows}
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        _print(found, rows)
+    return all(row["stays"] is not False for row in rows)
+
+
+def _row(found: Losses, policy: str) -> dict[str, Any]:
+    distance, base = found.distance(policy), found.finals(found.baseline)
+    apart = [final - base[seed] for seed, final in found.finals(policy).items()]
+    return {
+        "plan": found.of(policy)[0].plan,
+        "compression": policy,
+        "finals": {str(seed): _finite(final) for seed, final in found.finals(policy).items()},
+        "distance": None if distance is None else _finite(distance),
+        "distances": [_finite(min(apart)), _finite(max(apart))],
+        "stays": found.stays(policy),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _print(found: Losses, rows: list[dict[str, Any]]) -> None:
+    band = found.band
+    typer.echo(f"{len(found.steps)} steps; a final loss is the mean of the last {found.last}.")
+    if band is None or found.half_band is None:
+        typer.echo("One seed of the baseline says nothing of its band; allowed: several seeds.")
+    else:
+        typer.echo(
+            f"Band of {found.baseline!r}: {band[0]:.4f} to {band[1]:.4f}, {NUM_SD:g} standard deviations "
+            f"({found.half_band:.4f}) over {len(found.of(found.baseline))} seeds to either side of the mean."
+        )
+    seeds = sorted({int(seed) for row in rows for seed in row["finals"]})
+    head = [f"seed {seed}" for seed in seeds]
+    table = [["plan", "compression", *head, "distance", "seed by seed", "within the band"]]
+    for row in rows:
+        finals = [_number(row["finals"].get(str(seed)), "") for seed in seeds]
+        within = {True: "yes", False: "NO", None: ""}[row["stays"]]
+        ends = " to ".join(_number(end, "+") for end in row["distances"])
+        table.append([row["plan"], row["compression"], *finals, _number(row["distance"], "+"), ends, within])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+def _number(value: float | None, sign: str) -> str:
+    return "diverged" if value is None else f"{value:{sign}.4f}"

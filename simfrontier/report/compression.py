@@ -1,0 +1,399 @@
+"""Compressed messages: what each policy gains in speed and costs in accuracy, and how many bytes it sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from simfrontier.analysis.dimensions import SIDES, Sent, Side, sent_by_dimension
+from simfrontier.analysis.losses import NUM_SD, PER_HOP, Losses, policy_of
+from simfrontier.plan.compression import DIMENSIONS, Compression
+from simfrontier.plan.options import PLAIN
+from simfrontier.plan.tensor import MegatronOptions
+from simfrontier.report.compression_figures import Point, curves, trade_off
+from simfrontier.report.markup import keyed, paragraph, plot, section, table, text
+from simfrontier.report.published import comparable
+from simfrontier.report.theme import marks
+from simfrontier.report.view import View, rate
+from simfrontier.report.words import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
+from simfrontier.schedule.codec import Codec
+from simfrontier.study import schedule_of_case
+
+Bytes = Mapping[str, Mapping[Side, Sent]]  # by plan
+SIDE_NAMES: Final[Mapping[Side, str]] = {
+    "dp": "gradients (dp)",
+    "tp": "inside layers (tp)",
+    "pp": "between stages (pp)",
+    "zero": "weights (zero)",
+    "other": "other",
+}
+_OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
+_WIDE: Final = {"fp16": 16, "bf16": 16}  # bits of the numbers that are widened before they are compressed
+_SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them gets no column
+_SCALE_BITS: Final = 32  # of a block's scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A plan whose messages may be compressed.
+
+    `of`: the type of its messages where they are not compressed; `baseline`: the plan that sends the same messages
+    uncompressed (its own name if it is one); `size`: the largest at which both fit, where `gain` is its TFLOPS over the
+    baseline's, less 1. `published`: the same, published. `distance`: of its final loss from that without compression.
+    """
+
+    plan: str
+    options: MegatronOptions
+    of: str
+    baseline: str | None = None
+    size: int | None = None
+    gain: float | None = None
+    published: float | None = None
+    distance: float | None = None
+    stays: bool | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.options.compression == "none"
+
+    @property
+    def policy(self) -> str:
+        """As files of losses call it."""
+        return self.options.compression + (PER_HOP if self.options.compress_per_hop and not self.is_plain else "")
+
+
+def compression(view: View) -> str:
+    """The section, or nothing where no plan compresses or widens its messages."""
+    known = told(view)
+    if all(one.options.compressed is None for one in known):
+        return ""
+    cases = {one.plan: view.cases[one.plan, view.largest] for one in known}
+    bytes_of = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
+    return section(
+        "compression",
+        "Compressed messages: speed against accuracy",
+        *(paragraph(said, "callout") for said in gains(view, known)),
+        paragraph(_introduced(view, known)),
+        *_accuracy(view, known),
+        "<h3>What is sent</h3>",
+        *_sent(view, known, bytes_of),
+        *(paragraph(said) for said in trap(view, known, bytes_of)),
+    )
+
+
+def told(view: View) -> list[Told]:
+    """The plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
+    plans = {
+        plan: case.options
+        for (plan, size), case in view.cases.items()
+        if size == view.largest and isinstance(case.options, MegatronOptions)
+    }
+    return [_told(view, plan, options, plans) for plan, options in plans.items()]
+
+
+def _told(view: View, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> Told:
+    of, losses = _type(view, options), view.scenario.losses
+    one = Told(plan=plan, options=options, of=of)
+    baseline = plan if one.is_plain else _baseline(view, options, plans)
+    size, gain = _gain(view, plan, baseline)
+    one = replace(one, baseline=baseline, size=size, gain=gain, published=_published(view, plan, baseline))
+    if losses is None:
+        return one
+    return replace(one, distance=losses.distance(one.policy), stays=losses.stays(one.policy))
+
+
+def _type(view: View, options: MegatronOptions) -> str:
+    own = view.scenario.file.model.precision if options.message_dtype == "model" else options.message_dtype
+    return own.upper()
+
+
+def _baseline(view: View, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
+    """The plan with the same messages uncompressed: the one that is the same in all else too, if there is one."""
+    plain = {
+        plan: other
+        for plan, other in plans.items()
+        if other.compression == "none" and _type(view, other) == _type(view, options)
+    }
+    wanted = _but_for_codecs(options)
+    return next((plan for plan, other in plain.items() if _but_for_codecs(other) == wanted), next(iter(plain), None))
+
+
+def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
+    return options.model_copy(update={key: MegatronOptions.model_fields[key].default for key in _OF_CODECS})
+
+
+def _gain(view: View, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
+    """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
+    fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
+    for size in reversed(view.sizes):
+        if baseline is not None and (plan, size) in fitting and (baseline, size) in fitting:
+            return size, fitting[plan, size] / fitting[baseline, size] - 1
+    return None, None
+
+
+def _published(view: View, plan: str, baseline: str | None) -> float | None:
+    """The published gain, if the figures are of this machine and have both plans."""
+    figures = comparable(view.scenario)
+    ratios = {} if figures is None else figures.ratios
+    return ratios[plan] / ratios[baseline] - 1 if plan != baseline and plan in ratios and baseline in ratios else None
+
+
+# ── in short ──
+
+
+def gains(view: View, known: list[Told]) -> Iterator[str]:
+    """For each kind of messages: which policy gains how much, and whether its loss stays in the band."""
+    groups: dict[tuple[str, str | None, int | None], list[str]] = {}
+    idle = []
+    for one in known:
+        if one.is_plain:
+            continue
+        if one.gain is None:
+            idle.append(one)
+            continue
+        groups.setdefault((one.of, one.baseline, one.size), []).append(_said(view, one, one.gain))
+    for (of, baseline, size), said in groups.items():
+        assert size is not None, "a gain is of a size"
+        yield f"With {of} messages, against {baseline} at {size:,} {view.devices}: {'; '.join(said)}."
+    for one in idle:
+        why = (
+            f"no plan sends {one.of} messages uncompressed"
+            if one.baseline is None
+            else f"there is no size at which both it and {one.baseline} fit"
+        )
+        yield f"{one.plan} has nothing to be held against: {why}."
+
+
+def _said(view: View, one: Told, gain: float) -> str:
+    size = percent(abs(gain))
+    speed = "gains nothing" if size == percent(0.0) else f"{'gains' if gain > 0 else 'loses'} {size}"
+    return f"{one.plan} {speed}{_ending(view.scenario.losses, one)}"
+
+
+def _ending(losses: Losses | None, one: Told) -> str:
+    """What becomes of the loss, in words."""
+    if losses is None:
+        return ""
+    if one.distance is None:
+        return " (no losses are known of it)"
+    if not math.isfinite(one.distance):
+        return " and diverges"
+    if one.stays is None:
+        return f" and ends {_apart(one.distance)}"
+    return " and stays in the loss band" if one.stays else f" and leaves the loss band ({_apart(one.distance)})"
+
+
+def _apart(distance: float) -> str:
+    if distance == 0.0:
+        return "at the baseline’s loss"
+    return f"{number(abs(distance), 2)} {'above' if distance > 0 else 'below'} the baseline’s loss"
+
+
+def _introduced(view: View, known: list[Told]) -> str:
+    """What is compressed, by what, and what gain and band mean."""
+    per_hop = any(one.options.compress_per_hop and not one.is_plain for one in known)
+    from_bytes = {one.options.compress_from for one in known if not one.is_plain}
+    small = [f"Messages of fewer than {binary(least)} on a rank are sent as they are." for least in from_bytes if least]
+    return " ".join(
+        [
+            "A codec makes messages smaller before they are sent, at the cost of the time to encode and decode them "
+            "and, unless it is lossless, of an error in every number. A policy says which codec takes which messages: "
+            "those of gradients (dp), of values inside layers (tp), between pipeline stages (pp), and of weights "
+            "(zero). zfp:8 writes 8 bits per number, with an error; mpc is lossless. The gain is in TFLOPS per "
+            f"{view.device}, over the plan that sends the same messages uncompressed.",
+            *(small if len(from_bytes) == 1 else []),
+            *(["Per hop: every message between two ranks is coded by itself, again and again in a ring."] * per_hop),
+        ]
+    )
+
+
+# ── accuracy ──
+
+
+def _accuracy(view: View, known: list[Told]) -> Iterator[str]:
+    losses = view.scenario.losses
+    if losses is None:
+        yield paragraph(
+            "What compression does to the loss is not known here: the scenario names no losses. `make losses` trains "
+            "a small model for real under each policy and writes the file that a table [losses] of a scenario names.",
+            "note",
+        )
+        return
+    seeds = len(losses.finals(losses.baseline))
+    types = " A policy’s loss is taken for messages of either type." if len({one.of for one in known}) > 1 else ""
+    yield paragraph(f"Losses: {losses.source}. {_band_in_words(losses, seeds)}{types}")
+    points = list(_points(view, known))
+    if points:
+        published = {one.plan: one.published for one in known if one.published is not None}
+        figure = trade_off(points, published, losses.half_band)
+        yield plot("fig-trade-off", {"gain": figure}, "Gain in speed over the distance of the final loss")
+    if left_out := [one.plan for one in known if not one.is_plain and one.plan not in {p.plan for p in points}]:
+        yield paragraph(
+            f"Not drawn, because its speed or its final loss is not known or not finite: {listed(left_out)}.", "note"
+        )
+    yield "<h3>Losses over the steps</h3>"
+    yield paragraph(
+        f"Each curve is the mean over seeds ({seeds} of the baseline), smoothed over {losses.window} steps. "
+        + ("Shaded: the baseline’s band at every step. " if losses.half_bands is not None else "")
+        + "The distance is taken seed by seed, so that what a seed does to all policies alike cancels."
+    )
+    yield plot("fig-losses", curves(losses, _colours(view, known, losses)), "Losses by step")
+
+
+def _band_in_words(losses: Losses, seeds: int) -> str:
+    final = f"A final loss is the mean of the last {losses.last} steps"
+    half, band = losses.half_band, losses.band
+    if half is None or band is None:
+        return f"{final}. The baseline has one seed, which says nothing of how far losses scatter: there is no band."
+    return (
+        f"{final}; the band is within {NUM_SD:g} standard deviations of the baseline’s over {seeds} seeds "
+        f"({number(band[0], 4)} to {number(band[1], 4)}, ± {number(half)}). What stays in it is no farther from "
+        "the baseline than the baseline’s own seeds are from each other."
+    )
+
+
+def _points(view: View, known: list[Told]) -> Iterator[Point]:
+    for one in known:
+        if one.is_plain or one.gain is None or one.distance is None or not math.isfinite(one.distance):
+            continue
+        yield Point(plan=one.plan, of=one.of, distance=one.distance, gain=one.gain, mark=view.marks[one.plan])
+
+
+def _colours(view: View, known: list[Told], losses: Losses) -> Mapping[str, str]:
+    """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
+    spare = marks([*view.plans, *losses.policies])
+    of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(known)}
+    return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}
+
+
+# ── bytes ──
+
+
+def _sent(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
+    least = {plan: _SEEN * sum(sent.values(), Sent()).num_bytes for plan, sent in bytes_of.items()}
+    used = [side for side in SIDES if any(sent[side].num_bytes > least[plan] for plan, sent in bytes_of.items())]
+    kept = view.scenario.losses is not None
+    yield paragraph(
+        f"Payload that all ranks must send in one step at {view.largest:,} {view.devices}, whatever the library’s "
+        "algorithm; below it, what it is of the same messages in the model’s own type. The error is the largest that "
+        "a codec may make, relative to the largest number of a block."
+    )
+    head = ["plan", "codecs", *(SIDE_NAMES[side] for side in used), "in all", "error, at most", "gain"]
+    yield table([*head, *["final loss"] * kept], (_row(view, one, bytes_of[one.plan], used, kept) for one in known))
+
+
+def _row(view: View, one: Told, sent: Mapping[Side, Sent], used: list[Side], kept: bool) -> list[str]:
+    compressed = one.options.compressed
+    return [
+        keyed(view.marks[one.plan].colour, one.plan),
+        _codecs(one, compressed),
+        *(_size(sent[side]) for side in used),
+        f"<b>{_size(sum(sent.values(), Sent()))}</b>",
+        _error(compressed.relative_error) if compressed and not one.is_plain else NOTHING,
+        _faster(view, one),
+        *([_loss(one)] if kept else []),
+    ]
+
+
+def _error(bound: float) -> str:
+    return percent(bound) if bound >= 0.001 else f"{100 * bound:.1g}\u00a0%" if bound else "none"
+
+
+def _codecs(one: Told, compressed: Compression | None) -> str:
+    """One codec where all dimensions have it, else one line for each; and the type of the messages."""
+    names: dict[str, list[str]] = {}
+    for side in DIMENSIONS:
+        codec = None if compressed is None or one.is_plain else compressed.codec(side)
+        names.setdefault(text(codec or PLAIN), []).append(side)
+    said = [f"{', '.join(sides)}: {codec}" if len(names) > 1 else codec for codec, sides in names.items()]
+    per_hop = ", per hop" if one.options.compress_per_hop and not one.is_plain else ""
+    return f"{'<br>'.join(said)}<small>{one.of} messages{per_hop}</small>"
+
+
+def _size(sent: Sent) -> str:
+    share = "" if sent.share is None else f"<small>{percent(float(sent.share))}</small>"
+    return f"{quantity(float(sent.num_bytes), 'bytes')}{share}" if sent.num_bytes else NOTHING
+
+
+def _faster(view: View, one: Told) -> str:
+    if one.is_plain or one.baseline is None:
+        return NOTHING
+    if one.gain is None:
+        return TOO_BIG
+    at = f"<small>at {one.size:,}</small>" if one.size != view.largest else ""
+    known = f"<small>published {signed(one.published)}</small>" if one.published is not None else ""
+    return f"<b>{signed(one.gain)}</b>{at}{known}"
+
+
+def _loss(one: Told) -> str:
+    """How far its final loss is from the baseline's, and whether that is within the band."""
+    if one.distance is None or one.is_plain:
+        return NOTHING
+    if not math.isfinite(one.distance):
+        return '<span class="no">diverged</span>'
+    sign = "+" if one.distance > 0 else "−" if one.distance < 0 else ""
+    band = {None: "", True: "<small>in the band</small>", False: '<small class="no">outside it</small>'}
+    return f"{sign}{number(abs(one.distance))}{band[one.stays]}"
+
+
+# ── messages of 16 bits ──
+
+
+def trap(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
+    """What is left of a codec's gain where numbers have 16 bits already; nothing where no such messages are
+    compressed."""
+    precision = view.scenario.file.model.precision
+    own = [one for one in known if not one.is_plain and one.options.message_dtype == "model"]
+    if precision not in _WIDE or not own:
+        return
+    wide, called = _WIDE[precision], precision.upper()
+    bits = {str(codec): _bits(codec.on(precision)) for one in own for codec in _codecs_of(one.options.compressed)}
+    coded = [f"{float(size):.3g} with {codec} ({percent(float(size / wide))})" for codec, size in bits.items()]
+    shares = {one.plan: sum(bytes_of[one.plan].values(), Sent()).share for one in own}
+    parts = [f"{plan} sends {percent(float(share))}" for plan, share in shares.items() if share is not None]
+    yield (
+        f"The 16-bit trap: codecs work on 32-bit numbers, and a rate counts bits of these. Messages of {called} have "
+        f"{wide} bits per value before anything is compressed; coded they have {listed(coded)}. Of what would be sent "
+        f"uncompressed in {called}, {listed(parts)}."
+    )
+    if said := _against_wide(view, known, own, called):
+        yield said
+
+
+def _codecs_of(compressed: Compression | None) -> list[Codec]:
+    codecs = [None if compressed is None else compressed.codec(side) for side in DIMENSIONS]
+    return [codec for codec in codecs if codec is not None]
+
+
+def _bits(codec: Codec) -> Fraction:
+    """Bits of a value on the wire, its part of a scale included."""
+    return codec.bits + (Fraction(_SCALE_BITS, codec.block) if codec.is_quantised else 0)
+
+
+def _against_wide(view: View, known: list[Told], own: list[Told], called: str) -> str:
+    """How the same policies do on FP32 messages, and whether the fastest of these is worth its loss."""
+    wider = [one for one in known if one.options.message_dtype != "model"]
+    same = [
+        f"{one.policy} {signed(one.gain)} on {called} and {signed(other.gain)} on {other.of}"
+        for one in own
+        for other in wider
+        if one.policy == other.policy and one.gain is not None and other.gain is not None
+    ]
+    rates = {o.plan: rate(o) for o in view.ranked}
+    banded = view.scenario.losses is not None and view.scenario.losses.half_band is not None
+    sound = [one.plan for one in wider if one.plan in rates and (one.stays or not banded)]
+    plain = next((one.plan for one in known if one.is_plain and one.of == called and one.plan in rates), None)
+    said = f"The same policies gain: {'; '.join(same)}." if same else ""
+    if not same or not sound or plain is None:
+        return said
+    best = max(sound, key=rates.__getitem__)
+    ahead = rates[plain] / rates[best] - 1
+    band = " whose loss stays in the band" if banded else ""
+    return (
+        f"{said} But a gain is over a baseline of its own: {plain}, which compresses nothing, runs at "
+        f"{number(rates[plain])} TFLOPS per {view.device}, {percent(abs(ahead))} {'above' if ahead > 0 else 'below'} "
+        f"{best} ({number(rates[best])}), the fastest of the plans with FP32 messages{band}."
+    )
