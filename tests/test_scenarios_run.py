@@ -273,6 +273,7 @@ STAGES = ("pipeline=2", "tensor=2")
 SMALL = {
     "axonn-frontier-weak-scaling": TINY,
     "axonn-perlmutter-80b": (*TINY, "tune.min_tensor=1"),
+    "lassen-neox-20b": ("model.name=tiny", *(f"plans.*.{key}" for key in STAGES), "plans.*.compress_from=0"),
     "frontier-1t-3d": (
         "model.name=tiny",
         *(f"plans.{plan}.{key}" for plan in ("1f1b", "gpipe", "sequence-parallel") for key in STAGES),

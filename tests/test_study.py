@@ -82,11 +82,11 @@ def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dic
 
 
 def test_what_cannot_be_built_names_file_plan_and_size() -> None:
-    scenario = toy({"plans.ddp.gradient_codec": "int8:64"})
-    for attempt in (lambda: schedule_of(scenario, "ddp", 4), lambda: Shop().get(scenario, "ddp", 4)):
+    scenario = toy({"plans.hsdp.gradient_codec": "int8:64"})
+    for attempt in (lambda: schedule_of(scenario, "hsdp", 8), lambda: Shop().get(scenario, "hsdp", 8)):
         with pytest.raises(InputError) as caught:
             attempt()
-        assert str(caught.value).startswith("toy.toml: plans.ddp: at 4 devices: step_reduction: an all-reduce over ")
+        assert str(caught.value).startswith("toy.toml: plans.hsdp: at 8 devices: step_reduction: an all-reduce over ")
 
 
 def test_what_is_not_sound_names_file_plan_and_size(monkeypatch: pytest.MonkeyPatch) -> None:

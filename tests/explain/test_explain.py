@@ -142,8 +142,12 @@ def test_codecs_both_ways() -> None:
 
 
 def test_what_the_plan_cannot_do_is_not_listed() -> None:
-    """DDP gathers no weights, and an all-reduce cannot add what is coded: no codec is left."""
-    assert labels(explain(toy("ddp"), "ddp"), "codec") == []
+    """DDP gathers no weights; what HSDP adds up between nodes has no digits over which coded sums are scattered."""
+    assert sorted(labels(explain(toy("ddp"), "ddp"), "codec")) == [
+        "gradients reduced as int4:6144",
+        "gradients reduced as int8:6144",
+    ]
+    assert not [label for label in labels(explain(toy("hsdp"), "hsdp"), "codec") if "gradients" in label]
 
 
 def test_a_change_that_does_not_fit_says_so() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
@@ -37,6 +37,7 @@ def of(*links: LinkBytes, **more: str) -> LinkTable:
     return LinkTable(**{"digest": DIGEST, "title": "by hand", **more}, links=links)
 
 
+@settings(deadline=None)
 @given(made=TABLES)
 def test_a_table_comes_back_as_it_was(made: LinkTable, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "links-p.json"
