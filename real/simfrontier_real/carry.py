@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
@@ -22,18 +22,8 @@ class Carrier(Protocol):
         """Go on as far as may be, or (`blocking`) to the end; whether all is done."""
 
 
-class Stepwise:
-    """A member's moves one by one.
-
-    No deadlock: of all transfers that have not arrived yet look at the first in list order. All before it have arrived,
-    so its sender has started it, and its receiver, which takes turns in list order, awaits it: a turn that comes up is
-    always received, whatever room there is. Whoever waits for a send of its own before overwriting what it sends has
-    taken all turns before it, so that this send is at most that first one, or has left.
-
-    What is added, and what may not take its place yet, is received into room of its own, at most as much as the message
-    is large; one more where a turn comes up. Messages between the same two members set out and are received in list
-    order, which is the same on both. What is coded per hop is received coded, so never in place.
-    """
+class _Carrying:
+    """What both ways to carry a message have in common; with `coding`, every message is coded by itself."""
 
     def __init__(
         self,
@@ -46,6 +36,36 @@ class Stepwise:
     ) -> None:
         self._coding = coding
         self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
+
+    def _at(self, place: Place) -> Array:
+        return self._areas[place.area][place.low : place.high]
+
+    def _encoded(self, values: Array) -> Array:
+        return values if self._coding is None else self._coding.sent(values)
+
+    def _decoded(self, arrived: Array, place: Place) -> Array:
+        return arrived if self._coding is None else self._coding.arrived(arrived, place.high - place.low)
+
+    def _room(self, size: int) -> Array:
+        """For what arrives of so many elements before it takes its place."""
+        return self._blank(size) if self._coding is None else self._coding.room(size)
+
+
+class Stepwise(_Carrying):
+    """A member's moves one by one.
+
+    No deadlock: of all transfers that have not arrived yet look at the first in list order. All before it have arrived,
+    so its sender has started it, and its receiver, which takes turns in list order, awaits it: a turn that comes up is
+    always received, whatever room there is. Whoever waits for a send of its own before overwriting what it sends has
+    taken all turns before it, so that this send is at most that first one, or has left.
+
+    What is added, and what may not take its place yet, is received into room of its own, at most as much as the message
+    is large; one more where a turn comes up. Messages between the same two members set out and are received in list
+    order, which is the same on both. What is coded per hop is received coded, so never in place.
+    """
+
+    def __init__(self, part: Part, *given: Any) -> None:
+        super().__init__(part, *given)
         self._done = 0  # turns
         self._posted = 0  # turns that are being received, or need not be
         self._left = part.sizes[0]  # elements that may still be received ahead
@@ -96,7 +116,7 @@ class Stepwise:
             assert turn.source is not None
             _combine(self._at(turn.place), self._at(turn.source), turn.add, self._reduction)
         elif incoming[2]:
-            arrived = _decoded(self._coding, incoming[1], turn.place)
+            arrived = self._decoded(incoming[1], turn.place)
             _combine(self._at(turn.place), arrived, turn.add, self._reduction)
             self._left += turn.place.high - turn.place.low
         self._incoming[here] = None
@@ -115,7 +135,7 @@ class Stepwise:
             if not turn.add and is_free and self._coding is None:
                 target, is_staged = self._at(turn.place), False
             elif forced or size <= self._left:
-                target, is_staged = self._blank(size) if self._coding is None else self._coding.room(size), True
+                target, is_staged = self._room(size), True
                 self._left -= size
             else:
                 return False
@@ -128,7 +148,7 @@ class Stepwise:
         waiting, sends = self._waiting[peer], self._part.sends
         while waiting and sends[waiting[-1]].after <= self._done:
             number = waiting.pop()
-            self._sent[number] = _encoded(self._coding, self._at(sends[number].place))
+            self._sent[number] = self._encoded(self._at(sends[number].place))
             self._sending[number] = self._wire.send(peer, self._sent[number])
 
     def _await(self, number: int) -> None:
@@ -136,25 +156,13 @@ class Stepwise:
         del self._sent[number]
         self._gone[number] = True
 
-    def _at(self, place: Place) -> Array:
-        return self._areas[place.area][place.low : place.high]
 
-
-class InRounds:
+class InRounds(_Carrying):
     """A member's moves in rounds, each started as one batch and waited for as a whole. For devices, whose
     point-to-point calls may only be in flight together where they were started together."""
 
-    def __init__(
-        self,
-        part: Part,
-        areas: Areas,
-        wire: Wire,
-        blank: Blank,
-        reduction: PartialOp = "sum",
-        coding: PerHop | None = None,
-    ) -> None:
-        self._coding = coding
-        self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self._round = 0
         self._moving: list[Moving] | None = None
         self._arriving: list[Array | None] = []
@@ -171,7 +179,7 @@ class InRounds:
                 if turn.source is not None:
                     arrived = self._at(turn.source)
                 elif arrived is not None:
-                    arrived = _decoded(self._coding, arrived, turn.place)
+                    arrived = self._decoded(arrived, turn.place)
                 if arrived is not None:
                     _combine(self._at(turn.place), arrived, turn.add, self._reduction)
             self._moving = None
@@ -180,27 +188,16 @@ class InRounds:
 
     def _start(self) -> list[Moving]:
         current = self._part.rounds[self._round]
-        moves = [Move(peer, True, _encoded(self._coding, self._at(place))) for peer, place in current.sends]
+        moves = [Move(peer, True, self._encoded(self._at(place))) for peer, place in current.sends]
         self._arriving = []
         for turn in current.turns:
             size, staged = turn.place.high - turn.place.low, None
             if turn.peer is not None and (turn.add or self._coding is not None):
-                staged = self._blank(size) if self._coding is None else self._coding.room(size)
+                staged = self._room(size)
             self._arriving.append(staged)
             if turn.peer is not None:
                 moves.append(Move(turn.peer, False, self._at(turn.place) if staged is None else staged))
         return self._wire.exchange(moves) if moves else []
-
-    def _at(self, place: Place) -> Array:
-        return self._areas[place.area][place.low : place.high]
-
-
-def _encoded(coding: PerHop | None, values: Array) -> Array:
-    return values if coding is None else coding.sent(values)
-
-
-def _decoded(coding: PerHop | None, arrived: Array, place: Place) -> Array:
-    return arrived if coding is None else coding.arrived(arrived, place.high - place.low)
 
 
 def _combine(target: Array, arrived: Array, add: bool, reduction: PartialOp) -> None:

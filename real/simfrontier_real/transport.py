@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Op, Schedule
+from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
@@ -80,16 +80,7 @@ def numbers_of(schedule: Schedule) -> dict[int, int]:
 
 
 def _each_once(schedule: Schedule) -> list[Collective]:
-    return [op for op in _ops_once(schedule) if isinstance(op, Collective)]
-
-
-def _ops_once(schedule: Schedule) -> list[Op]:
-    seen: dict[int, Op] = {}
-    for role in schedule.roles:
-        for ops in {id(call.ops): call.ops for call in role.calls}.values():
-            for op in ops:
-                seen.setdefault(id(op), op)
-    return list(seen.values())
+    return [op for op in schedule.distinct_ops() if isinstance(op, Collective)]
 
 
 def channel_of(op: Collective, mesh: Mesh) -> Channel:
@@ -123,4 +114,4 @@ def way_of(op: Exchange) -> Way:
 
 def ways_of(schedule: Schedule) -> list[Way]:
     """The ways that a schedule's exchanges take, sorted."""
-    return sorted({way_of(op) for op in _ops_once(schedule) if isinstance(op, Exchange)})
+    return sorted({way_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})

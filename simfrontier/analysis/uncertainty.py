@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.machine import Machine
 from simfrontier.schedule.ir import Collective, Compute, Exchange
-from simfrontier.simulate import SimulatedStep, distinct_ops
+from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.resample import Factors, resampled_s
 from simfrontier.simulate.resample_roles import RoleFactors, resampled_roles_s
 
@@ -104,7 +104,7 @@ def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: in
     assert step.play is not None, "a step of one role has `factors`"
     draws = Draws(seed=seed, num_samples=num_samples)
     devices = step.schedule.mesh.num_ranks
-    folding, ops = step.cluster.folding, list(distinct_ops(step.schedule))
+    folding, ops = step.cluster.folding, list(step.schedule.distinct_ops())
     return RoleFactors(
         of_op={op: np.exp(log) for op, log in _errors(step, spread, draws).items()},
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
@@ -171,7 +171,7 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
     cluster, schedule = step.cluster, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
-    for op in distinct_ops(schedule):
+    for op in schedule.distinct_ops():
         if isinstance(op, Compute):
             if op.matmul is not None:
                 out[id(op)] = matmul

@@ -11,7 +11,7 @@ from simfrontier.explain.options import option_changes
 from simfrontier.machine import Provenance
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.ir import Compute
-from simfrontier.simulate import SimulatedStep, distinct_ops
+from simfrontier.simulate import SimulatedStep
 from simfrontier.units import written
 
 Kind = Literal["link", "start-up", "device", "host", "overlap", "codec"]
@@ -120,7 +120,7 @@ def _device(scenario: Scenario) -> Iterator[WhatIf]:
 def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
     """The host's time per hook, where the plan has hooks on the host."""
     hook_s = scenario.machine.host.hook_s
-    ops = distinct_ops(step.schedule)
+    ops = step.schedule.distinct_ops()
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
         yield WhatIf(
             label="hooks take the host no time",

@@ -17,11 +17,10 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Emulation, Machine, emulated, load_machine
 from simfrontier.machine.faults import one_line
 from simfrontier.network import Fabric, Perturbation
-from simfrontier.plan.families import FAMILIES
 from simfrontier.plan.options import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
-from simfrontier.scenario.plans import SearchTable, options_of, searched
+from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, options_of, searched
 from simfrontier.scenario.settings import EVERY_PLAN, hold_everywhere, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
@@ -159,7 +158,7 @@ def scenario_of(
     told: dict[str, Any] = {}  # what the document does not say already
     for key, value in sorted((settings or {}).items(), key=lambda setting: setting[0].partition(".")[0] == "at"):
         if key.startswith(EVERY_PLAN):
-            _name_plans(changed, plans)
+            name_plans(changed, plans)
         before = copy.deepcopy(changed)
         put(changed, key, value, where)
         hold_everywhere(changed, key)
@@ -169,7 +168,7 @@ def scenario_of(
     if devices:
         put(changed, "run.devices", list(devices), where)
     if plans:
-        _choose_plans(changed, plans, where)
+        choose_plans(changed, plans, where)
     try:
         file = ScenarioFile.model_validate(changed)
     except ValidationError as error:
@@ -373,29 +372,3 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
 
 def _names(table: Any) -> tuple[str, ...]:
     return tuple(table) if isinstance(table, dict) else ()
-
-
-def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Plans that are chosen by their family's name alone are plans, too."""
-    known = document.get("plans")
-    if isinstance(known, dict):
-        known |= {name: {} for name in plans if name in FAMILIES and name not in (*known, "lattice")}
-
-
-def _choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
-    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
-    plan."""
-    known = document.get("plans", {})
-    if not isinstance(known, dict):
-        return  # whatever it is, the form refuses it
-    allowed = {*known, *FAMILIES} - ({"lattice"} - {*known})
-    for name in plans:
-        if name not in allowed:
-            raise InputError(f"{where}: plans: {name!r} is unknown; {nearest(name, allowed)}")
-        if plans.count(name) > 1:
-            raise InputError(f"{where}: plans: got {name!r} twice, allowed: every plan once")
-    document["plans"] = {name: known.get(name, {}) for name in plans}
-    table = document.get("sensitivity")
-    compared = table.get("plans") if isinstance(table, dict) else None
-    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
-        del document["sensitivity"]

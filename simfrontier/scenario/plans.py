@@ -1,4 +1,4 @@
-"""The plans' tables of a scenario: the options that they mean, and which of them are searched for."""
+"""The plans' tables of a scenario: which are chosen, the options that they mean, and which of them are searched for."""
 
 from __future__ import annotations
 
@@ -158,3 +158,29 @@ def _refuse_outside_nesting(options: LatticeOptions, place: str) -> None:
             raise InputError(
                 f"{place}.{key}: got {outside[0]!r}, allowed: axes of nesting: {', '.join(options.nesting)}"
             )
+
+
+def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
+    """Plans that are chosen by their family's name alone are plans, too."""
+    known = document.get("plans")
+    if isinstance(known, dict):
+        known |= {name: {} for name in plans if name in FAMILIES and name not in (*known, "lattice")}
+
+
+def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
+    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
+    plan."""
+    known = document.get("plans", {})
+    if not isinstance(known, dict):
+        return  # whatever it is, the form refuses it
+    allowed = {*known, *FAMILIES} - ({"lattice"} - {*known})
+    for name in plans:
+        if name not in allowed:
+            raise InputError(f"{where}: plans: {name!r} is unknown; {nearest(name, allowed)}")
+        if plans.count(name) > 1:
+            raise InputError(f"{where}: plans: got {name!r} twice, allowed: every plan once")
+    document["plans"] = {name: known.get(name, {}) for name in plans}
+    table = document.get("sensitivity")
+    compared = table.get("plans") if isinstance(table, dict) else None
+    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
+        del document["sensitivity"]

@@ -256,8 +256,16 @@ class Schedule:
     pools: Mapping[str, int]
     meta: Mapping[str, str | int]
 
+    def distinct_ops(self) -> list[Op]:
+        """Each op object once, in order of appearance."""
+        seen: dict[int, Op] = {}
+        for role in self.roles:
+            for block in {id(call.ops): call.ops for call in role.calls}.values():
+                for op in block:
+                    seen.setdefault(id(op), op)
+        return list(seen.values())
+
     @property
     def codes_per_hop(self) -> bool:
         """Whether a collective codes every message between two ranks by itself."""
-        blocks = {id(call.ops): call.ops for role in self.roles for call in role.calls}.values()
-        return any(isinstance(op, Collective) and op.per_hop for ops in blocks for op in ops)
+        return any(isinstance(op, Collective) and op.per_hop for op in self.distinct_ops())

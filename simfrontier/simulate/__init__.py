@@ -2,7 +2,7 @@
 
 from simfrontier.simulate.analytic import analytic
 from simfrontier.simulate.engine import simulate
-from simfrontier.simulate.pricing import LOCAL, Cluster, distinct_ops, price
+from simfrontier.simulate.pricing import LOCAL, Cluster, price
 from simfrontier.simulate.step import LEVELS, Fidelity, Level, SimulatedStep, simulate_step
 from simfrontier.simulate.timeline import Timeline
 
@@ -15,7 +15,6 @@ __all__ = [
     "SimulatedStep",
     "Timeline",
     "analytic",
-    "distinct_ops",
     "price",
     "simulate",
     "simulate_step",

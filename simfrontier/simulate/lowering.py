@@ -14,12 +14,12 @@ from simfrontier.errors import InputError
 from simfrontier.network import Fabric
 from simfrontier.network.template import orders
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.pricing import Cluster, distinct_ops
+from simfrontier.simulate.pricing import Cluster
 
 
 def lowered_schedule(cluster: Cluster, digest: str) -> LoweredSchedule:
     """The recipes of every distinct collective of the cluster's schedule, in order of appearance (equal ones once)."""
-    ops = dict.fromkeys(op for op in distinct_ops(cluster.schedule) if isinstance(op, Collective))
+    ops = dict.fromkeys(op for op in cluster.schedule.distinct_ops() if isinstance(op, Collective))
     return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, cluster) for op in ops))
 
 

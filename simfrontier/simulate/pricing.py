@@ -6,7 +6,7 @@ that alone it takes its roofline time; a collective's amount is the payload on i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -343,7 +343,7 @@ def price(
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
     maker = Choices(fabric, mesh, library)
-    collectives = {id(op): op for op in distinct_ops(schedule) if isinstance(op, Collective)}
+    collectives = {id(op): op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
         number
@@ -356,7 +356,7 @@ def price(
         counted[pattern_key(op.axes, algorithm)] = maker.get(op.axes, algorithm)
         loading = MEETING if number in small else algorithm
         patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
-    for exchange in [op for op in distinct_ops(schedule) if isinstance(op, Exchange)]:
+    for exchange in [op for op in schedule.distinct_ops() if isinstance(op, Exchange)]:
         sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
         if (key := exchange_key(exchange, *sizes)) not in patterns:
             counted[key] = patterns[key] = _pattern_of_pairs(exchange, schedule, sizes, fabric, library)
@@ -396,13 +396,3 @@ def _pattern_of_pairs(
     if not any(sizes):
         raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
     return paired(fabric, pairs_of(op, schedule), *sizes, shares_of(library, fabric.machine, "direct"))
-
-
-def distinct_ops(schedule: Schedule) -> Iterable[Op]:
-    """Each op object of a schedule once, in order of appearance."""
-    seen: dict[int, Op] = {}
-    for role in schedule.roles:
-        for block in {id(call.ops): call.ops for call in role.calls}.values():
-            for op in block:
-                seen.setdefault(id(op), op)
-    return seen.values()

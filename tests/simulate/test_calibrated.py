@@ -22,7 +22,7 @@ from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Perturbation, solve
 from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate import Cluster, distinct_ops, price, simulate_step
+from simfrontier.simulate import Cluster, price, simulate_step
 from simfrontier.workload import find_model
 from tests.simulate.steps import NAMED, schedule
 
@@ -68,7 +68,7 @@ def tiny(family: str) -> Schedule:
 
 
 def collectives(built: Schedule) -> list[Collective]:
-    return [op for op in distinct_ops(built) if isinstance(op, Collective)]
+    return [op for op in built.distinct_ops() if isinstance(op, Collective)]
 
 
 def expected_s(op: Collective, built: Schedule, library: Library, packages: int, nodes: int = 1) -> float:

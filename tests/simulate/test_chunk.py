@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate import Fidelity, SimulatedStep, distinct_ops, simulate_step
+from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
 from simfrontier.simulate.calls import Calls
 from simfrontier.simulate.chunk import MAX_RANKS
 from simfrontier.workload import find_model
@@ -163,7 +163,7 @@ def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
     mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
     built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
     made, scales, data = Calls(step(built, fidelity="analytic").cluster), set[float](), set[float]()
-    for op in distinct_ops(built):
+    for op in built.distinct_ops():
         if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
             first, second = made.planned(op, 0).plans
             data.update(first.sizes)

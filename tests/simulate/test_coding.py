@@ -21,7 +21,7 @@ from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate import Fidelity, simulate_step
 from simfrontier.simulate.prices import Prices
-from simfrontier.simulate.pricing import distinct_ops, price
+from simfrontier.simulate.pricing import price
 from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.view import view_of
 from tests.plan.grids import megatron, other, schedule_of
@@ -207,7 +207,7 @@ def test_coding_at_every_hop_takes_longer_than_its_messages(how: Fidelity) -> No
 def test_a_message_with_few_bytes_takes_its_coding_too() -> None:
     """512 values of zfp:8 at 512 B, four kernels: `SMALL_BYTES` and below, in both forms of the price."""
     schedule = ring("all_reduce", "zfp:8", elements=512)
-    (op,) = distinct_ops(schedule)
+    (op,) = schedule.distinct_ops()
     (work, *_) = price(schedule, TOY, free()).of(op).works
     expected = 4 * GAP + 512 * (1 / 10e9 + 4 * 2 / SPEED)
     assert Prices(TOY, free(), 2).seconds(op, schedule) == pytest.approx(expected, rel=1e-9)
@@ -289,7 +289,7 @@ def test_prices_are_those_of_the_ops_alone(policy: str, keys: dict[str, Any]) ->
     schedule = compressed(policy, 32, **keys)
     cluster, prices = price(schedule, machine, library), Prices(machine, library, 32)
     coded = 0
-    for op in distinct_ops(schedule):
+    for op in schedule.distinct_ops():
         slowest = max(work.alone_s for work in cluster.of(op).works)
         assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
         coded += op.kind in ("encode", "decode_sum") or getattr(op, "per_hop", False)
@@ -380,6 +380,6 @@ def test_speeds_of_codecs_hold_a_step_up_and_nothing_else_does(policy: str) -> N
 def test_casts_take_no_arithmetic() -> None:
     """`message_dtype = fp32` on a machine that knows no codec at all."""
     schedule = compressed("none", 4, message_dtype="fp32")
-    assert any(op.kind == "encode" for op in distinct_ops(schedule))
-    assert {op.codec for op in distinct_ops(schedule) if isinstance(op, Exchange)} == {Codec("fp32")}
+    assert any(op.kind == "encode" for op in schedule.distinct_ops())
+    assert {op.codec for op in schedule.distinct_ops() if isinstance(op, Exchange)} == {Codec("fp32")}
     assert seconds(schedule, without("zfp", "mpc"), how="analytic") > 0

@@ -6,7 +6,7 @@ import pytest
 
 from simfrontier.scenario import load_scenario
 from simfrontier.simulate.prices import Prices
-from simfrontier.simulate.pricing import distinct_ops, price
+from simfrontier.simulate.pricing import price
 from simfrontier.study import schedule_of
 
 SMALL = {"model.num_layers": 2, "training.grad_accum": 1}
@@ -31,7 +31,7 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
     schedule = schedule_of(made, plan, devices)
     cluster = price(schedule, made.machine, made.library, made.perturbation, placement=made.file.run.placement)
     prices = Prices(made.machine, made.library, devices, made.perturbation, made.file.run.placement)
-    ops = list(distinct_ops(schedule))
+    ops = list(schedule.distinct_ops())
     assert len(ops) > 20
     for op in ops:
         slowest = max(work.alone_s for work in cluster.of(op).works)
