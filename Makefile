@@ -10,11 +10,12 @@ CROSSCHECK := reports/crosscheck
 EMULATE := reports/emulate
 VALIDATE := reports/validate
 LOSSES := reports/losses
+SOFTMAX := reports/softmax
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses test exhaustive check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -24,6 +25,7 @@ help:
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make emulate     two nodes of Frontier laid out on this machine, simulated and run: $(EMULATE)/index.html"
 	@echo "make losses      a small GPT trained on $(RANKS) ranks under every policy of compression (half an hour): $(LOSS_TABLE)"
+	@echo "make softmax     softmax by two passes over memory against three, timed on this CPU: $(SOFTMAX)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make check       format, lint, types"
@@ -78,6 +80,12 @@ losses: setup-real
 	$(BIN)/simfrontier-real losses $(LOSSES)/schedule-*.json --ranks $(RANKS) --steps 200 --seeds 1,2,3 --out $(LOSS_TABLE)
 	$(BIN)/simfrontier losses $(LOSS_TABLE) --last 100 || [ $$? -eq 1 ]
 
+# One thread, half a minute; other work on the cores shows. (Exit code 1 of the last line: two passes are not the fastest.)
+softmax: setup-real
+	@mkdir -p $(SOFTMAX)
+	$(BIN)/simfrontier-real softmax --out $(SOFTMAX)/softmax.csv
+	$(BIN)/simfrontier softmax $(SOFTMAX)/softmax.csv --out $(SOFTMAX) || [ $$? -eq 1 ]
+
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
 
@@ -96,5 +104,5 @@ golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) --golden
 
 clean:
-	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(EMULATE) $(VALIDATE)
+	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(EMULATE) $(VALIDATE) $(SOFTMAX)
 	find simfrontier real tests -name __pycache__ -type d -prune -exec rm -rf {} +

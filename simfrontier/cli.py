@@ -105,6 +105,19 @@ def losses(
 
 
 @app.command()
+def softmax(
+    table: Annotated[Path, typer.Argument(help="table (CSV) of times, from `simfrontier-real softmax`")],
+    out: Annotated[Path | None, typer.Option(help="folder for index.html and results.csv (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+) -> None:
+    """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
+    that are larger than the last cache."""
+    from simfrontier.commands.softmax import say_softmax
+
+    raise typer.Exit(0 if say_softmax(table, out, json) else 1)
+
+
+@app.command()
 def check(
     scenario: Annotated[Path, typer.Argument(help="schedule (JSON), or scenario (TOML): every plan at every size")],
     set_: Settings = None,

@@ -177,6 +177,24 @@ def measure(
 
 
 @app.command()
+def softmax(
+    sizes: Annotated[str, typer.Option(help="elements of a row, e.g. 1e3,3e7 (default: 1e3, 3e3 ... 1e8)")] = "",
+    repeat: Annotated[int, typer.Option(min=1, help="timed calls of each algorithm; the table holds medians")] = 15,
+    cache_bytes: Annotated[
+        int | None, typer.Option(min=1, help="size of the last cache, where the system does not tell it")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="table (CSV) to write (default: print it)")] = None,
+) -> None:
+    """Time softmax of float32 rows by two passes over memory and by three, on one thread of this CPU: `simfrontier
+    softmax` makes a page of the table."""
+    from simfrontier_real.options import refuse_places
+    from simfrontier_real.softmax.timing import DEFAULT_SIZES, parse_elements, time_to
+
+    refuse_places(None, out)
+    time_to(out, parse_elements(sizes or DEFAULT_SIZES), repeat, cache_bytes)
+
+
+@app.command()
 def emulate(
     jobs: Annotated[Path, typer.Argument(help="file of jobs, from `simfrontier emulate`")],
     timeout: TimeoutOption = 120.0,

@@ -1,0 +1,77 @@
+"""`simfrontier softmax`: measured times of softmax kernels as a table of ratios, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from simfrontier.analysis.softmax_rates import ALGORITHMS, OTHERS, Rates, limit_of, read_rates
+from simfrontier.commands.folder import ensure_writable, filled
+from simfrontier.report.softmax_rates import findings, lead_sentence, outside_ratio, write_softmax_rates_page
+from simfrontier.report.table import rows_csv
+from simfrontier.wholefile import write_whole
+
+_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in ALGORITHMS)
+
+
+def say_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
+    """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
+    wherever a row is larger than the last cache. Raises InputError."""
+    found = read_rates(path)
+    rows = [_row(found, elements, starts) for elements, starts in found.kinds]
+    if out is not None:
+        ensure_writable(out)
+        with filled(out) as new:
+            write_softmax_rates_page(found, new / "index.html")
+            write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
+    if as_json:
+        typer.echo(json.dumps(_document(found, rows), indent=1))
+    else:
+        _print(found, rows, out)
+    return found.wins
+
+
+def _row(found: Rates, elements: int, starts: str) -> dict[str, Any]:
+    return {
+        "elements": elements,
+        "starts": starts,
+        "is_outside": found.is_outside(elements, starts),
+        **{f"{_key(name)}_s": found.rates[elements, starts, name].median_s for name in ALGORITHMS},
+        **{f"{_key(name)}_ratio": found.ratio(elements, starts, name) for name in OTHERS},
+    }
+
+
+def _key(algorithm: str) -> str:
+    return algorithm.replace("-", "_")
+
+
+def _document(found: Rates, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "cpu": found.cpu,
+        "cache_bytes": found.cache_bytes,
+        "wins": found.wins,
+        "ratios": {name: outside_ratio(found, name) for name in OTHERS},
+        "limits": {name: limit_of(name) for name in OTHERS},
+        "rows": rows,
+    }
+
+
+def _print(found: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
+    head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
+    table = [head]
+    for row in rows:
+        where = "larger than the cache" if row["is_outside"] else row["starts"]
+        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in ALGORITHMS]
+        ratios = [f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS]
+        table.append([f"{row['elements']:,}", where, *numbers, *ratios])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+    typer.echo(lead_sentence(found).replace("\u00a0", " "))
+    for said in findings(found):
+        typer.echo(f"– {said}".replace("\u00a0", " "))
+    if out is not None:
+        typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

@@ -1,0 +1,275 @@
+"""The page of measured softmax kernels: whether two passes over memory beat three on this CPU, where, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from simfrontier.analysis.softmax_rates import (
+    ALGORITHMS,
+    CACHED,
+    EXPONENTIALS,
+    FLOAT_BYTES,
+    OTHERS,
+    TWO_PASS,
+    UNCACHED,
+    Rates,
+    bytes_per_element,
+    limit_of,
+    passes_of,
+)
+from simfrontier.report.ending import how_to_read
+from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.shell import whole_page
+from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
+from simfrontier.report.words import binary, listed, number, percent, quantity
+from simfrontier.wholefile import write_whole
+
+CONTENTS: Final = {
+    "headline": "In short",
+    "sizes": "By length",
+    "why": "Why",
+    "measured": "How measured",
+    "reading": "How to read",
+}
+ALIKE: Final = 1.15  # rates that differ by less are called about the same
+_SHORT: Final = {other: other.removeprefix("three-pass-") for other in OTHERS}
+
+
+def softmax_rates_page(found: Rates) -> str:
+    """The page as text; the same table gives the same text."""
+    sections = {
+        "headline": _headline(found),
+        "sizes": _sizes(found),
+        "why": _why(found),
+        "measured": _measured(found),
+        "reading": _reading(),
+    }
+    heading = "Softmax by two passes over memory, measured"
+    subtitle = f"Rows of float32 on one thread of {found.cpu}, by the length of the row; {found.source}."
+    return whole_page(heading, f"{heading}: simfrontier softmax", subtitle, CONTENTS, sections)
+
+
+def write_softmax_rates_page(found: Rates, path: Path) -> None:
+    """Write the page. Raises InputError where the file cannot be written."""
+    write_whole(path, softmax_rates_page(found))
+
+
+def outside_ratio(found: Rates, other: str) -> float:
+    """How many times as long as two passes an algorithm takes: the median of rows larger than the last cache."""
+    return median(found.ratio(elements, UNCACHED, other) for elements in found.outside)
+
+
+def lead_sentence(found: Rates) -> str:
+    """What it comes to, of rows that are larger than the last cache."""
+    ratios = {_SHORT[other]: outside_ratio(found, other) for other in OTHERS}
+    said = listed([f"three passes with {name} take {number(ratio)} ×" for name, ratio in ratios.items()])
+    verdict = "are the fastest" if found.wins else "are not the fastest of the three at every length"
+    where = f"Out of the last cache ({_outside_words(found)})"
+    return f"{where} two passes {verdict}: {said} their time (median over lengths)."
+
+
+def findings(found: Rates) -> Iterator[str]:
+    """What else the table says, one sentence each."""
+    for other in OTHERS:
+        at = {elements: found.ratio(elements, UNCACHED, other) for elements in found.outside}
+        least, most = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
+        limit, achieved = limit_of(other), outside_ratio(found, other)
+        to = f" to {number(at[most])} × at {most:,}" if number(at[most]) != number(at[least]) else ""
+        yield (
+            f"Against {_SHORT[other]}: {number(at[least])} × at {least:,} elements{to}; bytes alone would make it "
+            f"{number(limit)} ×, and {_of_gain(achieved, limit)}."
+        )
+    for other in OTHERS:
+        lost = [elements for elements in found.cached if found.ratio(elements, CACHED, other) < 1]
+        if lost and len(lost) == len(found.cached):
+            yield f"In the cache {_SHORT[other]} is faster than two passes at every length."
+        elif lost:
+            yield (
+                f"In the cache {_SHORT[other]} is faster than two passes at {len(lost)} of {len(found.cached)} "
+                f"lengths, the longest of {max(lost):,} elements."
+            )
+        elif found.cached:
+            yield f"In the cache two passes are no slower than {_SHORT[other]} at any length."
+
+
+def _of_gain(achieved: float, limit: float) -> str:
+    share = (achieved - 1) / (limit - 1)
+    return f"{percent(share)} of that gain is reached" if share > 0 else "none of that gain is reached"
+
+
+def _outside_words(found: Rates) -> str:
+    sizes = found.outside
+    many = f"{sizes[0]:,} to {sizes[-1]:,} elements" if len(sizes) > 1 else f"{sizes[0]:,} elements"
+    return f"rows of {many}, beyond {binary(found.cache_bytes)}"
+
+
+def _headline(found: Rates) -> str:
+    longest = found.outside[-1]
+    shown = [
+        (
+            f"{number(outside_ratio(found, other))} ×",
+            f"time of {_SHORT[other]}",
+            f"of two passes, out of the cache; bytes alone: {number(limit_of(other))} ×",
+        )
+        for other in OTHERS
+    ]
+    own = found.rates[longest, UNCACHED, TWO_PASS]
+    shown.append((f"{number(1e9 * own.median_s / longest)} ns", "an element, two passes", f"at {longest:,} elements"))
+    shown.append((quantity(own.bytes_per_s, "bytes/s"), "moved by two passes", "counted by passes, same row"))
+    return section(
+        "headline",
+        "In short",
+        paragraph(lead_sentence(found), "lead"),
+        items(map(text, findings(found)), "plain"),
+        cards(shown),
+    )
+
+
+def _sizes(found: Rates) -> str:
+    head = ["elements", "row", *(keyed(MARKS[name].colour, name) for name in ALGORITHMS)]
+    head += [f"{_SHORT[other]} / two-pass" for other in OTHERS]
+    rows = [_size_row(found, elements, starts) for elements, starts in found.kinds]
+    return section(
+        "sizes",
+        "By the length of a row",
+        plot("fig-softmax-rates", charts(found), "Time of the softmax algorithms by the length of a row"),
+        table(head, rows),
+        paragraph(
+            "Medians, and the least below them. Beyond the upright line a row is larger than the last cache, so that "
+            "every pass reads it from memory.",
+            "note",
+        ),
+    )
+
+
+def _size_row(found: Rates, elements: int, starts: str) -> list[str]:
+    rates = [found.rates[elements, starts, name] for name in ALGORITHMS]
+    where = NAMES[starts] + (", larger than the cache" if found.is_outside(elements, starts) else "")
+    times = [f"{quantity(rate.median_s, 's')}<small>{quantity(rate.least_s, 's')}</small>" for rate in rates]
+    ratios = [found.ratio(elements, starts, other) for other in OTHERS]
+    told = [f'<span class="no">{number(ratio)}</span>' if ratio < 1 else number(ratio) for ratio in ratios]
+    return [f"{elements:,}", where, *times, *told]
+
+
+def _why(found: Rates) -> str:
+    rows = []
+    for name in ALGORITHMS:
+        counted, with_lines = bytes_per_element(name)
+        rows.append(
+            [
+                keyed(MARKS[name].colour, name),
+                f"{passes_of(name)}",
+                f"{counted}",
+                f"{with_lines}",
+                f"{EXPONENTIALS[name]}",
+                f"{number(limit_of(name))}",
+                number(1.0 if name == TWO_PASS else outside_ratio(found, name)),
+                quantity(_outside_rate(found, name), "bytes/s"),
+                quantity(_outside_rate(found, name) * with_lines / counted, "bytes/s"),
+            ]
+        )
+    head = ["algorithm", "passes", "bytes an element", "and lines for stores", "exponentials", "limit", "reached"]
+    head += ["rate of bytes", "and lines for stores"]
+    return section(
+        "why",
+        "Why: bytes, until arithmetic takes longer",
+        *(paragraph(said) for said in reasons(found)),
+        table(head, rows),
+        paragraph(
+            "Bytes are counted by passes, as google/XNNPACK’s bench/f32-softmax.cc does, not measured. A store to a "
+            "line that no cache holds reads the line first, once for each result; the last pass of reload has just "
+            "read what it writes. Limits and times are relative to two-pass; times and rates are "
+            "medians over rows that are larger than the last cache.",
+            "note",
+        ),
+    )
+
+
+def reasons(found: Rates) -> Iterator[str]:
+    """Why two passes win or lose, as far as rates of bytes and of exponentials in this table tell."""
+    rates = {name: _outside_rate(found, name) for name in ALGORITHMS}
+    fast, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
+    between = f"{quantity(rates[slow], 'bytes/s')} ({slow}) to {quantity(rates[fast], 'bytes/s')} ({fast})"
+    if rates[fast] <= ALIKE * rates[slow]:
+        yield (
+            f"Out of the cache all three move bytes at about the same rate, {between}: whoever moves fewer of them is "
+            "done earlier. Two passes read a row twice and write it once; the maximum that three passes look for first "
+            "is a pass of its own."
+        )
+    else:
+        yield (
+            f"Out of the cache two passes move the fewest bytes, but rates differ: {between}. Bytes alone do not set "
+            f"the time: {_held_back(rates)}"
+        )
+    if not found.cached:
+        return
+    each = {name: _cached_ns(found, name) for name in ALGORITHMS}
+    outside = {name: median(1e9 * found.rates[n, UNCACHED, name].median_s / n for n in found.outside) for name in each}
+    said = listed([f"{name} {number(ns)} ns for {EXPONENTIALS[name]}" for name, ns in each.items()])
+    yield (
+        "In the cache no pass waits for memory, and what counts is arithmetic. An element takes, with its "
+        f"exponentials: {said} (median over lengths). {_cached_verdict(found)}"
+    )
+    own = each[TWO_PASS] / outside[TWO_PASS]
+    yield (
+        f"In the cache two passes take {percent(own)} of their time out of it. The nearer this is to 100 %, the less "
+        "there is to gain by moving fewer bytes."
+    )
+
+
+def _held_back(rates: Mapping[str, float]) -> str:
+    """Whether rates fall with the exponentials that a pass has on average."""
+    share = {name: EXPONENTIALS[name] / passes_of(name) for name in rates}
+    if sorted(rates, key=rates.__getitem__) != sorted(share, key=share.__getitem__, reverse=True):
+        return "these rates do not follow the exponentials that a pass has on average."
+    said = listed([f"{name} {EXPONENTIALS[name]} in {passes_of(name)}" for name in rates])
+    return f"the more exponentials there are to a pass ({said}), the lower is the rate."
+
+
+def _cached_verdict(found: Rates) -> str:
+    ratio = median(found.ratio(elements, CACHED, "three-pass-reload") for elements in found.cached)
+    if ratio < 1:
+        return f"Reload, which computes them once, takes {number(ratio)} × the time of two passes there."
+    return f"Reload computes them once and yet takes {number(ratio)} × the time of two passes there."
+
+
+def _cached_ns(found: Rates, name: str) -> float:
+    return median(1e9 * found.rates[elements, CACHED, name].median_s / elements for elements in found.cached)
+
+
+def _outside_rate(found: Rates, name: str) -> float:
+    """Counted bytes in a second, the median of rows larger than the last cache."""
+    return median(found.rates[elements, UNCACHED, name].bytes_per_s for elements in found.outside)
+
+
+def _measured(found: Rates) -> str:
+    rows = [
+        ["CPU", text(found.cpu)],
+        ["last cache", f"{binary(found.cache_bytes)}, a row of {found.cache_bytes // FLOAT_BYTES:,} float32"],
+        ["threads", "one"],
+        ["input", "uniform(−1000, 1000), as in google/XNNPACK’s bench/f32-softmax.cc"],
+        ["row in the cache", "the same few rows again and again"],
+        ["row in memory", "rows of twice the last cache in turn, so that each has left it when it comes again"],
+        ["turns", "the three algorithms one after the other, over and over; medians"],
+        ["kernels", "the same exponential, vectors and sums in all three: simfrontier_real.softmax"],
+        ["table", text(found.source)],
+    ]
+    return section("measured", "How it was measured", table(["what", "how"], rows, "words"))
+
+
+def _reading() -> str:
+    meanings = {
+        "two-pass": (
+            "The sum of e^x as numbers m · 2^n, which cannot overflow, in one pass; m · 2^(n − N) / M in a second "
+            "(arXiv 2001.04438)."
+        ),
+        "three-pass-recompute": "The maximum; the sum of e^(x − max); e^(x − max) again, divided by the sum.",
+        "three-pass-reload": "The maximum; e^(x − max), stored and summed; what was stored, divided by the sum.",
+        "ratio": "Median time of an algorithm over that of two passes: above 1 two passes are faster.",
+        "reached": "The same, the median over rows that are larger than the last cache.",
+        "limit by bytes": "What the ratio would be if time went with the bytes of the passes alone.",
+    }
+    return how_to_read(meanings)
