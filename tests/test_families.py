@@ -208,6 +208,7 @@ OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
     *((family, "gradient_codec", Codec("bf16"), {}) for family in ZERO if family != "lattice"),
     *((family, "gather_codec", Codec("bf16"), {}) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")),
     ("zeropp", "gather_codec", Codec("bf16"), {"qwz": False}),
+    ("ddp", "overlap_statistics", True, {}),
     ("hsdp", "shard", ("gcd",), {}),
     ("zeropp", "qwz", False, {}),
     ("zeropp", "hpz", False, {}),
@@ -254,7 +255,7 @@ def test_every_option_changes_the_plan(family: str, option: str, value: Any, bas
 
 def test_no_option_is_left_out_of_these_tests() -> None:
     tried = {(family, option) for family, option, _, _ in OPTIONS}
-    told = {"family", "micro_batch", "grad_accum", "checkpointing"}  # of a scenario's case
+    told = {"family", "micro_batch", "grad_accum", "checkpointing", "attention", "softmax"}  # of a scenario's case
     assert tried == {
         (family, option) for family, (form, _) in ZERO.items() for option in form.model_fields if option not in told
     }

@@ -17,6 +17,8 @@ from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.workload import Use, Weight, WorkOp
 
+AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -175,12 +177,23 @@ class Builder:
         """A value takes another placement, in one hop over all axes that cut the model; `can_wait`: other work of the
         layer does not need it."""
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
+        over_samples = self._samples_crossed(src, dst)
+        if over_samples:
+            self.move("statistic", src, dst, (Hop(over_samples),))
+            return
         purpose: Purpose = "input_gradient" if can_wait else "activation"
         coded = self.plan.value_hop is not None and self._may_be_coded(self.plan.value_hop, src, dst)
         given = self.plan.value_hop or Hop(())
-        is_own = self.tensors[src.name].dtype == self.workload.precision.model
+        merged = any(op == "merge" for _, op in self.tensors[src.name].placement.partial)
+        is_own = self.tensors[src.name].dtype == self.workload.precision.model and not merged
         hop = replace(given, axes=axes) if coded else Hop(axes, given.below if is_own else None)
         self.move(purpose, src, dst, (hop,))
+
+    def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:
+        """The axes that divide the batch over which a value comes together: an op needs it of all samples."""
+        before, after = (self.tensors[ref.name].placement for ref in (src, dst))
+        left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
+        return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left - after.partial_axes)
 
     def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
         """A value's sum of the model's own type; neither a maximum, nor wider sums, nor, where it is coded as a whole,
@@ -260,6 +273,7 @@ class Builder:
             home = layer if self.workload.weights[name].per_layer else 0
             is_sharded = name in self.tensors.sharded
             reads.append(Ref(self._gathered(name, stage), home, micro) if is_sharded else Ref(name, home))
+        reads += [self._state(name, layer) for name in op.states]
         reads += [ref for ref in fetched if ref not in reads]
         stale = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
         made, added = self._gradient_targets(op, layer, micro)
@@ -268,21 +282,25 @@ class Builder:
                 kind=op.kind,
                 name=op.name,
                 reads=tuple(reads),
-                writes=(*(ref for ref, _ in written), *made),
+                writes=(*(ref for ref, _ in written), *made, *(self._state(name, layer) for name in op.keeps)),
                 accumulates=tuple(added),
                 iteration=op.iteration,
                 split=self.layout.split(op),
                 matmul=op.matmul,
                 flops=op.flops,
                 max_age=1 if stale else 0,
+                kernel=op.kernel,
             )
         )
         summed = {name for names in self.layout.summed_late.values() for name in names}
         for (source, target), (name, _) in zip(written, op.writes, strict=True):
             if target is not None and name not in summed:
-                self._value_moves(source, target, can_wait=stage == "backward")
+                self._value_moves(source, target, can_wait=stage == "backward" and op.kind not in AT_ONCE)
         for name in op.gradients:
             self._reduce(op, self.workload.weights[name], layer, micro)
+
+    def _state(self, name: str, layer: int) -> Ref:
+        return Ref(name, layer if self.workload.states[name].per_layer else 0)
 
     def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
         """Where the gradients of an op go: (raw gradients that it writes, accumulators that it adds to)."""

@@ -47,6 +47,7 @@ def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
             matmul=item.matmul,
             flops=item.flops,
             max_age=item.max_age,
+            kernel=item.kernel,
             lane=item.lane,
         )
     token = None if item.token is None else rel(item.token)

@@ -14,7 +14,7 @@ from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
-VALUES: tuple[Purpose, ...] = ("activation", "input_gradient")
+VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "statistic")
 _ON_THE_WAY: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
@@ -115,6 +115,8 @@ class _Maker:
             return [_local("slice", move.purpose, src, dst, lane)]
         codec, stored = step.codec, self.tensors[src[0].name].codec
         assert codec is not None, "the builder says for every hop what it sends"
+        if step.kind == "merge":
+            return self._merged(move, step, codec, src, dst, ways, lane)
         if stored and stored != codec:
             raise InputError(
                 f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
@@ -138,6 +140,22 @@ class _Maker:
             self._collective(move, step, sent, got, lane),
             _local("decode_sum" if stacked else "decode", move.purpose, got, dst, lane),
         ]
+
+    def _merged(
+        self, move: Move, step: Step, codec: Codec, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str
+    ) -> list[Op]:
+        """All contributions side by side on every rank, which merges them."""
+        own = Codec(self.tensors[src[0].name].dtype)
+        if codec != own or step.per_hop:
+            raise InputError(
+                f"{move.purpose}: {src[0].name} is still to be merged over {'+'.join(step.axes)}, but its hop sends "
+                f"{codec}; allowed: its own type, {own}"
+            )
+        beside = [Ref(a.name, b.layer, b.micro) for a, b in zip(src, ways, strict=True)]
+        stacked = [
+            self._buffer(way, a, step.dst, "stacked", stacked=step.axes) for way, a in zip(beside, src, strict=True)
+        ]
+        return [self._collective(move, step, src, stacked, lane), _local("merge", move.purpose, stacked, dst, lane)]
 
     def _native(
         self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
@@ -163,7 +181,7 @@ class _Maker:
     def _collective(self, move: Move, step: Step, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
         assert step.kind != "slice" and step.codec is not None
         return Collective(
-            kind=step.kind,
+            kind="all_gather" if step.kind == "merge" else step.kind,
             name=move.purpose,
             axes=step.axes,
             src=tuple(src),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from simfrontier.plan.plan import Plan
+from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp, Placement, placements_of
-from simfrontier.workload import Use, Value, Weight, Workload, WorkOp
+from simfrontier.workload import Use, Value, Way, Weight, Workload, WorkOp
 
+BATCH = "b"  # the label of samples; an op without it sees all of them
 SUMS_BEFORE = ("add",)  # kinds of ops that may add up partial values first
 
 
@@ -36,17 +39,24 @@ class Layout:
         if self.plan.sums_branches:
             self._sum_branches()
 
-    def exists(self, where_cut: str) -> bool:
-        """Whether an op or a value is there that is needed only where this label is cut."""
-        return not where_cut or where_cut in self.plan.cuts
+    @cached_property
+    def way(self) -> Way:
+        """How the loss is formed: as the plan says where it cuts the classes, the last dimension of the logits."""
+        logits = self.workload.values.get("logits")
+        return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"
+
+    def exists(self, one: WorkOp | Value) -> bool:
+        """Whether an op or a value is there that may be needed only where a label is cut, or for one way to form the
+        loss."""
+        return (not one.where_cut or one.where_cut in self.plan.cuts) and (not one.ways or self.way in one.ways)
 
     def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
         """Those that this plan needs."""
-        return tuple(op for op in ops if self.exists(op.where_cut))
+        return tuple(op for op in ops if self.exists(op))
 
     def uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
         """Those of values that are there."""
-        return tuple(use for use in uses if self.exists(self.workload.values[use[0]].where_cut))
+        return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         """Which axis cuts which label of an op: the batch, what `cuts` says, or else the sequence."""
@@ -56,7 +66,7 @@ class Layout:
 
     def _split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         labels = {label for label, _ in op.iteration}
-        out = [(axis, "b") for axis in self.plan.axes]
+        out = [(axis, BATCH) for axis in self.plan.axes if BATCH in labels]
         out += [(axis, label) for label, axes in self.plan.cuts.items() if label in labels for axis in axes]
         sequence = self.plan.sequence
         if sequence is not None and "s" in labels and all(axis != sequence for axis, _ in out):
@@ -78,7 +88,7 @@ class Layout:
     def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         split = self.split(op)
         summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
-        how: PartialOp = "max" if op.kind == "loss_max" else "sum"
+        how: PartialOp = NOT_SUMS.get(op.kind, "sum")
         partial = tuple((axis, how) for axis, label in split if label in summed and label not in dims)
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
@@ -99,18 +109,26 @@ class Layout:
         given: dict[str, list[Placement]] = {name: [] for name in values}
         needed: dict[str, Placement] = {}
         for op in self._every:
+            sees_all = all(label != BATCH for label, _ in op.iteration)
             for name, _ in self.uses(op.reads):
-                needed.setdefault(name, self.needed(op, values[name].dims))
+                if not (sees_all and BATCH in values[name].dims):
+                    needed.setdefault(name, self.needed(op, values[name].dims))
             for name, _ in op.writes:
                 given[name].append(self.given(op, values[name].dims))
         for name, value in values.items():
-            if self.exists(value.where_cut):
+            if self.exists(value):
                 self.kept[name] = self._kept(value, given[name], needed)
 
     def _kept(self, value: Value, given: list[Placement], needed: dict[str, Placement]) -> Placement:
         whole = {placement for placement in given if not placement.partial}
         assert len(whole) <= 1, f"{value.name} is given as {' and as '.join(map(str, whole))}"
-        return whole.pop() if whole else needed[value.name]
+        if whole:
+            return whole.pop()
+        return needed[value.name] if value.name in needed else self._of_data(value)
+
+    def _of_data(self, value: Value) -> Placement:
+        """Of data that no op reads sample by sample."""
+        return Placement(placements_of(dict.fromkeys(self.plan.axes, BATCH), value.dims)).on(self.mesh)
 
     def _sum_branches(self) -> None:
         """Additions of several values that are partial alike and that nothing else reads."""

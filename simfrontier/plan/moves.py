@@ -11,7 +11,7 @@ from simfrontier.schedule.ir import Via
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
-StepKind = Literal["slice", "reduce_scatter", "all_reduce", "all_to_all", "all_gather"]
+StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all", "all_gather"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Hop:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
+    `merge` is an all-gather of contributions and their local merge.
 
     `permute` says that the members' pieces do not lie side by side in the larger block: a local reordering is needed,
     after a gather or before a scatter.
@@ -59,7 +60,8 @@ class Step:
 def steps_of(
     mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
 ) -> tuple[Step, ...]:
-    """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces, all-to-alls, all-gathers, in this order.
+    """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers, in this
+    order.
 
     `hops` says over which axes, in which order and with which codec; every axis that communicates must be in one.
     Raises InputError where the hops do not cover the move, or no sequence of these steps leads there.
@@ -128,6 +130,7 @@ class _Builder:
 
     def _shrink(self) -> None:
         """Slices and reduce-scatters. Reduced shards come first: flat digits are those of the block that they leave."""
+        self._refuse_merged_pieces()
         partial = self.now.partial_axes
         held = {axis for axis, _ in self.now.shards}
         flats = tuple(a for a in self.nesting if a in self.dst.flat - self.now.flat and a not in partial | held)
@@ -147,6 +150,16 @@ class _Builder:
         for axes, hop in self._legs(wanted, inner_first=True):
             self._scatter(axes, hop)
 
+    def _refuse_merged_pieces(self) -> None:
+        """What is still to be merged is gathered and merged whole."""
+        cut = self.dst.flat | {axis for axis, _ in self.dst.shards}
+        merged = [axis for axis, how in self.now.partial if how == "merge" and axis in cut]
+        if merged:
+            raise InputError(
+                f"{self.name}: the move from [{self.src}] to [{self.dst}] would scatter over {', '.join(merged)} what "
+                "is still to be merged; allowed: to gather and merge it whole"
+            )
+
     def _slice(self, flats: tuple[str, ...], shards: tuple[tuple[str, int], ...]) -> None:
         if shards:
             self._block_changes(tuple(axis for axis, _ in shards), self.now)
@@ -160,10 +173,14 @@ class _Builder:
         self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
 
     def _all_reduce(self) -> None:
-        """All-reduce what is left; a hierarchical hop's inner level, and what is coded as a whole, is scattered here
-        and gathered again at the end."""
+        """All-reduce what is left, or gather and merge it; a hierarchical hop's inner level of a sum, and what is coded
+        as a whole, is scattered here and gathered again at the end."""
         wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
+            if "merge" in {op for axis, op in self.now.partial if axis in axes}:
+                self._one_op(axes)
+                self._add("merge", axes, replace(self.now, partial=self._without(axes)), hop)
+                continue
             inner = hop.via == "hierarchical" and hop.axes[0] not in axes and hop.axes[0] in wanted
             if (inner or hop.scatters) and set(axes) <= set(self.nesting):
                 self._scatter(tuple(a for a in self.nesting if a in axes), hop)

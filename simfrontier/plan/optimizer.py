@@ -52,10 +52,9 @@ def end_of_step(
     if before_norm is not None:
         before_norm(builder)
     for label, layer, weights in places:
-        grads = tuple(_gradient(builder, w, layer) for w in weights if w.name not in uncounted)
-        if grads:
-            scalars = tuple(Ref(scalar) for scalar in SCALARS)
-            builder.items.append(Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=scalars))
+        counted = [w for w in weights if w.name not in uncounted]
+        for together in [[w] for w in counted] if builder.workload.clips_each else [counted]:
+            _norm(builder, together, layer)
         builder.close(f"norm.{label}", layer, 0)
     for scalar in SCALARS:
         _scalar(builder, scalar)
@@ -63,6 +62,9 @@ def end_of_step(
     for label, layer, weights in places:
         _adam(builder, weights, layer)
         builder.close(f"step.{label}", layer, 0)
+    for label, layer, weights in places if builder.workload.states else ():
+        _follow(builder, weights, layer)
+        builder.close(f"follow.{label}", layer, 0)
 
 
 def _weights_by_place(builder: Builder) -> list[Place]:
@@ -81,6 +83,51 @@ def _weights_by_place(builder: Builder) -> list[Place]:
 
 def _gradient(builder: Builder, weight: Weight, layer: int) -> Ref:
     return Ref(builder.tensors.optimizer_gradient(weight), layer)
+
+
+def _norm(builder: Builder, weights: list[Weight], layer: int) -> None:
+    """The norm of these weights' gradients; where each is clipped by its own, the host waits for it."""
+    grads = tuple(_gradient(builder, w, layer) for w in weights)
+    if not grads:
+        return
+    scalars = tuple(Ref(scalar) for scalar in SCALARS)
+    if not builder.workload.clips_each:
+        builder.items.append(Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=scalars))
+        return
+    (weight,) = weights
+    token = Ref(_clip_token(builder, weight), layer)
+    builder.items += [
+        Compute(kind="norm2", name="gradient_norm", reads=grads, writes=(token,), accumulates=scalars),
+        Compute(kind="hook", name="clip", reads=(token,), lane="host"),
+    ]
+
+
+def _clip_token(builder: Builder, weight: Weight) -> str:
+    """The token that says that the norm of a weight's gradient is there."""
+    name = f"clip.{weight.name}"
+    builder.tensors.declare(
+        Tensor(
+            name=name,
+            shape=(1,),
+            dtype="token",
+            role="token",
+            placement=Placement(),
+            per_layer=weight.per_layer,
+            per_micro=True,
+        )
+    )
+    return name
+
+
+def _follow(builder: Builder, weights: list[Weight], layer: int) -> None:
+    """States that follow weights become their moving averages, one by one."""
+    followers = {state.follows: state.name for state in builder.workload.states.values() if state.follows}
+    for weight in weights:
+        if weight.name in followers:
+            state = Ref(followers[weight.name], layer)
+            builder.items.append(
+                Compute(kind="ema", name="ema", reads=(Ref(weight.name, layer), state), writes=(state,))
+            )
 
 
 def _scalar(builder: Builder, name: str) -> None:

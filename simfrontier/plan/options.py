@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec, parse_codec
+from simfrontier.workload import Attention, Softmax
 
 PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
 
@@ -27,8 +28,8 @@ CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
 
 class Options(BaseModel):
     """Keys that every plan takes: its family, the codec of gradients that are not quantised, and (default: as
-    `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step, and
-    checkpointing.
+    `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step,
+    checkpointing, whether attention is fused, and the kernel of softmaxes.
 
     A codec that is not given (or `plain`) is the model's own type.
     """
@@ -40,6 +41,8 @@ class Options(BaseModel):
     micro_batch: Annotated[int, Field(ge=1, le=2**20)] | None = None
     grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
     checkpointing: Literal["full", "none"] | None = None
+    attention: Attention | None = None
+    softmax: Softmax | None = None
 
     def in_precision(self, dtype: str) -> Self:
         """The same options for people to read, with the model's own type as the codec of what is not coded."""

@@ -7,9 +7,10 @@ partitioned_param_coordinator.py, stage3.py).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
+from simfrontier.plan.lanes import LANE_OF, Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program
@@ -18,7 +19,6 @@ from simfrontier.schedule.placement import REPLICATE
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
 OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
-Numbered = list[tuple[int, Item]]
 
 
 def is_gather(item: Item) -> bool:
@@ -342,31 +342,6 @@ def weights_first(program: Program) -> Program:
     return program.with_items(out)
 
 
-LANE_OF: dict[Purpose, str] = {
-    "weight_gather": "gather",
-    "copy_gather": "gather",
-    "publish": "gather",
-    "gradient": "reduce",
-    "step_reduction": "reduce",
-    "scalar": "reduce",
-    "input_gradient": "tensor",
-}
-
-
-def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
-    """Give moves lanes of their own, so that the compute lane goes on beside them: AxoNN's OAR is this pass for
-    `input_gradient`, its ORS for `gradient`, the second half of its OAG for `weight_gather`."""
-    chosen = frozenset(purposes)
-    return program.with_items(
-        [
-            (number, replace(item, lane=LANE_OF[item.purpose]))
-            if isinstance(item, Move) and item.purpose in chosen
-            else (number, item)
-            for number, item in program.items()
-        ]
-    )
-
-
 def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
     """The passes that an engine runs for a plan, in order."""
     passes: list[Callable[[Program], Program]] = [weights_first] if plan.weights_first else []
@@ -393,4 +368,6 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
     if engine.overlap:
         purposes = OVERLAPPED if plan.overlapped is None else plan.overlapped
         passes.append(lambda p: overlap(p, purposes))
+    if plan.overlaps_statistics:
+        passes.append(statistics_beside)
     return passes

@@ -9,7 +9,7 @@ from typing import Literal
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.placement import Placement
-from simfrontier.workload import Weight
+from simfrontier.workload import CrossEntropy, Weight
 
 Purpose = Literal[
     "weight_gather",
@@ -20,9 +20,11 @@ Purpose = Literal[
     "scalar",
     "activation",
     "input_gradient",
+    "statistic",
 ]
-"""Why something moves. The last two are values on their way through the model: those that the next op needs, and, in
-the backward, gradients of a module's input and its gathered input, which the module's other product can hide."""
+"""Why something moves. The last three are values on their way through the model: those that the next op needs; in
+the backward, gradients of a module's input and its gathered input, which the module's other product can hide; and what
+an op that sees all samples needs of those of all ranks."""
 
 Stage = Literal["forward", "recompute", "backward"]
 CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
@@ -73,7 +75,9 @@ class Plan:
     as it is made; with `weights_first` a weight's gradient is made before that of the input where the latter needs no
     reduction; without `hooks` the host's time per module is not counted. `groups` says which calls share a
     communicator. `value_hop` says how values are coded on their way through the model, `exchange_hop` how they
-    are between stages (their axes are not looked at); `compression` names the policy that both are of.
+    are between stages (their axes are not looked at); `compression` names the policy that both are of. `cross_entropy`
+    says how the loss is formed where classes are cut. With `overlaps_statistics`, what is gathered of all samples for
+    later steps, and what is done with it, has a lane of its own.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
@@ -111,6 +115,8 @@ class Plan:
     value_hop: Hop | None = None
     exchange_hop: Hop | None = None
     compression: str = ""
+    cross_entropy: CrossEntropy = "fused-two"
+    overlaps_statistics: bool = False
 
     @property
     def quantises_gradients(self) -> bool:

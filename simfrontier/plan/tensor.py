@@ -16,23 +16,25 @@ from simfrontier.plan.grid import DATA_AXES, STAGE, Sizes, data_sizes, grid_mesh
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
-from simfrontier.plan.zero import ZERO, PlainOptions
+from simfrontier.plan.zero import ZERO, DdpOptions
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, MlpShape
+from simfrontier.workload import CrossEntropy, GptShape, MlpShape, MugsShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
-Shape = GptShape | MlpShape
+MUGS_FAMILIES = '"ddp" (weights, queues and memories are whole)'
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
 class TensorOptions(Options, ABC):
-    """Keys of both: stages of the pipeline and their order, and the plan on the data axes."""
+    """Keys of both: stages of the pipeline and their order, the plan on the data axes, and how the loss is formed where
+    ranks have some of the classes each."""
 
     pipeline: Ranks = 1
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
-    data: Options = PlainOptions(family="ddp")
+    cross_entropy: CrossEntropy = "fused-two"
+    data: Options = DdpOptions(family="ddp")
 
     @property
     @abstractmethod
@@ -49,6 +51,8 @@ class TensorOptions(Options, ABC):
 
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError where a model does not divide."""
+        if isinstance(shape, MugsShape):
+            raise InputError(f"model {shape.name}: got family = {self.family!r}; allowed: {MUGS_FAMILIES}")
         refuse_stages(self, shape)
 
     def refuse_micro_batches(self, count: int) -> None:
@@ -185,15 +189,14 @@ def refuse_columns(shape: Shape, key: str, parts: int) -> None:
     if isinstance(shape, GptShape):
         refuse_remainder("heads", shape.heads, key, parts)
         refuse_remainder("vocabulary", shape.vocabulary, key, parts)
-    else:
+    elif isinstance(shape, MlpShape):
         refuse_remainder("4 hidden", 4 * shape.hidden, key, parts)
         refuse_remainder("classes", shape.classes, key, parts)
 
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
-    """The plan of the data axes alone; where it cuts no state over them, nothing is padded for them either."""
-    plan = ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
-    return replace(plan, nesting=()) if options.data.family == "ddp" else plan
+    """The plan of the data axes alone."""
+    return ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
 
 
 def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -245,6 +248,7 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
         weights_first=options.ors,
         hooks=False,
         groups="axes" if options.gather_again else "lane",  # the main branch has one group for Z
+        cross_entropy=options.cross_entropy,
     )
 
 
@@ -283,6 +287,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         gathers_again=False,
         hooks=False,
         groups="lane",
+        cross_entropy=options.cross_entropy,
     )
 
 

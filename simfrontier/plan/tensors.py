@@ -11,7 +11,7 @@ from simfrontier.schedule.codec import FLOATS, Codec
 from simfrontier.schedule.ir import Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
-from simfrontier.workload import Value, Weight, Workload
+from simfrontier.workload import State, Value, Weight, Workload
 
 PARTIAL = ".partial"
 AGAIN = ".again"
@@ -45,6 +45,8 @@ class Tensors:
             self.value(name)
         for weight in self.workload.weights.values():
             self._states_of(weight)
+        for state in self.workload.states.values():
+            self._kept_state(state)
 
     def __contains__(self, name: str) -> bool:
         return name in self.known
@@ -118,6 +120,22 @@ class Tensors:
                 codec=self.copy_codec if role == "copy" else None,
                 per_layer=weight.per_layer,
                 persistent=True,
+            )
+        )
+
+    def _kept_state(self, state: State) -> None:
+        """What the model keeps from step to step is whole on every rank."""
+        self.declare(
+            Tensor(
+                name=state.name,
+                shape=state.shape,
+                dtype=self.workload.precision.model,
+                role="constant" if state.fixed else "state",
+                placement=Placement(),
+                dims=state.dims,
+                per_layer=state.per_layer,
+                persistent=True,
+                follows=state.follows or None,
             )
         )
 

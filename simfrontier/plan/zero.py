@@ -4,6 +4,7 @@ placements."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from simfrontier.plan.moves import Hop
@@ -18,7 +19,14 @@ NODE_AXES = ("package", "gcd")  # within a node; the data axis before them goes 
 
 
 class PlainOptions(GatherOptions):
-    """ddp, zero1, zero2, zero3: partitioned over all ranks or not at all."""
+    """zero1, zero2, zero3: partitioned over all ranks."""
+
+
+class DdpOptions(GatherOptions):
+    """ddp: not partitioned. `overlap_statistics`: what a model gathers of all samples for later steps (Mugs' queues and
+    centre) runs beside the rest."""
+
+    overlap_statistics: bool = False
 
 
 class HsdpOptions(GatherOptions):
@@ -90,19 +98,31 @@ def _routes(axes: tuple[str, ...], weights: Codec | None, gradients: Codec | Non
     return routes
 
 
-def _plain(weight: bool, accumulator: bool, optimizer: bool) -> Callable[[str, PlainOptions, Mesh, Axes], Plan]:
-    def make(name: str, options: PlainOptions, mesh: Mesh, data: Axes) -> Plan:
+def _nesting(axes: Axes, is_cut: bool, routes: Hops) -> Axes:
+    """The axes of the data; none where nothing is cut over them, so that nothing is padded for them either, unless
+    coded sums are scattered on their way."""
+    scatters = any(hop.scatters for hop in (*routes["gradient"], *routes["step_reduction"]))
+    return axes if is_cut or scatters else ()
+
+
+def _ddp(name: str, options: DdpOptions, mesh: Mesh, data: Axes) -> Plan:
+    plan = _plain(False, False, False)(name, options, mesh, data)
+    return replace(plan, overlaps_statistics=options.overlap_statistics)
+
+
+def _plain(weight: bool, accumulator: bool, optimizer: bool) -> Callable[[str, GatherOptions, Mesh, Axes], Plan]:
+    def make(name: str, options: GatherOptions, mesh: Mesh, data: Axes) -> Plan:
         axes = mesh.live(data)
-        every = frozenset(axes)
+        every, routes = frozenset(axes), _routes(axes, options.gather_codec, options.gradient_codec)
         return Plan(
             name=name,
             family=options.family,
             axes=axes,
-            nesting=axes,
+            nesting=_nesting(axes, weight or accumulator or optimizer, routes),
             weight=every if weight else frozenset(),
             accumulator=every if accumulator else frozenset(),
             optimizer=every if optimizer else frozenset(),
-            hops=_routes(axes, options.gather_codec, options.gradient_codec),
+            hops=routes,
         )
 
     return make
@@ -204,11 +224,12 @@ def _lattice(name: str, options: LatticeOptions, mesh: Mesh, data: Axes) -> Plan
     def live(names: tuple[str, ...]) -> frozenset[str]:
         return frozenset(mesh.live(names))
 
+    is_cut = bool(live((*options.weight, *options.accumulator, *options.optimizer, *(options.copy_axes or ()))))
     return Plan(
         name=name,
         family=options.family,
         axes=axes,
-        nesting=mesh.live(options.nesting or data),
+        nesting=_nesting(axes, is_cut, routes) if options.nesting is None else mesh.live(options.nesting),
         weight=live(options.weight),
         copy=None if options.copy_axes is None else live(options.copy_axes),
         copy_codec=options.copy_codec,
@@ -222,7 +243,7 @@ def _lattice(name: str, options: LatticeOptions, mesh: Mesh, data: Axes) -> Plan
 
 
 ZERO: dict[str, tuple[type[Options], Callable[..., Plan]]] = {
-    "ddp": (PlainOptions, _plain(False, False, False)),
+    "ddp": (DdpOptions, _ddp),
     "zero1": (PlainOptions, _plain(False, False, True)),
     "zero2": (PlainOptions, _plain(False, True, True)),
     "zero3": (PlainOptions, _plain(True, True, True)),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
+from simfrontier.schedule.check_states import check_states
 from simfrontier.schedule.check_values import check_values
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
@@ -57,6 +58,7 @@ def check(
         programs = tuple(expand(schedule, role) for role in schedule.roles)
     walked = list(zip(schedule.roles, programs, strict=True))
     check_values(schedule, walked, found)
+    check_states(schedule, walked, found)
     check_comms(schedule, walked, found)
     check_progress(schedule, walked, found)
     peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)

@@ -27,8 +27,8 @@ class MoveRules(Operands):
             else:
                 self._codecs(op, src.name, dst.name, say)
             self.stacked(src.name, (), say)
-            summed_later = op.is_added_later
-            self.stacked(dst.name, live if summed_later else (), say)
+            merged_later = op.kind == "all_gather" and self._to_merge(op, src.name)
+            self.stacked(dst.name, live if op.is_added_later or merged_later else (), say)
             self._meaning(op, set(live), src.name, dst.name, say)
 
     def exchange(self, op: Exchange, say: Say) -> None:
@@ -44,6 +44,12 @@ class MoveRules(Operands):
                     say("placements", f"{b.name} with the labels of {a.name}, {text_of(left)}", text_of(right))
                 for name in (a.name, b.name):
                     self.stacked(name, (), say)
+
+    def _to_merge(self, op: Collective, src: str) -> bool:
+        """Whether a gather brings contributions that are then merged: of a value that is partial(merge) over its
+        axes."""
+        held = dict(self.of[src].placement.partial)
+        return any(held.get(axis) == "merge" for axis in op.axes)
 
     def _token(self, op: Collective | Exchange, say: Say) -> None:
         if op.token is not None and self.of[op.token.name].tensor.role != "token":
@@ -84,6 +90,9 @@ class MoveRules(Operands):
         sharded = {axis for axis, _ in before.shards}
         allowed: tuple[str, Iterable[str]]
         match op.kind:
+            case "all_gather" if self._to_merge(op, src):
+                allowed = "partial(merge)", {axis for axis, how in before.partial if how == "merge"}
+                wanted = self._reduced_over(op, axes, before, after)
             case "all_gather":
                 allowed = "flat or sharded", before.flat | sharded
                 left = tuple(s for s in before.shards if s[0] not in axes)
@@ -97,6 +106,8 @@ class MoveRules(Operands):
             case "reduce_scatter" | "all_reduce":
                 allowed = "partial", before.partial_axes
                 wanted = self._reduced_over(op, axes, before, after)
+                if merged := sorted(axis for axis, how in before.partial if axis in axes and how == "merge"):
+                    say("placements", f"{src} gathered and merged over {'+'.join(merged)}", op.kind)
         if not axes <= set(allowed[1]):
             say("placements", f"{src} {allowed[0]} over {'+'.join(op.axes)}, the axes of the {op.kind}", f"[{before}]")
         else:

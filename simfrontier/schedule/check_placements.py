@@ -12,7 +12,7 @@ from simfrontier.schedule.check_moves import MoveRules
 from simfrontier.schedule.check_operands import Say, coded_text, stacked_text, text_of
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MAX_KINDS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, NOT_SUMS
 from simfrontier.schedule.placement import PartialOp, Placement, partial, placements_of
 from simfrontier.schedule.roles import axis_of_roles, fault_of_end, fault_of_exchange
 
@@ -90,6 +90,8 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, found: Findings) ->
         rules.norm2(op, say)
     elif op.kind == "adam":
         rules.adam(op, say)
+    elif op.kind == "ema":
+        rules.ema(op, say)
     elif op.kind == "hook":
         rules.hook(op, say)
     else:
@@ -100,7 +102,7 @@ class _Rules(MoveRules):
     """And what local ops do to them."""
 
     def copying(self, op: Compute, dst: tuple[Ref, ...], say: Say) -> None:
-        """encode, decode, decode_sum, slice, permute, accumulate: one tensor in another form."""
+        """encode, decode, decode_sum, slice, permute, merge, accumulate: one tensor in another form."""
         if op.kind in COPY_KINDS and op.accumulates:
             say("references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name)
         if op.kind == "accumulate" and op.writes:
@@ -117,14 +119,14 @@ class _Rules(MoveRules):
                 if src.tensor.codec is None:
                     say("placements", f"{a.name} coded", coded_text(None))
                 self.coded(b.name, None, say)
-            if op.kind in ("slice", "permute"):
+            if op.kind in ("slice", "permute", "merge"):
                 self.coded(b.name, src.tensor.codec, say)
             if op.kind == "accumulate":
                 self.coded(a.name, None, say)
                 self.coded(b.name, None, say)
-            if op.kind == "decode_sum" and not src.stacked:
+            if op.kind in ("decode_sum", "merge") and not src.stacked:
                 say("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
-            if op.kind != "decode_sum":
+            if op.kind not in ("decode_sum", "merge"):
                 self.stacked(a.name, (), say)
             self.stacked(b.name, (), say)
 
@@ -154,7 +156,7 @@ class _Rules(MoveRules):
             if labels[label] % math.prod(self.mesh[axis] for axis in over):
                 say("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
         self._one_micro_batch(op, say)
-        how: PartialOp = "max" if op.kind in MAX_KINDS else "sum"
+        how: PartialOp = NOT_SUMS.get(op.kind, "sum")
         still = self._partial_sums(op) if op.kind == "add" else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
         summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
@@ -165,7 +167,9 @@ class _Rules(MoveRules):
             self.plain(ref.name, say)
         for ref in (*op.writes, *op.accumulates):
             dims = self.of[ref.name].tensor.dims
-            summed = [(axis, how) for axis, label in split.items() if label in summing and label not in dims]
+            # a state is the same on all ranks: what makes it is cut along nothing that it has not
+            within = set(labels) if self.of[ref.name].tensor.role == "state" else summing
+            summed = [(axis, how) for axis, label in split.items() if label in within and label not in dims]
             combined = Placement(partial=tuple(summed))
             wanted = replace(combined.on(self.mesh), shards=placements_of(split, dims))
             wanted = replace(wanted, partial=still) if still else wanted
@@ -252,6 +256,20 @@ class _Rules(MoveRules):
                 self._reduced(ref.name, say)
             else:
                 self._same_shape(ref.name, master.name, say)
+
+    def ema(self, op: Compute, say: Say) -> None:
+        """A state becomes a moving average of a weight, which lies alike."""
+        if len(op.reads) != 2 or op.writes != op.reads[1:] or self.of[op.reads[1].name].tensor.role != "state":
+            got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
+            say("references", "an ema that reads a weight and a state, and writes that state", got)
+            return
+        weight, state = op.reads
+        followed = self.of[state.name].tensor.follows
+        if weight.name != followed:
+            say("references", f"the weight that {state.name} follows, {followed}", weight.name)
+        elif weight.layer != state.layer:
+            say("references", f"{weight.name} of the layer of {state.name} ({state.layer:+d})", f"{weight.layer:+d}")
+        self._same_shape(state.name, weight.name, say)
 
     def _same_shape(self, name: str, master: str, say: Say) -> None:
         self.placed(name, self.of[master].placement, say, f" like {master}")

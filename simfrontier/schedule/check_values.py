@@ -102,6 +102,7 @@ class _Walk:
                     self._contribute(index, adds[at])
                     self._add(index, adds[at], (base + index,))
             elif form.does == "norm2":
+                values.update(dict.fromkeys(writes))  # a token
                 for ref in reads:
                     self._use(index, ref)
                 for ref in adds:
@@ -110,6 +111,8 @@ class _Walk:
                     self._add(index, ref, (base + index,))
             elif form.does == "adam":
                 self._adam(index)
+            elif form.does == "ema":
+                self._is_stepped(index, reads[0])
             elif form.does == "exchange":
                 yield from self._exchange(index, op)
             elif form.does == "reduce":
@@ -127,7 +130,7 @@ class _Walk:
             return _Form("copy", pairs=self._zipped(op.reads, op.writes))
         if op.kind in ADD_KINDS:
             return _Form("copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates))
-        if op.kind in ("norm2", "adam"):
+        if op.kind in ("norm2", "adam", "ema"):
             return _Form(op.kind)
         return _Form(
             "work",
@@ -225,6 +228,13 @@ class _Walk:
                 f"{held} weights, {age} step{'s' if age > 1 else ''} old",
                 (id(op), ref.name),
             )
+
+    def _is_stepped(self, index: int, ref: Ref) -> None:
+        """What follows a weight follows that which this step's adam has made."""
+        if self.values[ref] != 1:
+            got = f"version {self.values[ref]}" if isinstance(self.values[ref], int) else "something else"
+            key = (id(self.program.ops[index]), ref.name)
+            self.say("versions", index, f"{ref_text(ref)} after its adam (version 1)", got, key)
 
     def _use(self, index: int, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""

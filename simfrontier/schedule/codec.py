@@ -21,11 +21,13 @@ DTYPE_BYTES: Final = {
     "fp16": 2,
     "bf16": 2,
     "int64": 8,
+    "uint8": 1,
     "token": 0,
     "moments": 8,  # Adam's two of one element, in fp32
     "moments64": 16,  # and in fp64
 }
 FLOATS: Final = ("fp64", "fp32", "fp16", "bf16")
+INTEGERS: Final = ("int64", "uint8")  # sent as they are
 _MANTISSA: Final = {"fp64": 53, "fp32": 24, "fp16": 11, "bf16": 8}  # significant bits
 
 ZFP_BLOCK: Final = 4  # values of a block of one dimension (LLNL/zfp, algorithm)
@@ -67,7 +69,7 @@ class Codec:
     @property
     def is_opaque(self) -> bool:
         """Whether messages have to be decoded before they can be added up: all but plain numbers."""
-        return self.name not in FLOATS
+        return self.name not in (*FLOATS, *INTEGERS)
 
     @property
     def is_measured(self) -> bool:
@@ -156,6 +158,8 @@ def _bits(codec: Codec) -> Fraction:
     if codec.name == "mpc":
         of = codec.of or "fp32"
         return 8 * DTYPE_BYTES[of] / Fraction(str(codec.ratio or MPC_RATIOS[of]))
+    if codec.name in INTEGERS:
+        return Fraction(8 * DTYPE_BYTES[codec.name])
     return Fraction(_BITS[codec.name])
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.softmax import KERNELS
 
 MatmulForm = Literal["tn", "nn", "nt"]
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
-    """Bytes read and written: each operand once, what is added to twice; a lookup reads only the rows it takes, the
+    """Bytes read and written: each operand once (a softmax's row and result as often as its kernel passes over them),
+    what is added to twice; a lookup reads only the rows it takes, the
     product that makes a weight's gradient not the weight that a hook fetched before it."""
 
     def total(refs: tuple[Ref, ...]) -> int:
@@ -37,10 +39,24 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
             for a, b in zip(op.reads, op.writes, strict=True)
         )
         return read + total(op.writes)
+    if op.kind == "enqueue":  # of a queue only the entries that are replaced
+        return 2 * total(tuple(ref for ref in op.reads if tensors[ref.name].role != "state"))
+    if op.kind in ("pick", "first", "nearest"):  # rows of what is read; what says which is read as a whole
+        searched = op.reads[:1] if any(tensors[ref.name].role == "state" for ref in op.reads) else ()
+        return total(searched) + min(total(op.reads), total(op.writes)) + total(op.writes)
     reads = op.reads
     if op.matmul is not None and _makes_gradients_of_weights(op, tensors):  # likewise
         reads = tuple(ref for ref in reads if tensors[ref.name].role != "gathered")
-    return total(reads) + total(op.writes) + 2 * total(op.accumulates)
+    return total(reads) + total(op.writes) + 2 * total(op.accumulates) + _more_passes(op, total)
+
+
+def _more_passes(op: Compute, total: Callable[[tuple[Ref, ...]], int]) -> int:
+    """What a softmax's kernel reads and writes again."""
+    if not op.kernel:
+        return 0
+    passes = KERNELS[op.kernel]
+    row, result = total(op.reads[:1]), total(op.writes[:1])
+    return (passes.row_reads - 1) * row + (passes.result_reads + passes.result_writes - 1) * result
 
 
 def _makes_gradients_of_weights(op: Compute, tensors: Mapping[str, Tensor]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
 
 Rule = Literal["references", "placements", "sums", "versions", "order", "memory"]
 
@@ -63,14 +64,7 @@ def title_of(op: Op, call: Call) -> str:
 def short_title(op: Op) -> str:
     """An op without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
-    if isinstance(op, Compute) and op.kind not in (
-        "encode",
-        "decode",
-        "decode_sum",
-        "slice",
-        "permute",
-        "accumulate",
-    ):
+    if isinstance(op, Compute) and op.kind not in COPY_KINDS | ADD_KINDS:
         return f"{op.kind}{name}"
     more = f" (and {len(op.reads) - 1} more)" if len(op.reads) > 1 else ""
     return f"{op.kind}{name} of {op.reads[0].name}{more}" if op.reads else f"{op.kind}{name}"

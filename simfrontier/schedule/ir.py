@@ -17,6 +17,8 @@ TensorRole = Literal[
     "accumulator",
     "optimizer",
     "master",
+    "state",
+    "constant",
     "gathered",
     "gradient",
     "activation",
@@ -46,7 +48,8 @@ class Tensor:
     `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
     mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
     `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before
-    and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements).
+    and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements). A
+    state that `follows` a weight becomes a moving average of it.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Tensor:
     persistent: bool = False
     pool: str | None = None
     shares: str | None = None
+    follows: str | None = None
 
     @property
     def num_elements(self) -> int:
@@ -92,7 +96,8 @@ class Compute:
     """Work of one rank: what is computed, not for how long.
 
     `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
-    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op.
+    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
+    of a softmax (schedule.softmax); empty where its rows stay on the chip.
     """
 
     kind: str
@@ -105,6 +110,7 @@ class Compute:
     matmul: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]] | None = None
     flops: int = 0
     max_age: int = 0
+    kernel: str = ""
     lane: str = "compute"
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:

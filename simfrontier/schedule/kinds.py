@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, get_args
 
 from simfrontier.schedule.ir import CollectiveKind, Exchange, TensorRole, Via
+from simfrontier.schedule.placement import PartialOp
 
-MODEL_KINDS: Final = frozenset(
+# of Mugs (workload.mugs): tokens and features, losses, and what keeps queues, memories and the centre
+MUGS_KINDS: Final = frozenset(
+    {
+        "positions",
+        "pool",
+        "join",
+        "unit",
+        "nearest",
+        "first",
+        "pick",
+        "weight_norm",
+        "contrast",
+        "cluster",
+        "centre_sum",
+        "centre",
+        "enqueue",
+    }
+)
+MODEL_KINDS: Final = MUGS_KINDS | frozenset(
     {
         "matmul",
         "attention",
@@ -21,12 +41,18 @@ MODEL_KINDS: Final = frozenset(
         "loss",
         "loss_max",
         "loss_sums",
+        "loss_own",
+        "loss_exp",
+        "loss_sum",
+        "loss_online",
+        "loss_pairs",
     }
 )  # cut by the op's split, so that the placements of their operands follow
-COPY_KINDS: Final = frozenset({"slice", "permute", "encode", "decode"})  # reads[i] becomes writes[i]
+COPY_KINDS: Final = frozenset({"slice", "permute", "encode", "decode", "merge"})  # reads[i] becomes writes[i]
 ADD_KINDS: Final = frozenset({"accumulate", "decode_sum"})  # reads[i] is added to accumulates[i] (decode_sum may write)
-MAX_KINDS: Final = frozenset({"loss_max"})  # a label that is cut and not in the result leaves its maximum, not a sum
-STEP_KINDS: Final = frozenset({"norm2", "adam", "hook"})
+# what a label that is cut and not in the result leaves to be formed, where it is not a sum
+NOT_SUMS: Final[Mapping[str, PartialOp]] = {"loss_max": "max", "loss_online": "merge", "loss_pairs": "merge"}
+STEP_KINDS: Final = frozenset({"norm2", "adam", "ema", "hook"})
 COMPUTE_KINDS: Final = MODEL_KINDS | COPY_KINDS | ADD_KINDS | STEP_KINDS
 COLLECTIVE_KINDS: Final = frozenset(get_args(CollectiveKind))
 OP_KINDS: Final = COMPUTE_KINDS | COLLECTIVE_KINDS | {Exchange.kind}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.codec import DTYPE_BYTES, Codec, parse_codec
+from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES, VIAS
 from simfrontier.schedule.mesh import Mesh
@@ -15,6 +15,7 @@ from simfrontier.schedule.node import Node
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, num_steps, refs_of_run, unfolded
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
+from simfrontier.schedule.softmax import KERNELS, SOFTMAX_KINDS
 
 FORMAT: Final = "simfrontier.schedule"
 VERSION: Final = 1
@@ -88,7 +89,7 @@ def _meta(node: Node) -> Mapping[str, str | int]:
 def _tensor(name: str, node: Node) -> Tensor:
     of = node.keys(
         ("dtype", "placement", "role", "shape"),
-        ("codec", "dims", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
+        ("codec", "dims", "follows", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
     )
     shape = tuple([item.whole(1) for item in of["shape"].items()])
     dims = of["dims"].texts() if "dims" in of else ()
@@ -109,6 +110,7 @@ def _tensor(name: str, node: Node) -> Tensor:
         persistent="persistent" in of and of["persistent"].flag(),
         pool=of["pool"].name() if "pool" in of else None,
         shares=of["shares"].name() if "shares" in of else None,
+        follows=of["follows"].name() if "follows" in of else None,
     )
 
 
@@ -117,7 +119,7 @@ def _placement(node: Node) -> Placement:
 
 
 def _codec(node: Node) -> Codec:
-    return node.parsed(parse_codec)
+    return node.parsed(lambda text: Codec(text) if text in INTEGERS else parse_codec(text))
 
 
 def _op(node: Node, mesh: Mesh) -> Op:
@@ -132,12 +134,14 @@ def _op(node: Node, mesh: Mesh) -> Op:
 def _compute(kind: str, node: Node) -> Compute:
     of = node.keys(
         ("kind", "lane", "name"),
-        ("accumulates", "flops", "iteration", "matmul", "max_age", "reads", "split", "writes"),
+        ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "reads", "split", "writes"),
     )
     matmul = None
     if "matmul" in of:
         batch, m, n, k = (item.texts() for item in of["matmul"].items(4))
         matmul = (batch, m, n, k)
+    if "kernel" in of and not (kind in SOFTMAX_KINDS and "reads" in of and "writes" in of):
+        of["kernel"].fail(f"is of {' and '.join(sorted(SOFTMAX_KINDS))} only, with reads and writes, not of a {kind}")
     return Compute(
         kind=kind,
         name=of["name"].name(),
@@ -149,6 +153,7 @@ def _compute(kind: str, node: Node) -> Compute:
         matmul=matmul,
         flops=of["flops"].whole(0) if "flops" in of else 0,
         max_age=of["max_age"].whole(0) if "max_age" in of else 0,
+        kernel=of["kernel"].choice(KERNELS) if "kernel" in of else "",
         lane=of["lane"].name(),
     )
 

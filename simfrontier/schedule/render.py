@@ -11,7 +11,7 @@ from simfrontier.schedule.repeats import Item, Loop, Step, folded, num_steps, st
 from simfrontier.schedule.store import digest
 from simfrontier.units import written
 
-STATES = ("weight", "copy", "accumulator", "optimizer", "master")
+STATES = ("weight", "copy", "accumulator", "optimizer", "master", "state", "constant")
 MAX_NAMED = 3
 PREFIXES = ("", " k", " M", " G", " T")
 
@@ -247,7 +247,10 @@ def _run(step: Step, times: int, begin: tuple[int, int], end: tuple[int, int]) -
 
 def _what(op: Op) -> str:
     what = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
-    return f"{what} (up to {op.max_age} step old)" if isinstance(op, Compute) and op.max_age else what
+    if not isinstance(op, Compute):
+        return what
+    what += f" by {op.kernel}" if op.kernel else ""
+    return f"{what} (up to {op.max_age} step old)" if op.max_age else what
 
 
 def _cut_size(size: int, axes: list[str]) -> str:

@@ -132,6 +132,7 @@ def _op(op: Op) -> dict[str, Any]:
                 matmul=op.matmul,
                 flops=op.flops,
                 max_age=op.max_age,
+                kernel=op.kernel,
             ),
         }
     if isinstance(op, Exchange):
@@ -188,5 +189,6 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
             persistent=tensor.persistent,
             pool=tensor.pool,
             shares=tensor.shares,
+            follows=tensor.follows,
         ),
     }

@@ -1,24 +1,32 @@
 """Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
 
 from simfrontier.workload.catalog import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
+from simfrontier.workload.draft import Softmax
 from simfrontier.workload.gpt import Attention, gpt
-from simfrontier.workload.graph import Phase, Use, Value, Weight, Workload, WorkOp
+from simfrontier.workload.graph import CrossEntropy, Phase, State, Use, Value, Way, Weight, Workload, WorkOp
 from simfrontier.workload.metric import neox_flops, step_flops
 from simfrontier.workload.mlp import mlp
 from simfrontier.workload.model import workload_of
+from simfrontier.workload.mugs import mugs
+from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import PRECISIONS, Precision, find_precision
 
 __all__ = [
     "MODELS",
     "PRECISIONS",
     "Attention",
+    "CrossEntropy",
     "GptShape",
     "MlpShape",
+    "MugsShape",
     "Phase",
     "Precision",
     "Shape",
+    "Softmax",
+    "State",
     "Use",
     "Value",
+    "Way",
     "Weight",
     "WorkOp",
     "Workload",
@@ -26,6 +34,7 @@ __all__ = [
     "find_precision",
     "gpt",
     "mlp",
+    "mugs",
     "neox_flops",
     "sizes_of",
     "step_flops",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.workload.mugs_shape import MUGS_MODELS, MugsShape
 
 Residual = Literal["parallel", "sequential"]
 
@@ -71,7 +72,7 @@ class MlpShape:
         return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
 
 
-Shape = GptShape | MlpShape
+Shape = GptShape | MlpShape | MugsShape
 
 
 def sizes_of(shape: Shape | type[Shape]) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ def sizes_of(shape: Shape | type[Shape]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
-def _refuse_sizes(shape: Shape) -> None:
+def _refuse_sizes(shape: GptShape | MlpShape) -> None:
     for key in sizes_of(shape):
         value = getattr(shape, key)
         if value < 1:
@@ -157,6 +158,7 @@ MODELS: dict[str, Shape] = {
         MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source="made for tests and examples"),
     )
 }
+MODELS.update((shape.name, shape) for shape in MUGS_MODELS)
 
 
 def find_model(name: str) -> Shape:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
-from simfrontier.workload.graph import MatmulLabels, Use, Value, Weight, WorkOp
+from simfrontier.workload.graph import CrossEntropy, MatmulLabels, Use, Value, Way, Weight, WorkOp
 from simfrontier.workload.precision import Precision
 
 Labels = tuple[str, ...]
+Softmax = Literal["fused", "two-pass", "three-pass-recompute", "three-pass-reload"]
+"""The kernel of a softmax (schedule.softmax)."""
 NOTHING: Mapping[str, int] = {}
+THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
 
 
 def here(*names: str) -> tuple[Use, ...]:
@@ -23,15 +27,27 @@ class Draft:
     """Collects values and weights; makes ops.
 
     `sizes` of labels hold for every op that does not give its own; `rows` are the labels of the rows of a linear
-    module's input. A linear module m has the ops m, m.dgrad and m.wgrad and the weights m.weight and perhaps m.bias;
-    `nk` are the two letters that label its outputs and its inputs.
+    module's input; `softmax` is the kernel of those softmaxes whose rows are whole. A linear module m has the ops m,
+    m.dgrad and m.wgrad and the weights m.weight and perhaps m.bias; `nk` are the two letters that label its outputs and
+    its inputs.
     """
 
     precision: Precision
     sizes: Mapping[str, int]
     rows: Labels
+    softmax: Softmax = "fused"
     values: dict[str, Value] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> str:
+        """The softmax kernel of an op; empty where rows stay on the chip."""
+        return "" if self.softmax == "fused" else self.softmax
+
+    @property
+    def softmax_trait(self) -> dict[str, str]:
+        """What tells a model with another softmax kernel apart."""
+        return {"softmax": self.kernel} if self.kernel else {}
 
     # ── tensors ──
 
@@ -44,6 +60,7 @@ class Draft:
         per_layer: bool = True,
         persistent: bool = False,
         where_cut: str = "",
+        ways: tuple[Way, ...] = (),
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
         self.values[name] = Value(
@@ -54,6 +71,7 @@ class Draft:
             per_layer=per_layer,
             persistent=persistent,
             where_cut=where_cut,
+            ways=ways,
         )
 
     def weight(self, name: str, module: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
@@ -74,11 +92,12 @@ class Draft:
         labels: str,
         sizes: Mapping[str, int] = NOTHING,
         where_cut: str = "",
+        kernel: str = "",
         **operands: tuple[object, ...],
     ) -> WorkOp:
         """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
         every = self._iteration(tuple(labels), sizes)
-        return WorkOp(name=name, kind=kind, iteration=every, where_cut=where_cut, **operands)  # type: ignore[arg-type]
+        return WorkOp(name=name, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)  # type: ignore[arg-type]
 
     def matmul(
         self, name: str, labels: MatmulLabels, sizes: Mapping[str, int] = NOTHING, **operands: tuple[object, ...]
@@ -160,9 +179,19 @@ class Draft:
         if self.precision.is_mixed:
             self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False)
         self.value("d.logits", dims, shape, per_layer=False)
-        wide, rows = self.precision.wide, shape[:-1]
-        self.value("loss.top", self.rows, rows, dtype=wide, per_layer=False, where_cut=label)
-        self.value("loss.terms", (*self.rows, "e"), (*rows, 2), dtype=wide, per_layer=False, where_cut=label)
+
+        def of_loss(name: str, ways: tuple[Way, ...], after: Labels = (), *sizes: int) -> None:
+            every, size = (*self.rows, *after), (*shape[:-1], *sizes)
+            self.value(name, every, size, dtype=self.precision.wide, per_layer=False, ways=ways)
+
+        of_loss("loss.top", (THREE, TWO))
+        of_loss("loss.terms", (TWO,), ("e",), 2)
+        of_loss("loss.shifted", (THREE,), (label,), shape[-1])
+        of_loss("loss.own", (THREE,))
+        of_loss("loss.exponentials", (THREE,), (label,), shape[-1])
+        of_loss("loss.total", (THREE,))
+        of_loss("loss.online", (GATHER,), ("e",), 3)
+        of_loss("loss.pairs", (MERGE,), ("e",), 3)
 
     @property
     def _wide_logits(self) -> str:
@@ -179,26 +208,44 @@ class Draft:
         )
 
     def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
-        """The loss and its gradient, then the head's backward into `target`.
+        """The loss and its gradient, then the head's backward into `target`."""
+        return *self._loss(nk), *self.linear_backward("head", nk, here("d.logits"), source, target, table=table)
 
-        Where classes are cut, the largest logit of a row, the sum of exponentials and the label's own logit are formed
-        over all classes first, as Megatron-LM's vocabulary-parallel cross-entropy does.
+    def _loss(self, nk: str) -> tuple[WorkOp, ...]:
+        """The loss in every way to form it, of which a plan has one.
+
+        whole: one op, whose passes over memory are those of a softmax. Where classes are cut, ranks say something of
+        each row first:
+
+        three-all-reduces: the largest logit, the label's own, the sum of exponentials (Megatron-LM,
+            megatron/core/tensor_parallel/cross_entropy.py; it works in place, here the shifted logits and the
+            exponentials have room of their own)
+        fused-two: the largest logit, then both sums together (megatron/core/fusions/fused_cross_entropy.py)
+        one-gather: maximum, sum and label's own logit, formed in one pass and merged (TransformerEngine,
+            pytorch/triton/cross_entropy.py)
+        mn-merge: the same with exponentials as m 2^n, which need no maximum (arXiv 2001.04438)
         """
-        labels, logits, cut = self._logit_labels(nk), self._wide_logits, nk[0]
+        logits = self._wide_logits
+
+        def op(name: str, ways: tuple[Way, ...], reads: str, writes: str, kernel: str = "") -> WorkOp:
+            kind = name.replace(".", "_")
+            labels, operands = self._logit_labels(nk), (here(*reads.split()), here(*writes.split()))
+            made = self.pointwise(name, kind, labels, kernel=kernel, reads=operands[0], writes=operands[1])
+            return replace(made, ways=ways)
+
         return (
-            self.pointwise("loss.max", "loss_max", labels, where_cut=cut, reads=here(logits), writes=here("loss.top")),
-            self.pointwise(
-                "loss.sums",
-                "loss_sums",
-                labels,
-                where_cut=cut,
-                reads=here(logits, "loss.top"),
-                writes=here("loss.terms"),
-            ),
-            self.pointwise(
-                "loss", "loss", labels, reads=here(logits, "loss.top", "loss.terms"), writes=here("d.logits")
-            ),
-            *self.linear_backward("head", nk, here("d.logits"), source, target, table=table),
+            op("loss.max", (THREE, TWO), logits, "loss.top"),
+            op("loss.sums", (TWO,), f"{logits} loss.top", "loss.terms"),
+            op("loss.own", (THREE,), f"{logits} loss.top", "loss.own loss.shifted"),
+            op("loss.exp", (THREE,), "loss.shifted", "loss.exponentials"),
+            op("loss.sum", (THREE,), "loss.exponentials", "loss.total"),
+            op("loss.online", (GATHER,), logits, "loss.online"),
+            op("loss.pairs", (MERGE,), logits, "loss.pairs"),
+            op("loss", ("whole",), logits, "d.logits", self.kernel),
+            op("loss", (TWO,), f"{logits} loss.top loss.terms", "d.logits"),
+            op("loss", (THREE,), "loss.exponentials loss.own loss.total", "d.logits"),
+            op("loss", (GATHER,), f"{logits} loss.online", "d.logits"),
+            op("loss", (MERGE,), f"{logits} loss.pairs", "d.logits"),
         )
 
     def _logit_labels(self, nk: str) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from simfrontier.errors import InputError
 from simfrontier.workload.catalog import GptShape
-from simfrontier.workload.draft import Draft, here
+from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.graph import Phase, Use, Workload, WorkOp
 from simfrontier.workload.precision import Precision, find_precision
 
@@ -29,22 +29,30 @@ def gpt(
     sequence: int | None = None,
     precision: str = "fp16",
     attention: Attention = "plain",
+    softmax: Softmax = "fused",
 ) -> Workload:
     """The graph of one micro-batch of `batch` sequences over all data-parallel ranks together; `precision` is fp16,
     bf16, fp32 or fp64. `attention`: with scores in memory (`plain`), or as one op that keeps them to itself (`fused`,
-    as FlashAttention does, arXiv 2205.14135). Raises InputError."""
+    as FlashAttention does, arXiv 2205.14135). `softmax`: the kernel of scores in memory and of the loss. Raises
+    InputError."""
     length = shape.sequence if sequence is None else sequence
     for key, value in (("batch", batch), ("sequence", length)):
         if value < 1:
             raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
-    return _Gpt(shape, batch, length, find_precision(precision), attention).workload(checkpointing)
+    return _Gpt(shape, batch, length, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
 class _Gpt(Draft):
     """The model's phases, written down one after the other."""
 
     def __init__(
-        self, shape: GptShape, batch: int, sequence: int, precision: Precision, attention: Attention = "plain"
+        self,
+        shape: GptShape,
+        batch: int,
+        sequence: int,
+        precision: Precision,
+        attention: Attention = "plain",
+        softmax: Softmax = "fused",
     ) -> None:
         self.shape, self.batch, self.sequence, self.attention = shape, batch, sequence, attention
         sizes = {
@@ -59,7 +67,7 @@ class _Gpt(Draft):
         self.is_parallel = shape.residual == "parallel"
         self.before_mlp = "x" if self.is_parallel else "middle"  # the stream that the MLP starts from
         self.table = "embedding" if shape.tied else "head"
-        super().__init__(precision, sizes, rows=("b", "s"))
+        super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
 
     def workload(self, checkpointing: bool) -> Workload:
         self._declare()
@@ -80,6 +88,7 @@ class _Gpt(Draft):
                 "tied": int(self.shape.tied),
                 "attention": self.attention,
                 "heads": self.shape.heads,
+                **self.softmax_trait,
             },
         )
 
@@ -177,7 +186,15 @@ class _Gpt(Draft):
         heads = {"a": self.shape.heads}
         return (
             self.matmul("scores", _PER_HEAD, heads, reads=here("qkv.out"), writes=here("scores")),
-            self.pointwise("softmax", "softmax", "bast", heads, reads=here("scores"), writes=here("probabilities")),
+            self.pointwise(
+                "softmax",
+                "softmax",
+                "bast",
+                heads,
+                kernel=self.kernel,
+                reads=here("scores"),
+                writes=here("probabilities"),
+            ),
             self.matmul(
                 "context",
                 (("b", "a"), ("s",), ("d",), ("t",)),

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from simfrontier.workload.precision import Precision
 
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
+
+CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge"]
+"""How ranks that have some of the classes each form the loss over all of them (see `Draft.classifier_backward`)."""
+Way = CrossEntropy | Literal["whole"]
+"""How the loss is formed: `whole` where every rank has all classes."""
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -18,7 +24,7 @@ class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
     `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
-    cuts that label.
+    cuts that label, one with `ways` only where the loss is formed in one of these (`Way`).
     """
 
     name: str
@@ -28,6 +34,7 @@ class Value:
     per_layer: bool
     persistent: bool = False
     where_cut: str = ""
+    ways: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +53,32 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a model keeps from step to step and no optimizer updates: a queue, a running mean, a teacher's weight.
+
+    One that `follows` a weight becomes a moving average of it at the end of every step; a `fixed` one never changes.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    per_layer: bool = False
+    follows: str = ""
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOp:
     """One op on logical tensors.
 
     `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
     output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
-    `weights` are read, `gradients` are the weights whose gradient it adds to. `flops` counts the whole logical op.
-    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op does its work on the way.
+    `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `keeps` are the states
+    that it writes anew. An op without a batch in its iteration space sees all samples: where they are divided, its
+    operands are gathered. `flops` counts the whole logical op.
+    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op does its work on the way;
+    one with `ways` only where the loss is formed in one of these. `kernel` is that of a softmax (schedule.softmax);
+    empty where its rows stay on the chip.
     """
 
     name: str
@@ -62,9 +88,13 @@ class WorkOp:
     writes: tuple[Use, ...] = ()
     weights: tuple[str, ...] = ()
     gradients: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
     matmul: MatmulLabels | None = None
     flops: int = 0
     where_cut: str = ""
+    ways: tuple[Way, ...] = ()
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +109,7 @@ class Phase:
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
     backward. A sample has `sequence` positions (1 in a model without sequences). `traits` say what else tells models of
-    these sizes apart."""
+    these sizes apart. With `clips_each`, gradients are clipped one by one, and the host looks at the norm of each."""
 
     name: str
     batch: int
@@ -93,6 +123,8 @@ class Workload:
     values: Mapping[str, Value]
     weights: Mapping[str, Weight]
     traits: Mapping[str, str | int] = field(default_factory=dict)
+    states: Mapping[str, State] = field(default_factory=dict)
+    clips_each: bool = False
 
     @property
     def num_parameters(self) -> int:

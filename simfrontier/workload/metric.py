@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from simfrontier.workload.catalog import GptShape, MlpShape, Shape
 from simfrontier.workload.mlp import mlp
+from simfrontier.workload.mugs import mugs
+from simfrontier.workload.mugs_shape import MugsShape
 
 
 def step_flops(shape: Shape, samples: int, recomputed: bool) -> float:
     """Operations of one step of `samples` samples over all ranks, with or without recomputed forwards.
 
-    A GPT by the GPT-NeoX formula, an MLP by its own matrix products.
+    A GPT by the GPT-NeoX formula, others by their own matrix products.
     """
+    if isinstance(shape, MugsShape):
+        return float(mugs(shape, samples).matmul_flops)
     if isinstance(shape, MlpShape):
         return float(mlp(shape, samples, recomputed).matmul_flops)
     return neox_flops(shape, samples, shape.sequence, 4 if recomputed else 3)

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from simfrontier.errors import InputError
 from simfrontier.workload.catalog import MlpShape
-from simfrontier.workload.draft import Draft, here
+from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.graph import Phase, Workload
 from simfrontier.workload.precision import Precision, find_precision
 
 
-def mlp(shape: MlpShape, batch: int, checkpointing: bool, precision: str = "fp16") -> Workload:
+def mlp(
+    shape: MlpShape, batch: int, checkpointing: bool, precision: str = "fp16", softmax: Softmax = "fused"
+) -> Workload:
     """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
-    fp32 or fp64. Raises InputError."""
+    fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
     if batch < 1:
         raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
-    return _Mlp(shape, batch, find_precision(precision)).workload(checkpointing)
+    return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
 
 
 class _Mlp(Draft):
     """The model's phases, written down one after the other."""
 
-    def __init__(self, shape: MlpShape, batch: int, precision: Precision) -> None:
+    def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
         self.shape, self.batch = shape, batch
         sizes = {"b": batch, "i": shape.inputs, "h": shape.hidden, "f": 4 * shape.hidden, "c": shape.classes}
-        super().__init__(precision, sizes, rows=("b",))
+        super().__init__(precision, sizes, rows=("b",), softmax=softmax)
 
     def workload(self, checkpointing: bool) -> Workload:
         self._declare()
@@ -43,6 +45,7 @@ class _Mlp(Draft):
             head=self._head(),
             values=self.values,
             weights=self.weights,
+            traits=self.softmax_trait,
         )
 
     def _declare(self) -> None:

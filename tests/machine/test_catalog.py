@@ -87,7 +87,7 @@ def test_products_of_each_type_of_numbers_have_their_rate() -> None:
     with pytest.raises(InputError) as caught:
         load_machine("frontier").matmul("fp64")
     assert str(caught.value) == (
-        "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16"
+        "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16, fp32"
     )
 
 
@@ -179,7 +179,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
             "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
             "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
             "copies.libraries.openmpi-ucx.bytes_per_s, copies.libraries.openmpi-ucx.gap_s, "
-            "copies.libraries.openmpi-ucx.half_bytes, and 49 more",
+            "copies.libraries.openmpi-ucx.half_bytes, and 52 more",
         ),
         (
             {"device.hbm_share": 2.0},

@@ -17,7 +17,7 @@ from simfrontier.schedule.store import to_json
 from tests.plan.grids import axonn, megatron, other, schedule_of
 
 # options of a scenario's case, or refused there
-ELSEWHERE = {"family", "gradient_codec", "micro_batch", "grad_accum", "checkpointing"}
+ELSEWHERE = {"family", "gradient_codec", "micro_batch", "grad_accum", "checkpointing", "attention", "softmax"}
 ZERO1 = PlainOptions(family="zero1")
 
 # option: (a value that is not its default, what else has to be set so that it matters)
@@ -32,6 +32,7 @@ AXONN = BOTH | {
     "x": (2, {}),
     "y": (2, {}),
     "z": (2, {}),
+    "cross_entropy": ("mn-merge", {"y": 2}),
     "oar": (False, {"y": 2}),
     "ors": (False, {"z": 2}),
     "oag": (False, {"z": 2}),
@@ -39,6 +40,7 @@ AXONN = BOTH | {
 }
 MEGATRON = BOTH | {
     "tensor": (2, {}),
+    "cross_entropy": ("mn-merge", {"tensor": 2}),
     "sequence_parallel": (True, {"tensor": 2}),
     "overlap_input_gradients": (False, {"tensor": 2}),
     "overlap_gradients": (True, {}),

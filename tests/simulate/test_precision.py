@@ -78,10 +78,10 @@ def test_a_product_by_hand() -> None:
 
 
 def test_a_machine_without_the_rate_is_refused() -> None:
-    """Frontier's published rates are of 16-bit products only."""
-    said = "machine frontier has no rate of matrix products of fp32 numbers (device.fp32); allowed: fp16, bf16"
+    """Frontier's file has rates of products of 16 and of 32 bits."""
+    said = "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16, fp32"
     with pytest.raises(InputError) as caught:
-        simulated(schedule_of("zero3", "fp32", mesh_of(1, 4, 2)), "frontier")
+        simulated(schedule_of("zero3", "fp64", mesh_of(1, 4, 2)), "frontier")
     assert str(caught.value) == said
 
 
@@ -91,7 +91,7 @@ def test_the_command_says_so_in_one_line(tmp_path: Path) -> None:
     assert done.code == 2
     assert done.err.strip() == (
         f"simfrontier: {TOY}: plans.zero3: at 8 devices: machine frontier has no rate of matrix products of fp64 "
-        "numbers (device.fp64); allowed: fp16, bf16"
+        "numbers (device.fp64); allowed: fp16, bf16, fp32"
     )
 
 

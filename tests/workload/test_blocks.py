@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from simfrontier.workload import GptShape, Workload, WorkOp, gpt
+from simfrontier.workload import CrossEntropy, GptShape, Way, Workload, WorkOp, gpt
 
 SHAPE = GptShape(name="blocks", num_layers=3, hidden=96, heads=4, vocabulary=160, sequence=24, source="for this test")
 SHAPES = {
@@ -29,8 +30,15 @@ def ops_of(work: Workload) -> list[WorkOp]:
     return [op for phase in phases for op in (*phase.forward, *phase.backward)]
 
 
-def in_order(work: Workload) -> list[tuple[WorkOp, int]]:
-    """Every op of one micro-batch with its layer, recomputation left out."""
+WAYS: tuple[Way, ...] = (*get_args(CrossEntropy), "whole")
+
+
+def in_order(work: Workload, way: Way) -> list[tuple[WorkOp, int]]:
+    """Every op of one micro-batch with its layer, recomputation left out, of one way to form the loss."""
+    return [(op, layer) for op, layer in _in_order(work) if not op.ways or way in op.ways]
+
+
+def _in_order(work: Workload) -> list[tuple[WorkOp, int]]:
     layers = range(work.num_layers)
     out = [(op, 0) for op in work.embedding.forward]
     out += [(op, layer) for layer in layers for op in work.layer.forward]
@@ -48,19 +56,20 @@ def named(work: Workload, name: str) -> WorkOp:
 @pytest.mark.parametrize("precision", ["bf16", "fp64"])
 def test_every_value_is_written_before_it_is_read_and_read_somewhere(shape: GptShape, precision: str) -> None:
     work = work_of(shape, precision)
-    written = {(value.name, 0) for value in work.values.values() if value.persistent}
-    read: set[str] = set()
-    for op, layer in in_order(work):
-        for uses, is_read in ((op.reads, True), (op.writes, False)):
-            for name, shift in uses:
-                value = (name, layer + shift if work.values[name].per_layer else 0)
-                if is_read:
-                    assert value in written, (op.name, value)
-                    read.add(name)
-                else:
-                    assert value not in written, (op.name, value)
-                    written.add(value)
-    assert read == set(work.values)
+    for way in WAYS:
+        written = {(value.name, 0) for value in work.values.values() if value.persistent}
+        read: set[str] = set()
+        for op, layer in in_order(work, way):
+            for uses, is_read in ((op.reads, True), (op.writes, False)):
+                for name, shift in uses:
+                    value = (name, layer + shift if work.values[name].per_layer else 0)
+                    if is_read:
+                        assert value in written, (way, op.name, value)
+                        read.add(name)
+                    else:
+                        assert value not in written, (way, op.name, value)
+                        written.add(value)
+        assert read == {name for name, value in work.values.items() if not value.ways or way in value.ways}, way
 
 
 @every_shape
@@ -130,11 +139,30 @@ def test_sums_of_norms_are_there_only_where_features_are_cut(shape: GptShape) ->
 
 
 @every_shape
-def test_sums_of_the_loss_are_there_only_where_the_vocabulary_is_cut(shape: GptShape) -> None:
-    work = work_of(shape)
-    assert [op.name for op in work.head.backward if op.where_cut == "v"] == ["loss.max", "loss.sums"]
-    values = {value.name: value.shape for value in work.values.values() if value.where_cut == "v"}
-    assert values == {"loss.top": (2, 24), "loss.terms": (2, 24, 2)}
+def test_every_way_to_form_the_loss_has_ops_and_values_of_its_own(shape: GptShape) -> None:
+    """Two sequences of 24: numbers of a row are 2 × 24, what is as large as the logits 2 × 24 × 160. Passes over the
+    logits, forward and for their gradient: unfused max R, subtract R+W, exp R+W, sum R, divide R+W."""
+    work, rows, whole = work_of(shape), (2, 24), (2, 24, 160)
+    expected: dict[Way, tuple[list[str], dict[str, tuple[int, ...]]]] = {
+        "whole": ([], {}),
+        "three-all-reduces": (
+            ["loss.max", "loss.own", "loss.exp", "loss.sum"],
+            {"loss.top": rows, "loss.own": rows, "loss.total": rows, "loss.shifted": whole, "loss.exponentials": whole},
+        ),
+        "fused-two": (["loss.max", "loss.sums"], {"loss.top": rows, "loss.terms": (*rows, 2)}),
+        "one-gather": (["loss.online"], {"loss.online": (*rows, 3)}),
+        "mn-merge": (["loss.pairs"], {"loss.pairs": (*rows, 3)}),
+    }
+    passes = {"whole": (1, 1), "three-all-reduces": (5, 3), "fused-two": (3, 1), "one-gather": (2, 1)}
+    passes["mn-merge"] = passes["one-gather"]
+    for way, (names, values) in expected.items():
+        ops = [op for op, _ in in_order(work, way) if op.ways]
+        assert [op.name for op in ops] == [*names, "loss"], way
+        held = {value.name: value for value in work.values.values() if way in value.ways}
+        assert {name: value.shape for name, value in held.items()} == values, way
+        assert all(value.dtype == "fp32" and not value.per_layer for value in held.values()), way
+        wide = [[work.values[name].shape == whole for name, _ in uses] for op in ops for uses in (op.reads, op.writes)]
+        assert (sum(map(sum, wide[0::2])), sum(map(sum, wide[1::2]))) == passes[way], way
 
 
 @every_shape

@@ -33,7 +33,7 @@ def test_values_have_rows_first_and_features_last() -> None:
     assert {
         name: (value.dims, value.shape)
         for name, value in work.values.items()
-        if not value.where_cut and value.shape[1] != 96
+        if not value.ways and value.shape[1] != 96
     } == {
         "inputs": (("b", "i"), (5, 40)),
         **dict.fromkeys(("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"), (("b", "f"), (5, 384))),
@@ -47,10 +47,11 @@ def test_ops_are_named_as_a_gpts_are() -> None:
     assert [op.name for op in work.embedding.forward] == ["embedding", "embedding.gelu"]
     assert [op.name for op in work.layer.forward] == ["h_to_4h", "gelu", "4h_to_h", "residual"]
     assert [op.name for op in work.head.forward] == ["head", "to_fp32"]
-    assert [op.name for op in work.head.backward] == [
-        *("loss.max", "loss.sums", "loss", "head.dgrad", "head.wgrad"),
-    ]
-    assert [op.name for op in work.head.backward if op.where_cut == "c"] == ["loss.max", "loss.sums"]
+    fused, whole = (
+        [op.name for op in work.head.backward if not op.ways or way in op.ways] for way in ("fused-two", "whole")
+    )
+    assert fused == ["loss.max", "loss.sums", "loss", "head.dgrad", "head.wgrad"]
+    assert whole == ["loss", "head.dgrad", "head.wgrad"]
     assert [op.name for op in work.layer.backward] == [
         *("4h_to_h.dgrad", "4h_to_h.wgrad", "gelu.backward", "h_to_4h.dgrad", "h_to_4h.wgrad", "residual.backward"),
     ]

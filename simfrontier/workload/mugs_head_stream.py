@@ -1,0 +1,254 @@
+"""The heads of Mugs on one stream of crops: projectors, predictors, the relation block, prototypes; and backward.
+
+Labels and streams as in `mugs_heads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from simfrontier.workload.draft import Draft, here
+from simfrontier.workload.graph import Value, Weight, Workload, WorkOp
+from simfrontier.workload.mugs_shape import MugsShape
+from simfrontier.workload.precision import Precision
+from simfrontier.workload.stream import NEXT, Stream, without_cuts
+
+RELATION = "relation"
+MATRICES = (("1", "ph"), ("2", "qp"), ("3", "eq"))  # of a projector, with the labels of outputs and inputs
+PREDICTOR = (("predict.1", "ue"), ("predict.2", "eu"))
+
+Ops = tuple[WorkOp, ...]
+
+
+@dataclass
+class Board:
+    """What the heads of all streams declare. `block`: a transformer whose layer is the relation block, for so many rows
+    of every image."""
+
+    shape: MugsShape
+    batch: int
+    precision: Precision
+    block: Callable[[int], Workload]
+    weights: dict[str, Weight]
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def draft(self, crops: int) -> Draft:
+        """For ops on so many rows of every image."""
+        shape = self.shape
+        sizes = {
+            "b": self.batch * crops,
+            "s": shape.neighbours + 1,
+            "h": shape.hidden,
+            "p": shape.projector,
+            "q": shape.projector,
+            "e": shape.bottleneck,
+            "u": shape.predictor,
+            "k": shape.queue,
+            "j": shape.queue + 1,
+            "w": shape.prototypes,
+        }
+        return Draft(self.precision, sizes, rows=("b",), weights=self.weights)
+
+    def declare(self, name: str, dims: str, crops: int, dtype: str | None = None, persistent: bool = False) -> None:
+        """A value of no layer, with so many rows of every image."""
+        draft = self.draft(crops)
+        shape = tuple(draft.sizes[label] for label in dims)
+        draft.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent)
+        self.values.update(draft.values)
+
+
+class HeadStream:
+    """The heads of one stream, written down with plain names and then given those of the stream."""
+
+    def __init__(self, board: Board, stream: Stream, crops: int) -> None:
+        self.board, self.stream, self.crops = board, stream, crops
+        self.draft = board.draft(crops)
+        self.is_student = not stream.follower
+
+    def features(self) -> Ops:
+        """What the losses compare: a query of each student's crop or keys of the teacher's, head by head."""
+        ops = (
+            *self._projected("instance", "cls"),
+            *self._related(),
+            *self._projected("group", "related"),
+            *self._projected("cluster", "cls"),
+            *self._prototypes(),
+        )
+        self._take()
+        return self.stream.ops(ops)
+
+    def _take(self) -> None:
+        """What was declared so far becomes known under the stream's names."""
+        self.board.values.update(self.stream.values(self.draft.values.values()))
+
+    def _value(self, name: str, dims: str) -> None:
+        self.draft.value(name, tuple(dims), tuple(self.draft.sizes[label] for label in dims), per_layer=False)
+
+    def _parts(self, head: str) -> tuple[tuple[str, str], ...]:
+        return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
+
+    def _projected(self, head: str, source: str) -> Ops:
+        """Linear modules with GELUs between them, a predictor's input brought to length 1, and so the rows at last."""
+        out: list[WorkOp] = []
+        parts = self._parts(head)
+        for number, (part, nk) in enumerate(parts):
+            module, target = f"{head}.{part}", f"{head}.{part}.out"
+            self._value(target, f"b{nk[0]}")
+            out.append(self.draft.linear(module, nk, source, target))
+            source = target
+            if number < len(parts) - 1:
+                source = f"{module}.{_after(part)}.out"
+                self._value(source, f"b{nk[0]}")
+                out.append(self._between(f"{module}.{_after(part)}", nk[0], target, source))
+        names: tuple[str, ...] = (f"{head}.query",)
+        if self.is_student or head == "cluster":
+            self._value(names[0], "be")
+        else:
+            names = tuple(f"{head}.key.{view}" for view in range(self.board.shape.global_crops))
+            for name in names:
+                self.board.declare(f"{self.stream.name}/{name}", "be", 1)
+        out.append(self.draft.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
+        return tuple(out)
+
+    def _relation(self) -> tuple[Workload, Stream]:
+        """The relation block on this stream's rows."""
+        return self.board.block(self.crops), Stream(RELATION, one_layer=True)
+
+    def _related(self) -> Ops:
+        """A query's nearest rows in the memory, and what the relation block makes of its token among them."""
+        block, stream = self._relation()
+        self._value("similarity", "bk")
+        self._value("related", "bh")
+        self.draft.values.update(stream.values(block.values.values()))
+        memory = f"{self.stream.name}/memory"
+        search = self.draft.matmul(
+            "similarity",
+            ((), ("b",), ("k",), ("h",)),
+            reads=here("mean"),
+            states=(memory,),
+            writes=here("similarity"),
+        )
+        nearest = self.draft.pointwise(
+            "nearest",
+            "nearest",
+            "bsh",
+            reads=here("similarity", "mean"),
+            states=(memory,),
+            writes=here(f"{RELATION}/x"),
+        )
+        first = self.draft.pointwise("first", "first", "bsh", reads=here(f"{RELATION}/x{NEXT}"), writes=here("related"))
+        return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
+
+    def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
+        """A layer's ops as the relation block's, whose weights are its own."""
+
+        def own(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(f"{RELATION}/{name}" for name in names)
+
+        plain = stream.ops(without_cuts(ops, dict(block.values)))
+        return tuple(replace(op, weights=own(op.weights), gradients=own(op.gradients)) for op in plain)
+
+    def _prototypes(self) -> Ops:
+        """Rows of the last matrix brought to their lengths, and every row's product with them."""
+        self._value("last.rows", "we")
+        self._value("cluster.scores", "bw")
+        trained = ("last.norm",) if self.board.shape.trains_norms else ()
+        held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
+        normed = self.draft.pointwise(
+            "last", "weight_norm", "we", weights=("last.weight", *trained), states=held, writes=here("last.rows")
+        )
+        scores = self.draft.matmul(
+            "cluster.scores",
+            ((), ("b",), ("w",), ("e",)),
+            reads=here("cluster.query", "last.rows"),
+            writes=here("cluster.scores"),
+        )
+        return normed, scores
+
+    # ── backward, of the student ──
+
+    def backward(self) -> Ops:
+        """From the gradients of prototypes' scores and of queries to those of class and mean tokens."""
+        self._value("d.cluster.scores", "bw")
+        self._value("d.cluster.query", "be")
+        for name in ("d.related", "d.cls.instance", "d.cls.cluster", "d.cls", "d.mean"):
+            self._value(name, "bh")
+        total = self.draft.pointwise(
+            "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
+        )
+        ops = (
+            *self._prototypes_backward(),
+            *self._projected_backward("cluster", "cls", "d.cls.cluster"),
+            *self._projected_backward("group", "related", "d.related"),
+            *self._related_backward(),
+            *self._projected_backward("instance", "cls", "d.cls.instance"),
+            total,
+        )
+        self._take()
+        return self.stream.ops(ops)
+
+    def _prototypes_backward(self) -> Ops:
+        trained = ("last.norm",) if self.board.shape.trains_norms else ()
+        held = () if trained else ("last.norm",)
+        labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
+        query = self.draft.matmul(
+            "cluster.scores.dquery",
+            labels[0],
+            reads=here("d.cluster.scores", "last.rows"),
+            writes=here("d.cluster.query"),
+        )
+        weights = ("last.weight", *trained)
+        return query, self.draft.matmul(
+            "last.wgrad",
+            labels[1],
+            reads=here("d.cluster.scores", "cluster.query"),
+            weights=weights,
+            states=held,
+            gradients=weights,
+        )
+
+    def _projected_backward(self, head: str, source: str, target: str) -> Ops:
+        """The head's modules in the other order, from `d.head.query` to `target`."""
+        parts = self._parts(head)
+        inputs = [source, *(f"{head}.{part}.{_after(part)}.out" for part, _ in parts[:-1])]
+        last = f"{head}.{parts[-1][0]}.out"
+        self._value(f"d.{last}", "be")
+        out: list[WorkOp] = [
+            self.draft.pointwise(
+                f"{head}.unit.backward", "unit", "be", reads=here(f"d.{head}.query", last), writes=here(f"d.{last}")
+            )
+        ]
+        for number in reversed(range(len(parts))):
+            (part, nk), taken = parts[number], inputs[number]
+            given = f"d.{taken}" if number else target
+            out += self.draft.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
+            if number:
+                before = f"{head}.{parts[number - 1][0]}"
+                for name in (given, f"d.{before}.out"):
+                    self._value(name, f"b{nk[1]}")
+                name = f"{before}.{_after(parts[number - 1][0])}.backward"
+                out.append(self._between(name, nk[1], (given, f"{before}.out"), f"d.{before}.out"))
+        return tuple(out)
+
+    def _between(self, name: str, label: str, sources: str | tuple[str, ...], target: str) -> WorkOp:
+        """What stands between two linear modules, or its backward."""
+        kind = name.removesuffix(".backward").rpartition(".")[2]
+        reads = here(*((sources,) if isinstance(sources, str) else sources))
+        return self.draft.pointwise(name, kind, f"b{label}", reads=reads, writes=here(target))
+
+    def _related_backward(self) -> Ops:
+        block, stream = self._relation()
+        first = self.draft.pointwise(
+            "first.backward", "first", "bsh", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
+        )
+        nearest = self.draft.pointwise(
+            "nearest.backward", "nearest", "bsh", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
+        )
+        return first, *self._block_ops(block, stream, block.layer.backward), nearest
+
+
+def _after(part: str) -> str:
+    """The kind of op between a linear module and the next: a projector's end is brought to length 1 before a predictor
+    takes it (norm_before_pred of sail-sg/mugs)."""
+    return "unit" if part == MATRICES[-1][0] else "gelu"
