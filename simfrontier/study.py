@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.analysis.exposure import Exposure, exposure
+from simfrontier.analysis.gathers import Gathers, gathers
 from simfrontier.analysis.links import NodeLinks, node_links
+from simfrontier.analysis.softmax import Softmaxes, softmaxes
 from simfrontier.analysis.stages import Stages, stages_of
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
 from simfrontier.analysis.uncertainty import Floats, band_of, sampled_step_s
@@ -85,6 +87,7 @@ TIMES = (
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """One plan at one size. `trace`, `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn.
+    `gathers`: of a model that keeps what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
     where the plan does not fit, nothing is known to be uncertain, or no samples are wanted.
@@ -99,6 +102,8 @@ class Outcome:
     trace: Trace | None
     links: NodeLinks | None
     stages: Stages | None
+    gathers: Gathers | None
+    softmaxes: Softmaxes | None
     samples_s: Floats | None = field(compare=False)
 
 
@@ -234,6 +239,8 @@ def run_case(
         trace=trace,
         links=node_links(step) if drawn else None,
         stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
+        gathers=gathers(step),
+        softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
     )
 

@@ -228,7 +228,7 @@ def test_micro_batches_of_a_plan_are_numbers_within_bounds(tmp_path: Path, setti
 
 # ── keys ──
 
-GATHER_KEYS = "checkpointing, family, gather_codec, grad_accum, gradient_codec, micro_batch"
+GATHER_KEYS = "attention, checkpointing, family, gather_codec, grad_accum, gradient_codec, micro_batch, softmax"
 FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
 
 
@@ -285,7 +285,8 @@ def test_a_key_that_is_wrong_is_named_with_its_plan(tmp_path: Path, plan: str, s
 def test_a_key_of_the_other_family_is_unknown(tmp_path: Path, plan: str, key: str) -> None:
     got = said(plan, [f"{key}=2"], tmp_path)
     keys = "compress_from, compress_per_hop, compression, " if plan == "megatron" else ""
-    assert got.startswith(f"plans.{plan}.{key}: unknown key, allowed: checkpointing, chunks, {keys}data, family, ")
+    known = f"attention, checkpointing, chunks, {keys}cross_entropy, data, family, "
+    assert got.startswith(f"plans.{plan}.{key}: unknown key, allowed: {known}")
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
         (
             "[plans.ddp]",
             '[plans.ddp]\n"a\\nb" = 1',
-            "plans.ddp.a b: unknown key, allowed: checkpointing, family, gather_codec, grad_accum, gradient_codec, "
-            "micro_batch",
+            "plans.ddp.a b: unknown key, allowed: attention, checkpointing, family, gather_codec, grad_accum, "
+            "gradient_codec, micro_batch, overlap_statistics, softmax",
         ),
         (
             'name = "toy-cluster"',

@@ -24,7 +24,7 @@ _SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as ev
     "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
     "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
 }
-_CODED = ("encode", "decode", "decode_sum", "permute", "slice")  # work that only messages ask for
+_CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
 _CHANGES = {
     "link": "#A4243B",
     "start-up": "#D1495B",

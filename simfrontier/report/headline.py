@@ -5,7 +5,7 @@ from __future__ import annotations
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
 from simfrontier.report.probability import SURE, faster_in, sampled_rate, sampled_step, share_faster
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import in_words, listed, number, percent, quantity
+from simfrontier.report.words import in_words, listed, number, percent, quantity, tokens_per_second
 from simfrontier.study import Outcome
 
 _PARTS = {
@@ -89,7 +89,8 @@ def _per_device(view: View, best: Outcome) -> str:
 
 
 def _per_step(view: View, best: Outcome) -> str:
-    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} tokens/s in all", sampled_step(view.scenario, best)
+    unit = tokens_per_second(view.shapes[view.largest].sequence)
+    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} {unit} in all", sampled_step(view.scenario, best)
     return f"{said}; {sampled}" if sampled else said
 
 

@@ -9,6 +9,7 @@ from simfrontier.report.batches import batch, checkpointing, models, training
 from simfrontier.report.breakdown import breakdown
 from simfrontier.report.compression import compression
 from simfrontier.report.earlier import earlier
+from simfrontier.report.gathers import gathers
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
 from simfrontier.report.pipeline import pipeline
@@ -19,6 +20,7 @@ from simfrontier.report.reading import reading
 from simfrontier.report.scaling import scaling
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
 from simfrontier.report.shell import whole_page
+from simfrontier.report.softmax import softmax
 from simfrontier.report.timeline import timeline
 from simfrontier.report.traffic import traffic
 from simfrontier.report.view import Searches, View
@@ -26,12 +28,14 @@ from simfrontier.report.words import sizes_in_words
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
-from simfrontier.workload import MlpShape, Shape
+from simfrontier.workload import MlpShape, MugsShape, Shape
 
 CONTENTS = {
     "headline": "In short",
     "published": "Published",
     "compression": "Compression",
+    "gathers": "Queues",
+    "softmax": "Softmax",
     "earlier": "What changed",
     "ranks": "Ranks",
     "scaling": "Scaling",
@@ -55,6 +59,8 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
         "headline": headline(view),
         "published": published(view, sensitivity),
         "compression": compression(view),
+        "gathers": gathers(view),
+        "softmax": softmax(view),
         "earlier": earlier(view),
         "ranks": ranks(view),
         "scaling": scaling(view),
@@ -96,6 +102,9 @@ def _samples(shape: Shape) -> str:
     """What one sample of the model is."""
     if isinstance(shape, MlpShape):
         return f"samples of {shape.inputs:,} features"
+    if isinstance(shape, MugsShape):
+        large, small = f"{2 * shape.global_crops} crops of {shape.image}", f"{shape.local_crops} of {shape.small}"
+        return f"images seen in {large} and {small} pixels"
     return f"sequences of {shape.sequence:,} tokens"
 
 

@@ -6,7 +6,7 @@ from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import View
 from simfrontier.simulate import Fidelity
-from simfrontier.workload import MlpShape
+from simfrontier.workload import GptShape
 
 _LIMITS: dict[Fidelity, str] = {
     "flow": "Operations share links, memory and compute units fairly; single messages are not simulated.",
@@ -71,7 +71,7 @@ def _tflops(view: View) -> str:
     recomputed = f"{'with' if True in recomputing else 'without'} {recomputed}"
     if len(recomputing) > 1:
         factor, recomputed = "4 or 3", f"{recomputed} or, where a plan has none, without"
-    if isinstance(view.shapes[view.largest], MlpShape):
+    if not isinstance(view.shapes[view.largest], GptShape):
         return (
             f"Operations of the model’s matrix products, {recomputed}, over step time and {view.devices}; tokens_per_s "
             "counts samples."
@@ -85,8 +85,8 @@ def _tflops(view: View) -> str:
 def _mfu(view: View) -> str:
     precision = view.scenario.precision.model
     peak = "16-bit" if precision in ("fp16", "bf16") else precision
-    is_mlp = isinstance(view.shapes[view.largest], MlpShape)
-    useful = "the same operations without recomputation" if is_mlp else "the same formula with f = 3"
+    has_formula = isinstance(view.shapes[view.largest], GptShape)
+    useful = "the same formula with f = 3" if has_formula else "the same operations without recomputation"
     return (
         f"Model flop/s utilisation: {useful} (recomputation is not useful work), over the nominal {peak} matrix peak."
     )

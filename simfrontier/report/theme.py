@@ -24,6 +24,7 @@ MEMORY_COLOURS = {
     "weights": "#44779E",
     "second copy": "#88B7D5",
     "optimizer": "#3F7D58",
+    "kept states": "#6FB7A0",
     "gradients": "#A6C36F",
     "gathered weights": "#B58DB6",
     "gradient buffers": "#E0A458",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from simfrontier.report.probability import as_percent
-from simfrontier.report.words import device_word, listed, number, percent, quantity
+from simfrontier.report.words import device_word, listed, number, percent, quantity, tokens_per_second
 from simfrontier.tune import OwnPlan, TunedPlan, Tuning
 from simfrontier.tune.space import Candidate
 
@@ -123,7 +123,7 @@ def rate_words(found: Tuning, plan: TunedPlan) -> str:
 
 def rate_unit(found: Tuning) -> str:
     """`tokens/s`; of models without a sequence `samples/s`."""
-    return f"{'samples' if found.scenario.at(found.devices).sequence == 1 else 'tokens'}/s"
+    return tokens_per_second(found.scenario.at(found.devices).sequence)
 
 
 def band_words(band_s: tuple[float, float, float] | None) -> str:

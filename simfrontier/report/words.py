@@ -83,6 +83,11 @@ def in_words(count: float) -> str:
     return number(count)
 
 
+def tokens_per_second(sequence: int) -> str:
+    """The unit of the rate of training: `tokens/s`; of models whose samples have no sequence `samples/s`."""
+    return f"{'samples' if sequence == 1 else 'tokens'}/s"
+
+
 def listed(names: Sequence[str]) -> str:
     """A list in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

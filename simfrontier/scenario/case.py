@@ -10,10 +10,11 @@ from simfrontier.plan.families import make_plan
 from simfrontier.plan.grid import listed
 from simfrontier.plan.options import MOST_MICRO_BATCHES, Options
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.plan.tensor import TensorOptions, engine_of
+from simfrontier.plan.tensor import MUGS_FAMILIES, TensorOptions, engine_of
+from simfrontier.plan.zero import DdpOptions
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import Attention, Shape, Workload, workload_of
+from simfrontier.workload import Attention, MugsShape, Shape, Softmax, Workload, workload_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Case:
     checkpointing: bool
     precision: str
     attention: Attention
+    softmax: Softmax
     engine: Engine
 
     @property
@@ -53,7 +55,7 @@ class Case:
     def workload(self) -> Workload:
         """One micro-batch over all ranks."""
         batch = self.micro_batch * self.batch_ranks
-        return workload_of(self.shape, batch, self.checkpointing, self.precision, self.attention)
+        return workload_of(self.shape, batch, self.checkpointing, self.precision, self.attention, self.softmax)
 
 
 def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
@@ -64,6 +66,10 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
+    if isinstance(shape, MugsShape):
+        _refuse_for_mugs(options, grad_accum, file, shape)
+    elif isinstance(options, DdpOptions) and options.overlap_statistics:
+        raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
     engine = Engine(**file.engine.model_dump())
     if isinstance(options, TensorOptions):
         options.refuse_micro_batches(grad_accum)
@@ -80,9 +86,27 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
         grad_accum=grad_accum,
         checkpointing=(options.checkpointing or file.model.checkpointing) == "full",
         precision=file.model.precision,
-        attention=file.model.attention,
+        attention=options.attention or file.model.attention,
+        softmax=options.softmax or file.model.softmax,
         engine=engine,
     )
+
+
+def _refuse_for_mugs(options: Options, grad_accum: int, file: ScenarioFile, shape: MugsShape) -> None:
+    """A Mugs run is data-parallel, its queues move once a step, and nothing of it is recomputed."""
+    narrow = file.model.precision in ("fp16", "bf16")
+    recomputes = (options.checkpointing or file.model.checkpointing) == "full"
+    for got, allowed in (
+        (f"family = {options.family!r}" * (options.family != "ddp"), MUGS_FAMILIES),
+        (f"grad_accum = {grad_accum}" * (grad_accum != 1), "1 (its queues move on once a step)"),
+        (
+            f'precision = "{file.model.precision}"' * narrow,
+            '"fp32" or "fp64" (teacher, queues and memories are kept in it)',
+        ),
+        ('checkpointing = "full"' * recomputes, '"none" (the teacher keeps no activations)'),
+    ):
+        if got:
+            raise InputError(f"model {shape.name}: got {got}; allowed: {allowed}")
 
 
 def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:

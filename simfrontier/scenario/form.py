@@ -9,6 +9,7 @@ from pydantic import Field
 from simfrontier.machine.schema import Strict, Text
 from simfrontier.plan.plan import Engine
 from simfrontier.scenario.tuning import TuneTable
+from simfrontier.workload import Attention, Softmax
 
 Positive = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
@@ -55,7 +56,8 @@ class MeshTable(Strict):
 class ModelTable(Strict):
     """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence; its residual
     and whether embedding and head are tied) or an MLP (inputs, classes); whether attention keeps its scores in memory
-    (`plain`) or to itself (`fused`); checkpointing; and the type of weights, activations and gradients."""
+    (`plain`) or to itself (`fused`); the kernel of softmaxes over rows in memory; checkpointing; and the type of
+    weights, activations and gradients."""
 
     name: Text
     num_layers: Count | None = None
@@ -67,7 +69,8 @@ class ModelTable(Strict):
     classes: Size | None = None
     residual: Literal["parallel", "sequential"] | None = None
     tied: bool | None = None
-    attention: Literal["plain", "fused"] = "plain"
+    attention: Attention = "plain"
+    softmax: Softmax = "fused"
     checkpointing: Literal["full", "none"] = "full"
     precision: Literal["fp16", "bf16", "fp32", "fp64"] = "fp16"
 

@@ -20,7 +20,7 @@ from simfrontier.network import Fabric, Perturbation
 from simfrontier.plan.options import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
-from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, options_of, searched
+from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import EVERY_PLAN, hold_everywhere, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
@@ -74,6 +74,13 @@ class Scenario:
     @property
     def checkpointing(self) -> bool:
         return self.file.model.checkpointing == "full"
+
+    @property
+    def names_softmaxes(self) -> bool:
+        """Whether a plan takes another kernel of softmaxes than usual, or forms the loss in another way."""
+        plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
+        named = any(names_softmax(plan) for plan in (*plans, *self.found.values()))
+        return named or self.file.model.softmax != "fused"
 
     @property
     def perturbation(self) -> Perturbation | None:

@@ -21,7 +21,7 @@ GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 DATA_KEY = "data"
-STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing")  # of a plan as a whole
+STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax")  # of a plan as a whole
 
 
 class SearchTable(Strict):
@@ -68,6 +68,12 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
         if DATA_KEY in given:
             given[DATA_KEY] = _data_options(given[DATA_KEY], f"plans.{name}.{DATA_KEY}")
     return _validated(form, given, f"plans.{name}", AXES)
+
+
+def names_softmax(options: Options) -> bool:
+    """Whether a plan takes another kernel of softmaxes than usual, or forms the loss over cut classes otherwise."""
+    usual = TensorOptions.model_fields["cross_entropy"].default
+    return options.softmax not in (None, "fused") or getattr(options, "cross_entropy", usual) != usual
 
 
 def _refuse_own_codec(table: Mapping[str, Any], place: str) -> None:

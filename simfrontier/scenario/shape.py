@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from simfrontier.errors import InputError
 from simfrontier.scenario.form import ModelTable
-from simfrontier.workload import MODELS, GptShape, MlpShape, Shape, find_model, sizes_of
+from simfrontier.workload import MODELS, GptShape, MlpShape, MugsShape, Shape, find_model, sizes_of
 
 TRAITS = ("residual", "tied")
 
@@ -17,6 +17,8 @@ def shape_of(table: ModelTable) -> Shape:
     InputError."""
     sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
     given = {key: value for key, value in sizes.items() if value is not None}
+    if isinstance(MODELS.get(table.name), MugsShape):
+        return _mugs(table, given)
     form = _form_of(table.name, given)
     keys = sizes_of(form)
     for key in given:
@@ -35,8 +37,18 @@ def shape_of(table: ModelTable) -> Shape:
     return replace(shape, **given, **traits) if given or traits else shape
 
 
+def _mugs(table: ModelTable, given: Mapping[str, int]) -> Shape:
+    """Runs of Mugs are named ones, of which only the number of layers may be set."""
+    for key in (*given, *(key for key in TRAITS if getattr(table, key) is not None)):
+        if key != "num_layers":
+            raise InputError(f"model.{key}: {table.name} is a Mugs run, of which only num_layers may be set")
+    shape = find_model(table.name)
+    return replace(shape, num_layers=given["num_layers"]) if given else shape
+
+
 def _form_of(name: str, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
     """What the sizes are of: the kind of the named model, else an MLP where a size is given that only an MLP has."""
-    if name in MODELS:
-        return type(MODELS[name])
+    known = MODELS.get(name)
+    if isinstance(known, GptShape | MlpShape):
+        return type(known)
     return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape

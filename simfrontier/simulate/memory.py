@@ -35,6 +35,8 @@ KINDS = {
     "accumulator": "gradients",
     "optimizer": "optimizer",
     "master": "optimizer",
+    "state": "kept states",
+    "constant": "kept states",
     "gathered": "gathered weights",
     "gradient": "gradient buffers",
     "encoded": "encoded messages",

@@ -102,7 +102,7 @@ class Miniatures:
 
     prices: Prices
     forms: dict[Hashable, Forms] = field(default_factory=dict)
-    works: dict[tuple[int, bool], Workload] = field(default_factory=dict)
+    works: dict[tuple[object, ...], Workload] = field(default_factory=dict)
 
     def pair(self, case: Case) -> Pair:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
@@ -141,10 +141,10 @@ class Miniatures:
     def _work(self, case: Case, num_layers: int, batch: int) -> Workload:
         shape = replace(case.shape, num_layers=num_layers)
         if batch > 1:
-            return workload_of(shape, batch, case.checkpointing, case.precision, case.attention)
-        key = num_layers, case.checkpointing
+            return workload_of(shape, batch, case.checkpointing, case.precision, case.attention, case.softmax)
+        key = num_layers, case.checkpointing, case.attention, case.softmax
         if key not in self.works:
-            self.works[key] = workload_of(shape, 1, case.checkpointing, case.precision, case.attention)
+            self.works[key] = workload_of(shape, 1, case.checkpointing, case.precision, case.attention, case.softmax)
         return self.works[key]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.tune.states import CODECS, COMPRESSIONS, LEVELS, NAMED, ROUTES
+from simfrontier.workload import CrossEntropy, Softmax
 
 Value = int | str | bool
 FAMILIES = ("zero", "megatron", "axonn")
@@ -53,6 +54,12 @@ DIMENSIONS: Mapping[str, Dimension] = {
         kind="word",
         allowed=COMPRESSIONS,
     ),
+    "cross_entropy": Dimension(
+        what="how the loss over cut classes is formed (megatron, axonn)",
+        kind="word",
+        allowed=get_args(CrossEntropy),
+    ),
+    "softmax": Dimension(what="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)),
     "micro_batch": Dimension(what="sequences of a rank in a micro-batch", kind="number"),
     "checkpointing": Dimension(what="whether activations are recomputed", kind="word", allowed=("full", "none")),
 }

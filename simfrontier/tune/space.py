@@ -23,6 +23,7 @@ from simfrontier.tune.states import States, point_on, points
 
 TUNED = "tuned"  # what a plan is called before it has a place
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
+WAY = "fused-two"  # to form the loss over cut classes, where none is asked for
 Grid = Mapping[str, int | bool | str]
 
 
@@ -46,7 +47,8 @@ class Candidate:
     @cached_property
     def core(self) -> tuple[object, ...]:
         """What says how fast it could be at best: all but who keeps which states."""
-        return self.family, *sorted(self.grid.items()), self.micro_batch, self.checkpointing
+        kernel = self.value("softmax")
+        return self.family, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -67,6 +69,10 @@ class Candidate:
                 return self.grid.get(dimension, "1f1b")
             case "compression":
                 return self.grid.get(dimension, "none")
+            case "cross_entropy":
+                return self.grid.get(dimension, WAY)
+            case "softmax":
+                return self.case.softmax
             case "sequence_parallel":
                 return bool(self.grid.get(dimension, False))
         return self.grid.get(dimension, 1)
@@ -85,14 +91,15 @@ class Candidate:
         grid = " × ".join(words.get(key, lambda n, key=key: f"{key} {n}")(n) for key, n in sizes.items())
         more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
         more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
-        more += [str(self.grid["compression"])] if "compression" in self.grid else []
+        more += [str(self.grid[key]) for key in ("compression", "cross_entropy") if key in self.grid]
         return ", ".join([*([f"{self.family} {grid}"] if grid else []), *more, self.states.name])
 
     @property
     def name(self) -> str:
         """The plan in words."""
         recomputed = "recomputing" if self.checkpointing == "full" else "keeping activations"
-        return f"{self.layout}, micro-batch {self.micro_batch}, {recomputed}"
+        kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
+        return f"{self.layout}, micro-batch {self.micro_batch}, {recomputed}{kernel}"
 
 
 @dataclass
@@ -116,8 +123,10 @@ class Space:
             else:
                 keys = states.table(mesh, _zero_axes(mesh))
             ranks = self._batch_ranks(keys, mesh)
-            for micro, checkpointing in product(self._micro_batches(ranks), self._checkpointings()):
-                table = {**keys, "micro_batch": micro, "checkpointing": checkpointing}
+            for micro, checkpointing, more in product(
+                self._micro_batches(ranks), self._checkpointings(), self._kernels()
+            ):
+                table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
                 case = self._tried(table)
                 if case is not None:
                     yield Candidate(
@@ -174,6 +183,8 @@ class Space:
         if not all(pins.allow(name, 1) for name in lacks):
             return
         plain = pins.allow("compression", "none")
+        if family == "zero" and not pins.allow("cross_entropy", WAY):
+            return
         if family == "zero":
             if plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
                 yield {}
@@ -197,21 +208,29 @@ class Space:
                     grid: dict[str, int | bool | str] = {"tensor": tensor, "pipeline": pipeline}
                     grid |= {"sequence_parallel": True} if sequence else {}
                     grid |= {"order": str(order)} if order != "1f1b" else {}
-                    for policy in self.loss.compressions(pins):
-                        yield grid | ({"compression": policy} if policy != "none" else {})
+                    for policy, way in product(self.loss.compressions(pins), self._ways()):
+                        yield grid | ({"compression": policy} if policy != "none" else {}) | way
 
     def _axonn_grids(self) -> Iterator[Grid]:
         pins, few = self.pins, self._few()
         storage = sorted({*(n for n in _powers(self.size) if self.size % n == 0), *_rests(self.size)})
         is_asked = {"x", "y"} & set(pins.values)
-        for x, y, z, pipeline in product(
-            pins.numbers("x", few), pins.numbers("y", few), pins.numbers("z", storage), pins.numbers("pipeline", (1,))
+        for x, y, z, pipeline, way in product(
+            pins.numbers("x", few),
+            pins.numbers("y", few),
+            pins.numbers("z", storage),
+            pins.numbers("pipeline", (1,)),
+            self._ways(),
         ):
             if (is_asked or x * y <= max(few)) and x * y * z > 1 and x * y * z * pipeline <= self.size:
-                yield {"x": x, "y": y, "z": z} | ({"pipeline": pipeline} if pipeline > 1 else {})
+                yield {"x": x, "y": y, "z": z} | ({"pipeline": pipeline} if pipeline > 1 else {}) | way
             elif set(self.pins.values) & {"x", "y", "z", "pipeline"}:
                 ranks = x * y * z * pipeline
                 self._refuse(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
+
+    def _ways(self) -> list[dict[str, int | bool | str]]:
+        """Keys of the ways to form the loss over cut classes: the usual one unless others are asked for."""
+        return [{"cross_entropy": str(way)} if way != WAY else {} for way in self.pins.of("cross_entropy", (WAY,))]
 
     def _few(self) -> tuple[int, ...]:
         """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
@@ -243,6 +262,10 @@ class Space:
 
     def _checkpointings(self) -> tuple[str, ...]:
         return tuple(map(str, self.pins.of("checkpointing", ("full", "none"))))
+
+    def _kernels(self) -> list[dict[str, str]]:
+        """Keys of the kernels of softmaxes that are asked for; none: as the model says."""
+        return [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]
 
     def _tried(self, table: Mapping[str, Any]) -> Case | None:
         try:

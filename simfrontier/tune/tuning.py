@@ -19,6 +19,7 @@ from simfrontier.tune.outcome import Tuning
 from simfrontier.tune.pins import Pins, Value, pins_of
 from simfrontier.tune.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tune.space import Space
+from simfrontier.workload import MugsShape
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -64,6 +65,11 @@ def tune(
     size = max(scenario.file.run.devices) if devices is None else devices
     here = scenario.at(size)
     table = here.file.tune
+    if isinstance(here.shape, MugsShape):
+        raise InputError(
+            f"{scenario.where}: model {here.shape.name}: runs data-parallel only, so there is nothing to search; "
+            "allowed in a search: a GPT or an MLP"
+        )
     if here.file.run.fidelity == "chunk":
         raise InputError(f"{scenario.where}: run.fidelity: got 'chunk'; allowed in a search: flow, analytic")
     held = Pins({**pins_of(table.pin).values, **pins_of(pins or {}, "pins").values})

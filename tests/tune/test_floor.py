@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import lru_cache
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +21,10 @@ from simfrontier.tune.loss import Loss
 from simfrontier.tune.miniature import Miniatures
 from simfrontier.tune.pins import pins_of
 from simfrontier.tune.space import Candidate, Space
+from simfrontier.workload import CrossEntropy, Softmax
 from tests.tune.small import scenario
 
+WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
 
 
@@ -40,6 +43,22 @@ def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int)
     made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
     every = Space(made, devices, batch, pins_of({}), Loss(max_error=0.7)).candidates()
     return made, [candidate for candidate in every if candidate.value("compression") != "none"]
+
+
+@lru_cache(maxsize=32)
+def formed(machine: str, devices: int, layers: int, hidden: int) -> tuple[Scenario, list[Candidate]]:
+    """All plans with a grid, in every way to form the loss and with every kernel of a softmax."""
+    made = scenario(devices, devices, machine=machine, layers=layers, hidden=hidden)
+    pins = {"cross_entropy": [*WAYS], "softmax": [*KERNELS], "micro_batch": 1, "states": ["ddp", "zero1"]}
+    pins |= {"family": ["megatron", "axonn"], "checkpointing": "full"}
+    return made, list(Space(made, devices, devices, pins_of(pins), Loss()).candidates())
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(("frontier", "perlmutter")), st.sampled_from((512, 2048)), st.floats(0, 1, exclude_max=True))
+def test_no_floor_is_above_a_simulated_time_however_the_loss_is_formed(machine: str, hidden: int, place: float) -> None:
+    made, candidates = formed(machine, 16, 2, hidden)
+    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], 16)
 
 
 @settings(max_examples=25, deadline=None)

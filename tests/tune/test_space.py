@@ -223,6 +223,11 @@ def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
         ({"tensor": []}, "tune.pin.tensor: got nothing; allowed: numbers from 1 to 1,048,576"),
         ({"copy": 1}, "tune.pin.copy: got '1'; allowed: true, false"),
         ({"states": "zero4"}, "tune.pin.states: got 'zero4'; did you mean \"zero3\"?"),
+        ({"softmax": "two-passes"}, "tune.pin.softmax: got 'two-passes'; did you mean \"two-pass\"?"),
+        (
+            {"cross_entropy": "mn"},
+            "tune.pin.cross_entropy: got 'mn'; allowed: fused-two, mn-merge, one-gather, three-all-reduces",
+        ),
         ({"checkpointing": "some"}, "tune.pin.checkpointing: got 'some'; allowed: full, none"),
     ],
 )
@@ -230,6 +235,24 @@ def test_pins_that_mean_nothing_are_refused(table: dict[str, object], said: str)
     with pytest.raises(InputError) as caught:
         pins_of(table)  # type: ignore[arg-type]
     assert str(caught.value) == said
+
+
+def test_kernels_and_ways_are_tried_where_they_are_asked_for() -> None:
+    """Unasked, plans are as the model says; a plan without a grid cuts no classes."""
+    made = scenario(16, 32)
+    plain = [*Space(made, 16, 32, Pins({}), Loss()).candidates()]
+    assert {(c.value("softmax"), c.value("cross_entropy")) for c in plain} == {("fused", "fused-two")}
+    pins = {"softmax": ("two-pass", "fused"), "cross_entropy": ("mn-merge", "fused-two")}
+    asked = [*Space(made, 16, 32, Pins(pins), Loss()).candidates()]
+    assert {(c.value("softmax"), c.value("cross_entropy")) for c in asked if c.family != "zero"} == {
+        (kernel, way) for kernel in pins["softmax"] for way in pins["cross_entropy"]
+    }
+    assert {c.value("cross_entropy") for c in asked if c.family == "zero"} == {"fused-two"}
+    assert len(asked) == 2 * sum(1 if c.family == "zero" else 2 for c in plain)
+    two = [*Space(made, 16, 32, Pins({"softmax": pins["softmax"]}), Loss()).candidates()]
+    assert len({c.core for c in two}) == 2 * len({c.core for c in plain})
+    only = [*Space(made, 16, 32, Pins({"cross_entropy": ("mn-merge",)}), Loss()).candidates()]
+    assert {c.family for c in only} == {"megatron", "axonn"} and all("mn-merge" in c.name for c in only)
 
 
 def test_pins_of_the_command_line() -> None:
@@ -257,6 +280,8 @@ def test_every_dimension_has_a_value_in_every_plan() -> None:
         "route": "flat",
         "codec": "plain",
         "compression": "none",
+        "cross_entropy": "fused-two",
+        "softmax": "fused",
         "micro_batch": 1,
         "checkpointing": "full",
     }

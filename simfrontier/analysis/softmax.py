@@ -1,0 +1,99 @@
+"""What a step spends on softmaxes: those of attention in memory, and the loss with its collectives, on one rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.schedule.cost import traffic_bytes
+from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op
+from simfrontier.simulate import SimulatedStep
+from simfrontier.simulate.view import View
+from simfrontier.workload import Way
+
+_WAYS: Final[dict[str, Way]] = {
+    "loss_own": "three-all-reduces",
+    "loss_sums": "fused-two",
+    "loss_online": "one-gather",
+    "loss_pairs": "mn-merge",
+}  # by an op that no other way has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCall:
+    """Equal collectives of the loss: how many in a step, and bytes that a rank brings to each."""
+
+    kind: CollectiveKind
+    number: int
+    rank_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softmaxes:
+    """One rank's step, or, of several roles, that of a rank that has the loss; bytes of memory moved and seconds.
+
+    `scores`: the softmaxes of attention's scores, forward and recomputed. `loss`: the kernels of the loss and its
+    gradient, merging included. `calls`: the loss's collectives, from when all ranks are there. `kernel`: of softmaxes
+    over whole rows; `way`: how the loss is formed.
+    """
+
+    kernel: str
+    way: Way
+    scores_bytes: int
+    scores_s: float
+    loss_bytes: int
+    loss_s: float
+    calls: tuple[LossCall, ...]
+    calls_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.scores_s + self.loss_s + self.calls_s
+
+
+def softmaxes(step: SimulatedStep) -> Softmaxes | None:
+    """Of the critical rank if it has the loss, else of the first that has it; of a model without a cross-entropy over
+    classes, of the critical rank. None where there is neither loss nor softmax."""
+    for cls in (step.critical, *range(step.cluster.folding.num_rank_classes)):
+        view = step.view(cls)
+        if any(op.kind == "loss" for op in view.program.ops):
+            return _of(step, view, view.classes.index(cls))
+    view = step.view(step.critical)
+    return _of(step, view, step.critical_row) if any(_part(op) for op in view.program.ops) else None
+
+
+def _of(step: SimulatedStep, view: View, row: int) -> Softmaxes:
+    tensors, mesh = step.schedule.tensors, step.schedule.mesh
+    num_bytes, seconds = Counter[str](), Counter[str]()
+    calls = Counter[tuple[CollectiveKind, int]]()
+    spent = (view.timeline.end[row] - view.timeline.start[row]).tolist()
+    for op, each_s in zip(view.program.ops, spent, strict=True):
+        part = _part(op)
+        if not part:
+            continue
+        seconds[part] += each_s
+        if isinstance(op, Compute):
+            num_bytes[part] += traffic_bytes(op, tensors, mesh)
+        elif isinstance(op, Collective):
+            calls[op.kind, sum(tensors[ref.name].local_bytes(mesh) for ref in op.src)] += 1
+    kinds = {op.kind for op in view.program.ops}
+    return Softmaxes(
+        kernel=str(step.schedule.meta.get("softmax", "fused")),
+        way=next((way for kind, way in _WAYS.items() if kind in kinds), "whole"),
+        scores_bytes=num_bytes["scores"],
+        scores_s=seconds["scores"],
+        loss_bytes=num_bytes["loss"],
+        loss_s=seconds["loss"],
+        calls=tuple(LossCall(kind=kind, number=count, rank_bytes=size) for (kind, size), count in calls.items()),
+        calls_s=seconds["calls"],
+    )
+
+
+def _part(op: Op) -> str:
+    """Which part of the softmaxes an op is of; empty where it is of none."""
+    if isinstance(op, Collective):
+        return "calls" if op.src[0].name.startswith("loss.") else ""
+    if op.kind == "softmax":
+        return "" if op.name.endswith(".backward") else "scores"
+    return "loss" if op.kind in ("loss", "merge") or op.kind.startswith("loss_") else ""

@@ -1,0 +1,123 @@
+"""What a step spends on softmaxes and on the loss, by hand; and that kernels and ways cost what they move."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+
+from simfrontier.analysis.softmax import LossCall, Softmaxes, softmaxes
+from simfrontier.collectives import load_library
+from simfrontier.machine import load_machine
+from simfrontier.plan import Engine, build, make_plan
+from simfrontier.plan.tensor import MegatronOptions, engine_of
+from simfrontier.schedule.softmax import KERNELS
+from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
+from simfrontier.workload import CrossEntropy, GptShape, Softmax, gpt
+from tests.plan.grids import megatron
+
+KERNEL_NAMES, WAYS = get_args(Softmax), get_args(CrossEntropy)
+# 2 layers of 4 heads, 64 positions, 512 words; 2 sequences of a micro-batch
+SHAPE = GptShape(name="by-hand", num_layers=2, hidden=64, heads=4, vocabulary=512, sequence=64, source="for this test")
+ROWS = 2 * 64
+
+
+@cache
+def step(
+    options: MegatronOptions,
+    ranks: int = 1,
+    fidelity: Fidelity = "flow",
+    softmax: Softmax = "fused",
+    attention: Any = "plain",
+    micros: int = 1,
+    checkpointing: bool = True,
+) -> SimulatedStep:
+    mesh = options.mesh(ranks, 8, 2)
+    work = gpt(
+        SHAPE, 2 * options.batch_ranks(mesh), checkpointing, precision="bf16", attention=attention, softmax=softmax
+    )
+    engine = engine_of(options, Engine(persistence_elements=0))
+    made = build(work, make_plan("megatron", options, mesh), mesh, engine, micros)
+    return simulate_step(made, load_machine("frontier"), load_library("rccl"), fidelity)
+
+
+def of(*given: Any, **more: Any) -> Softmaxes:
+    found = softmaxes(step(*given, **more))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+def test_bytes_of_whole_rows_by_hand(kernel: Softmax) -> None:
+    """Scores: 2 layers × (forward and recomputed) × 2 · 4 · 64² numbers of BF16, as often as the kernel passes over
+    them. The loss reads FP32 logits, 128 × 512, and writes a BF16 gradient."""
+    found, passes = of(megatron(), softmax=kernel), KERNELS[kernel]
+    scores, logits = 2 * 4 * 64 * 64, ROWS * 512
+    every = passes.row_reads + passes.result_reads + passes.result_writes
+    assert found.scores_bytes == 2 * 2 * scores * 2 * every
+    assert found.loss_bytes == logits * (4 * passes.row_reads + 2 * (passes.result_reads + passes.result_writes))
+    assert (found.kernel, found.way, found.calls, found.calls_s) == (kernel, "whole", (), 0.0)
+
+
+def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
+    once, twice = (of(megatron(), checkpointing=each) for each in (False, True))
+    assert 2 * once.scores_bytes == twice.scores_bytes and once.loss_bytes == twice.loss_bytes
+
+
+def test_a_fused_attention_has_no_scores_in_memory() -> None:
+    found = of(megatron(), attention="fused", softmax="three-pass-reload")
+    assert (found.scores_bytes, found.scores_s) == (0, 0.0) and found.loss_bytes > 0
+
+
+def test_seconds_are_those_of_the_kernels_alone() -> None:
+    """One rank, nothing beside: each op takes the roofline time of its traffic."""
+    device = load_machine("frontier").device
+    found = of(megatron(), softmax="two-pass")
+    each = found.scores_bytes / 4
+    assert found.scores_s == pytest.approx(4 * device.kernel_s(0.0, each), rel=1e-9)
+    assert found.loss_s == pytest.approx(device.kernel_s(0.0, float(found.loss_bytes)), rel=1e-9)
+    assert found.seconds == found.scores_s + found.loss_s
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_by_hand(way: CrossEntropy) -> None:
+    """Four ranks, 128 words each; a number of all rows takes 512 bytes. Passes over the FP32 logits, with the BF16
+    gradient as half a pass: 7.5, 3.5, 2.5, 2.5; beside them numbers of rows that are written (w) and read (r):
+    three: top w r, own w r, total w r; two: top w r r, terms w w r r; one: 3 w, 12 r and 3 w of the merge, 3 r."""
+    found = of(megatron(4, cross_entropy=way), 4)
+    passes = {"three-all-reduces": 7.5, "fused-two": 3.5, "one-gather": 2.5, "mn-merge": 2.5}[way]
+    numbers = {"three-all-reduces": 6, "fused-two": 7, "one-gather": 21, "mn-merge": 21}[way]
+    assert found.loss_bytes == passes * ROWS * 128 * 4 + numbers * ROWS * 4
+    calls = {
+        "three-all-reduces": (LossCall(kind="all_reduce", number=3, rank_bytes=512),),
+        "fused-two": (
+            LossCall(kind="all_reduce", number=1, rank_bytes=512),
+            LossCall(kind="all_reduce", number=1, rank_bytes=1024),
+        ),
+    }.get(way, (LossCall(kind="all_gather", number=1, rank_bytes=1536),))
+    assert (found.way, found.calls) == (way, calls)
+    assert found.calls_s > 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])
+def test_fidelities_agree_on_the_loss(fidelity: Fidelity, way: CrossEntropy) -> None:
+    """Stacked gathers too: nothing else runs beside the loss."""
+    options = megatron(4, cross_entropy=way)
+    exact, found = of(options, 4), of(options, 4, fidelity)
+    assert (found.loss_bytes, found.calls) == (exact.loss_bytes, exact.calls)
+    assert found.calls_s == pytest.approx(exact.calls_s, rel=0.05)
+    assert found.loss_s == pytest.approx(exact.loss_s, rel=1e-6)
+
+
+def test_a_pipeline_is_told_by_the_stage_that_has_the_loss() -> None:
+    """Two micro-batches of a stage of one layer, recomputed: 2 × 2 softmaxes; two losses of two all-reduces each."""
+    found = of(megatron(2, 2), 4, micros=2)
+    assert found.scores_bytes == 2 * 2 * (2 * 2 * 64 * 64) * 2 * 2  # two of four heads
+    assert [(call.kind, call.number) for call in found.calls] == [("all_reduce", 2), ("all_reduce", 2)]
+
+
+def test_slower_kernels_make_slower_steps() -> None:
+    steps = [step(megatron(), softmax=kernel).step_s for kernel in KERNEL_NAMES]
+    assert steps == sorted(steps) and len(set(steps)) == 4

@@ -1,0 +1,182 @@
+"""The section on softmaxes: when it is there, and that its numbers are the study's."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.report.page import page
+from simfrontier.report.softmax import softmax
+from simfrontier.report.softmax_figures import bars
+from simfrontier.report.view import View, step_s
+from simfrontier.report.words import quantity, signed
+from simfrontier.scenario import scenario_of
+from simfrontier.study import Study, run_study
+from simfrontier.workload import CrossEntropy, Softmax
+from tests.report.studies import scenario_path, study
+
+WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
+BASE: dict[str, Any] = {
+    "name": "softmax",
+    "title": "softmax",
+    "machine": {"name": "frontier"},
+    "model": {"name": "tiny", "heads": 16, "hidden": 64, "vocabulary": 4096, "sequence": 256},
+    "training": {"micro_batch": 2},
+    "run": {"devices": [2, 16], "fidelity": "analytic"},
+    "uncertainty": {"samples": 0},
+}
+CUT: dict[str, Any] = {
+    **BASE,
+    "plans": {way: {"family": "megatron", "tensor": 2, "cross_entropy": way} for way in WAYS},
+    "at": {"16": {"plans": {way: {"tensor": 16} for way in WAYS}}},
+}
+WHOLE: dict[str, Any] = {
+    **BASE,
+    "run": {"devices": [2], "fidelity": "analytic"},
+    "plans": {
+        **{kernel: {"family": "ddp", "softmax": kernel} for kernel in KERNELS},
+        "flash": {"family": "ddp", "attention": "fused", "softmax": "two-pass"},
+    },
+}
+
+
+@cache
+def done(name: str) -> Study:
+    return run_study(scenario_of({"cut": CUT, "whole": WHOLE}[name], scenario_path()))
+
+
+def plain(html: str) -> str:
+    html = re.sub(r"<script.*?</script>", "", html, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def figures(html: str) -> dict[str, Any]:
+    found = re.search(r'id="fig-softmax">(.*?)</script>', html, re.S)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+@pytest.mark.parametrize("name", ["cut", "whole"])
+def test_the_section_is_on_the_page(name: str) -> None:
+    html = page(done(name), None)
+    assert html.count('<section id="softmax"') == 1 and 'href="#softmax"' in html
+
+
+def test_it_is_not_there_where_no_plan_names_kernel_or_way() -> None:
+    assert softmax(View(study=study())) == ""
+    assert all(outcome.softmaxes is None for outcome in study().outcomes)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"model.softmax": "two-pass"}, {"plans.ddp.softmax": "two-pass"}, {"plans.mega.cross_entropy": "mn-merge"}],
+    ids=str,
+)
+def test_one_plan_that_names_any_is_enough(settings: dict[str, Any]) -> None:
+    document = {**BASE, "plans": {"ddp": {}, "mega": {"family": "megatron", "tensor": 2}}}
+    assert not scenario_of(document, "x.toml").names_softmaxes
+    assert scenario_of(document, "x.toml", settings).names_softmaxes
+
+
+def test_the_table_has_the_studys_numbers() -> None:
+    html = softmax(View(study=done("cut")))
+    words = plain(html)
+    for outcome in done("cut").outcomes:
+        found = outcome.softmaxes
+        assert found is not None and found.way == outcome.plan
+        for number in (quantity(found.loss_bytes, "bytes"), quantity(found.loss_s, "s"), quantity(found.calls_s, "s")):
+            assert plain(number) in words, (outcome.plan, outcome.devices)
+        assert plain(quantity(step_s(outcome), "s")) in words
+        if outcome.plan != "three-all-reduces":
+            assert plain(signed(float(outcome.row["speedup"]) - 1)) in words
+    # 2 sequences of 256 tokens: 512 rows, 2 KiB for each number of a row
+    for said in ("3 all-reduces of 2 KiB", "1 all-reduce of 4 KiB", "1 all-gather of 6 KiB"):
+        assert said in words
+    assert "Gain of the step over three-all-reduces, by GCDs" in words
+
+
+def test_kernels_are_told_with_their_passes_and_attention() -> None:
+    words = plain(softmax(View(study=done("whole"))))
+    for said in (
+        "fused reads N and writes N",
+        "two-pass reads 2N and writes N",
+        "three-pass-recompute reads 3N and writes N",
+        "three-pass-reload reads 3N and writes 2N",
+        "attention fused",
+        "scores in memory",
+    ):
+        assert said in words
+    assert "collectives" not in words.partition("Memory that a GCD moves")[0]
+    assert "Buttons" not in words and "Gain of the step" not in words  # of one size
+
+
+def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
+    """The first plan has the fused kernel, so that all others with scores in memory lose."""
+    words = plain(softmax(View(study=done("whole"))))
+    assert re.search(r"Against fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
+
+
+def test_where_fewer_collectives_are_slower_it_says_so() -> None:
+    view, said = View(study=done("cut")), plain(softmax(View(study=done("cut"))))
+    for size in view.sizes:
+        took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
+        slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
+        assert (f"At {size} GCDs fewer are slower" in said) == slower
+        assert f"At {size} GCDs one-gather takes" in said or slower
+
+
+def test_bars_are_the_parts_in_order() -> None:
+    html = softmax(View(study=done("cut")))
+    assert list(figures(html)) == ["16", "2"]
+    for size, drawn in figures(html).items():
+        assert [trace["name"] for trace in drawn["data"]] == [
+            *("softmax of attention", "kernels of the loss", "collectives of the loss"),
+        ]
+        known = {o.plan: o.softmaxes for o in done("cut").outcomes if str(o.devices) == size}
+        unit = 1e3 if "(ms)" in drawn["layout"]["xaxis"]["title"]["text"] else 1e6
+        for trace, part in zip(drawn["data"], ("scores_s", "loss_s", "calls_s"), strict=True):
+            assert trace["x"] == pytest.approx([unit * getattr(known[plan], part) for plan in trace["y"]])
+
+
+def test_parts_that_nobody_has_are_not_drawn() -> None:
+    known = {o.plan: o.softmaxes for o in done("whole").outcomes if o.softmaxes is not None}
+    assert [trace["name"] for trace in bars(["flash"], {"flash": known["flash"]})["data"]] == ["kernels of the loss"]
+
+
+# ── keys of a scenario ──
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model.softmax": "two-passes"}, "model.softmax: got 'two-passes', allowed: 'fused', 'two-pass', "),
+        ({"plans.ddp.softmax": "one"}, "plans.ddp.softmax: got 'one', allowed: 'fused', 'two-pass', "),
+        ({"plans.ddp.attention": "flash"}, "plans.ddp.attention: got 'flash', allowed: 'plain' or 'fused'"),
+        ({"plans.mega.cross_entropy": "two"}, "plans.mega.cross_entropy: got 'two', allowed: 'three-all-reduces', 'f"),
+        ({"plans.ddp.cross_entropy": "mn-merge"}, "plans.ddp.cross_entropy: unknown key, "),
+        (
+            {"plans.mega.data": {"family": "ddp", "softmax": "fused"}},
+            "plans.mega.data.softmax: is of the plan as a whole: plans.mega.softmax",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_not_allowed_is_told_in_one_line(settings: dict[str, Any], said: str) -> None:
+    document = {**BASE, "plans": {"ddp": {}, "mega": {"family": "megatron", "tensor": 2}}}
+    with pytest.raises(InputError, match=f"^x.toml: {re.escape(said)}") as caught:
+        scenario_of(document, "x.toml", settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_plans_take_the_models_kernel_and_attention_unless_they_say_otherwise() -> None:
+    document = {**BASE, "plans": {"ddp": {}, "own": {"family": "ddp", "softmax": "fused", "attention": "plain"}}}
+    settings = {"model.softmax": "two-pass", "model.attention": "fused"}
+    scenario = scenario_of(document, "x.toml", settings)
+    cases = [scenario.case(plan, 2) for plan in ("ddp", "own")]
+    assert [(case.softmax, case.attention) for case in cases] == [("two-pass", "fused"), ("fused", "plain")]
+    assert [dict(case.workload.traits).get("softmax") for case in cases] == ["two-pass", None]
