@@ -1,4 +1,4 @@
-"""Causal attention computed for real, of the heads that a rank holds: product by product, or all in one op."""
+"""Attention computed for real, causal or not, of the heads that a rank holds: product by product, or all in one op."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array, Backend
+from simfrontier_real.exponentials import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.operands import Operands
 from simfrontier_real.site import Site
 
@@ -83,7 +84,7 @@ def _d_key(operands: Operands) -> None:
     _put_rows(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
 
 
-PRODUCTS = {
+ATTENTION_PRODUCTS = {
     "scores": _scores,
     "context": _context,
     "context.dprobabilities": _d_probabilities,
@@ -95,22 +96,28 @@ PRODUCTS = {
 
 
 def softmax(site: Site, index: int, op: Compute) -> None:
-    """Causal softmax over the last dimension, and its backward."""
+    """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
     operands, wide = Operands(site, index, op), site.backend.wide
     if op.name.endswith(".backward"):
         gradient, probabilities = wide(operands.named("d.probabilities")), wide(operands.named("probabilities"))
         operands.put(_d_scores(operands.xp, gradient, probabilities))
     else:
-        operands.put(_probabilities(site.backend, wide(operands.one())))
+        operands.put(_probabilities(site, wide(operands.one()), op.kernel))
 
 
-def _probabilities(backend: Backend, scores: Array) -> Array:
+def _probabilities(site: Site, scores: Array, kernel: str = "") -> Array:
+    xp = site.backend.xp
+    if site.schedule.meta.get("causal", 1):
+        scores = _without_later(site.backend, scores)
+    return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
+
+
+def _without_later(backend: Backend, scores: Array) -> Array:
+    """No position sees a later one."""
     xp = backend.xp
     places = xp.arange(scores.shape[-1], device=backend.device)
     later = places[None, :] > places[:, None]
-    scores = xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=backend.device), scores)
-    exponentials = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
-    return exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
+    return xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=backend.device), scores)
 
 
 def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
@@ -125,7 +132,7 @@ def attention(site: Site, index: int, op: Compute) -> None:
     """Fused attention, and its backward, which forms the scores again."""
     operands, xp, wide = Operands(site, index, op), site.backend.xp, site.backend.wide
     query, key, value = (wide(part) for part in _query_key_value(operands))
-    probabilities = _probabilities(site.backend, _scores_of(xp, query, key))
+    probabilities = _probabilities(site, _scores_of(xp, query, key))
     if not op.name.endswith(".backward"):
         _put_rows(operands, xp.matmul(probabilities, value))
         return

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import Schedule
+from simfrontier_real.mugs import data as mugs
+from simfrontier_real.mugs.limits import is_mugs
 
 NOISE = 0.1  # of the tokens that do not follow the rule
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch over all ranks: the model's inputs and the class of each position, as numpy arrays."""
+    """One micro-batch over all ranks: the model's inputs by name and the class of each position, as numpy arrays; a
+    model without labels has none."""
 
-    inputs: Any
-    labels: Any
+    by_name: Mapping[str, Any]
+    labels: Any = None
+
+    @property
+    def inputs(self) -> Any:
+        """The only input."""
+        (values,) = self.by_name.values()
+        return values
 
 
-def input_name(schedule: Schedule) -> str:
-    """The tensor that a model's data goes into. Raises InputError for a model that is neither GPT nor MLP."""
+def input_names(schedule: Schedule) -> tuple[str, ...]:
+    """The tensors that a model's data goes into. Raises InputError for a model that is no GPT, MLP or Mugs."""
+    if is_mugs(schedule):
+        return mugs.INPUTS
     for name in ("tokens", "inputs"):
         if name in schedule.tensors:
-            return name
+            return (name,)
     raise InputError(
-        f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens) or an MLP (inputs)"
+        f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens), an MLP (inputs) or Mugs "
+        "(global/pixels)"
     )
 
 
 def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
     """GPT: sequences whose next token follows from the last by a fixed rule, one in ten at random, and that next token
-    as label. MLP: normal features, and the class of the largest of fixed random projections."""
+    as label. MLP: normal features, and the class of the largest of fixed random projections. Mugs: noisy patterns."""
     import numpy as np
 
-    name = input_name(schedule)
+    if is_mugs(schedule):
+        return Batch(mugs.crops(schedule, seed, step, micro))
+    (name,) = input_names(schedule)
     tensor = schedule.tensors[name]
     numbers = np.random.default_rng([seed, 1, step, micro])
     if name == "tokens":
@@ -48,8 +63,8 @@ def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
             tokens[:, place] = np.where(
                 at_random, numbers.integers(0, vocabulary, num_samples), follow[tokens[:, place - 1]]
             )
-        return Batch(tokens[:, :-1], tokens[:, 1:])
+        return Batch({name: tokens[:, :-1]}, tokens[:, 1:])
     inputs = numbers.normal(size=tensor.shape)
     classes = schedule.tensors["logits"].shape[-1]
     teacher = np.random.default_rng([seed, 2]).normal(size=(tensor.shape[-1], classes))
-    return Batch(inputs, (inputs @ teacher).argmax(axis=-1))
+    return Batch({name: inputs}, (inputs @ teacher).argmax(axis=-1))

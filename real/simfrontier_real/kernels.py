@@ -6,21 +6,23 @@ import math
 
 from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array
-from simfrontier_real.attention import PRODUCTS, attention, by_head, softmax
+from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, by_head, softmax
 from simfrontier_real.blocks import first_index, local_shape
+from simfrontier_real.mugs.products import MUGS_PRODUCTS
 from simfrontier_real.operands import Operands
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
 
 NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
+_PRODUCTS = {**ATTENTION_PRODUCTS, **MUGS_PRODUCTS}  # by the names of their ops; the others are linear modules
 
 
 def _matmul(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
-    module, _, part = op.name.rpartition(".")
-    if op.name in PRODUCTS:
-        PRODUCTS[op.name](operands)
+    module, _, part = operands.name.rpartition(".")
+    if operands.name in _PRODUCTS:
+        _PRODUCTS[operands.name](operands)
     elif part == "dgrad" and module:
         weight = operands.weight(operands.weight_of(module))
         assert weight is not None
@@ -28,7 +30,7 @@ def _matmul(site: Site, index: int, op: Compute) -> None:
     elif part == "wgrad" and module:
         _weight_gradient(operands, module)
     else:
-        weight, bias = operands.weight(operands.weight_of(op.name)), operands.weight(f"{op.name}.bias")
+        weight, bias = operands.weight(operands.weight_of(operands.name)), operands.weight(f"{operands.name}.bias")
         assert weight is not None and op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
         # a product that is still to be summed takes its bias once: on the first rank of those that are summed
@@ -65,11 +67,11 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
 def _norm(site: Site, index: int, op: Compute) -> None:
     operands, wide = Operands(site, index, op), site.backend.wide
     if op.name.endswith(".backward"):
-        _norm_backward(operands, op.name.removesuffix(".backward"))
+        _norm_backward(operands, operands.name.removesuffix(".backward"))
         return
-    weight, bias = operands.weight(f"{op.name}.weight"), operands.weight(f"{op.name}.bias")
+    weight, bias = operands.weight(f"{operands.name}.weight"), operands.weight(f"{operands.name}.bias")
     values, moments = _with_moments(operands)
-    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{op.name}.moments"))
+    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{operands.name}.moments"))
     operands.put(normal * wide(weight) + wide(bias))
 
 

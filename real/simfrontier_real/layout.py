@@ -3,7 +3,8 @@
 A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
 nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits stand in the
 order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
-the collective come first. A buffer of an activation is an array in the shape of its block.
+the collective come first. A buffer of an activation is an array in the shape of its block; of one that is stacked,
+those of all members.
 """
 
 from __future__ import annotations

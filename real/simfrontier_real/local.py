@@ -12,6 +12,7 @@ from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
+from simfrontier_real.losses import merged
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
 
@@ -123,4 +124,5 @@ LOCAL_KERNELS: dict[str, Kernel] = {
     "encode": encoded,
     "decode": decoded,
     "decode_sum": decoded,
+    "merge": merged,
 }

@@ -19,15 +19,24 @@ _COPY = re.compile(r"(\.(full(\.head)?|gathered)\.(forward|recompute|backward)|\
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
 
 
+def plain_name(name: str) -> str:
+    """A name without its stream: `teacher/relation/qkv` and `relation/qkv` are qkv."""
+    return name.rpartition("/")[2]
+
+
 def base_name(name: str) -> str:
-    """What a buffer holds, whatever copy or part of it: `qkv.weight.full.forward`, `x.again.partial` and
-    `d.x.gathered.backward` are qkv.weight, x and d.x."""
-    return _COPY.sub("", name).removesuffix(".again")
+    """What a buffer holds, whatever copy or part of it, in whatever stream: `qkv.weight.full.forward`,
+    `x.again.partial`, `d.x.gathered.backward` and `teacher/x` are qkv.weight, x, d.x and x."""
+    return plain_name(_COPY.sub("", name).removesuffix(".again"))
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The operands of one op instance as arrays, in the shapes of their blocks on this rank."""
+    """The operands of one op instance as arrays, in the shapes of their blocks on this rank.
+
+    They are found by their names without streams: no op uses two tensors that are told apart by their streams alone,
+    but for activations, which stand in the op's order.
+    """
 
     site: Site
     index: int
@@ -36,6 +45,11 @@ class Operands:
     @property
     def xp(self) -> Any:
         return self.site.backend.xp
+
+    @property
+    def name(self) -> str:
+        """The op's name without its stream."""
+        return plain_name(self.op.name)
 
     def sizes(self) -> dict[str, int]:
         """Local size of each label of the op's iteration space."""
@@ -63,7 +77,7 @@ class Operands:
         return name if name in self.site.schedule.tensors else f"{_TIED[module]}.weight"
 
     def weight(self, name: str) -> Array | None:
-        """A weight it reads, in the shape of its block; None where it reads none of that name."""
+        """A weight or state it reads, in the shape of its block; None where it reads none of that name."""
         for ref in self.site.program.reads[self.index]:
             if self._role(ref) not in ("activation", "token") and base_name(ref.name) == name:
                 shape = local_shape(self.site.schedule.tensors[ref.name], self.site.schedule.mesh)
@@ -81,6 +95,23 @@ class Operands:
         """Write the op's output of that number, in the type that the schedule gives it."""
         ref = [r for r in self.site.program.writes[self.index] if self._role(r) == "activation"][number]
         self.site.buffers[ref] = self.site.backend.cast(value, self.site.schedule.tensors[ref.name].dtype)
+
+    def num_outputs(self) -> int:
+        """How many outputs `put` can write."""
+        return sum(self._role(ref) == "activation" for ref in self.site.program.writes[self.index])
+
+    def states(self) -> list[str]:
+        """The names of the states that it writes, in its order."""
+        return [base_name(ref.name) for ref in self._written_states()]
+
+    def keep(self, name: str, value: Array) -> None:
+        """Write a state anew, as a line in the type that the schedule gives it."""
+        (ref,) = [ref for ref in self._written_states() if base_name(ref.name) == name]
+        line = self.xp.reshape(value, (-1,))
+        self.site.buffers[ref] = self.site.backend.cast(line, self.site.schedule.tensors[ref.name].dtype)
+
+    def _written_states(self) -> list[Ref]:
+        return [ref for ref in self.site.program.writes[self.index] if self._role(ref) == "state"]
 
     def gradient(self, name: str, value: Array) -> None:
         """Write, or add to, the gradient of a weight, as a whole line."""
@@ -109,5 +140,5 @@ class Operands:
 
 
 def _is_gradient(name: str, weight: str) -> bool:
-    """`qkv.weight.grad`, `qkv.weight.grad.raw` … of qkv.weight."""
-    return f"{name}.".startswith(f"{weight}.grad.")
+    """`qkv.weight.grad`, `relation/qkv.weight.grad.raw` … of qkv.weight."""
+    return f"{plain_name(name)}.".startswith(f"{weight}.grad.")

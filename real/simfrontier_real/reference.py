@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from simfrontier.schedule.ir import Schedule
-from simfrontier_real.data import batch, input_name
+from simfrontier_real.data import batch, input_names
 from simfrontier_real.kernels import NORM_EPSILON
+from simfrontier_real.mugs.limits import is_mugs
+from simfrontier_real.mugs.reference import train_mugs
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import Trained, Training
 
@@ -19,6 +21,9 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
     """
     import torch
 
+    if is_mugs(schedule):
+        return train_mugs(schedule, training, dtype)
+
     kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
     start = initial_weights(schedule, training.seed)
     weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
@@ -27,7 +32,7 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
         weights.values(), lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
     )
     grad_accum = int(schedule.meta.get("grad_accum", 1))
-    model = {"tokens": _gpt, "inputs": _mlp}[input_name(schedule)]
+    model = {"tokens": _gpt, "inputs": _mlp}[input_names(schedule)[0]]
     losses = []
     for step in range(training.steps):
         optimizer.zero_grad()

@@ -11,11 +11,11 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.cost import matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule.kinds import MODEL_KINDS, STEP_KINDS
 from simfrontier.trace import Trace
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.codecs import Encoded
-from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel, RealWork
@@ -39,7 +39,7 @@ class Stand:
 
     def kernels(self) -> dict[str, Kernel]:
         """By kind; where compute is real, so are the codecs and the other local moves."""
-        stand = dict.fromkeys(("loss", "loss_max", "loss_sums", "norm2", "adam", *MODEL_KERNELS), self.op)
+        stand = dict.fromkeys((*MODEL_KINDS, *STEP_KINDS), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
     def op(self, site: Site, index: int, op: Compute) -> None:

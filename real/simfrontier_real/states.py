@@ -14,14 +14,16 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
+from simfrontier_real.mugs.states import followed, initial_state
 from simfrontier_real.site import Site
 
+LASTING = ("weight", "state", "constant")  # roles of what a model is after a step
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
 
 
 def weights_of(schedule: Schedule) -> list[Tensor]:
-    """The model's parameters."""
-    return [tensor for tensor in schedule.tensors.values() if tensor.role == "weight"]
+    """The model's parameters, and the states that it keeps from step to step."""
+    return [tensor for tensor in schedule.tensors.values() if tensor.role in LASTING]
 
 
 def instances(schedule: Schedule, tensor: Tensor) -> range:
@@ -42,17 +44,20 @@ def here(site: Site) -> Iterator[tuple[Tensor, Ref]]:
 def initial_weights(schedule: Schedule, seed: int) -> Weights:
     """Normal numbers around 0, or around 1 for a norm's scales; the same for every plan of a model, whatever the mesh.
 
-    Nothing is zero or equal, so that a mistake in any element shows.
+    No parameter is zero or equal to another, so that a mistake in any element shows; a teacher starts as the student.
     """
     import numpy as np
 
     out: Weights = {}
     for tensor in weights_of(schedule):
         for layer in instances(schedule, tensor):
-            numbers = np.random.default_rng([seed, zlib.crc32(tensor.name.encode()), layer])
-            is_scale = len(tensor.shape) == 1 and not tensor.name.endswith(".bias")
+            name = followed(schedule, tensor.name)
+            numbers = np.random.default_rng([seed, zlib.crc32(name.encode()), layer])
+            state = initial_state(name, tensor.shape, numbers)
+            is_scale = len(tensor.shape) == 1 and not name.endswith(".bias")
             width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
-            out[tensor.name, layer] = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape)
+            values = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape) if state is None else state
+            out[tensor.name, layer] = values
     return out
 
 
@@ -62,7 +67,7 @@ def place(site: Site, weights: Weights) -> None:
     for tensor, ref in here(site):
         if tensor.role == "optimizer":
             site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
-        elif tensor.role in ("weight", "copy", "master"):
+        elif tensor.role in (*LASTING, "copy", "master"):
             source = tensor.name.removesuffix(".copy").removesuffix(".master")
             block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)]
             # states start from the weights as the model's type holds them, so that master and weight agree
@@ -84,19 +89,19 @@ def shard(site: Site, values: Any, name: str) -> Array:
 
 
 def held(site: Site) -> dict[tuple[str, int], Any]:
-    """This rank's lines of all weights that it holds, as numpy arrays."""
+    """This rank's lines of all weights and states that it holds, as numpy arrays."""
     return {
         (tensor.name, ref.layer): site.backend.numpy(site.buffers[ref])
         for tensor, ref in here(site)
-        if tensor.role == "weight"
+        if tensor.role in LASTING
     }
 
 
 def assembled(
     schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]], may_differ: bool = False
 ) -> Weights:
-    """Whole weights out of the lines of the ranks that hold them. Raises SimfrontierError where two ranks should hold
-    the same and do not; where they `may_differ`, the first one's is taken."""
+    """Whole weights and states out of the lines of the ranks that hold them. Raises SimfrontierError where two ranks
+    should hold the same and do not; where they `may_differ`, the first one's is taken."""
     import numpy as np
 
     mesh = schedule.mesh

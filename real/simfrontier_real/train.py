@@ -11,12 +11,14 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
-from simfrontier_real.data import batch, input_name
+from simfrontier_real.data import batch, input_names
 from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import InlineLanes, Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.mugs.limits import is_mugs, refuse
+from simfrontier_real.mugs.settings import MugsSettings
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
@@ -28,13 +30,14 @@ from simfrontier_real.work import RealWork
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), Adam's
-    settings, scale of the loss."""
+    """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), settings of
+    Adam and of Mugs' losses, scale of the loss."""
 
     steps: int = 20
     seed: int = 0
     data: int | None = None
     adam: Adam = field(default_factory=Adam)
+    mugs: MugsSettings = field(default_factory=MugsSettings)
     loss_scale: float = 1.0
 
     @property
@@ -45,8 +48,8 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The mean loss of every step, and the whole weights at the end, of which `copies_apart` is how far those are from
-    each other that ranks should hold alike."""
+    """The mean loss of every step, and the whole weights and states at the end, of which `copies_apart` is how far
+    those are from each other that ranks should hold alike."""
 
     losses: tuple[float, ...]
     weights: Weights
@@ -65,14 +68,16 @@ class TrainingRank:
         transport: Transport,
         training: Training,
     ) -> None:
+        if is_mugs(schedule):
+            refuse(schedule)
         self.site: Site = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
-        work = RealWork(self.site, all_kernels(self.trainer))
+        work = RealWork(self.site, all_kernels(self.trainer, training.mugs))
         self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
-        self._input = input_name(schedule)
+        self._inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
 
     def load(self, number: int) -> None:
@@ -81,10 +86,11 @@ class TrainingRank:
         backend = self.site.backend
         for micro in range(self.trainer.grad_accum):
             whole = batch(self.site.schedule, self._training.data_seed, number, micro)
-            ref = Ref(self._input, 0, micro)
-            if ref in self.site.touched:
-                dtype = self.site.schedule.tensors[self._input].dtype
-                self.site.buffers[ref] = backend.array(shard(self.site, whole.inputs, self._input), dtype)
+            for name in self._inputs:
+                ref = Ref(name, 0, micro)
+                if ref in self.site.touched:
+                    dtype = self.site.schedule.tensors[name].dtype
+                    self.site.buffers[ref] = backend.array(shard(self.site, whole.by_name[name], name), dtype)
             if self._has_loss:
                 self.trainer.labels[micro] = backend.array(shard(self.site, whole.labels, "logits"), "int64")
 

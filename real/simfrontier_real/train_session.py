@@ -7,7 +7,7 @@ from typing import Any
 
 from simfrontier.schedule.ir import Schedule
 from simfrontier.trace import write_perfetto
-from simfrontier_real.data import input_name
+from simfrontier_real.data import input_names
 from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
@@ -82,9 +82,9 @@ def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ..
     """The reference of a schedule's model; schedules of one model, batch and precision share it."""
     meta = schedule.meta
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
-    shapes = tuple((tensor.name, tensor.shape) for tensor in weights_of(schedule))
-    inputs = schedule.tensors[input_name(schedule)].shape
-    said = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual"))
+    shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))
+    inputs = tuple(schedule.tensors[name].shape for name in input_names(schedule))
+    said = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual", "heads", "neighbours"))
     key = (shapes, inputs, said, dtype)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype)

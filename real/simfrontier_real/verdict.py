@@ -14,6 +14,7 @@ import typer
 
 from simfrontier.collectives import messages_of
 from simfrontier.errors import InputError
+from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier_real.record import Clocked, sent_bytes
@@ -209,7 +210,7 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
             (
                 each.name,
                 each.precision,
-                " ".join(codec for codec in each.codecs if ":" in codec or codec != each.precision) or "none",
+                " ".join(codec for codec in each.codecs if codec not in (each.precision, *INTEGERS)) or "none",
                 f"{each.losses[0]:.4f}",
                 f"{each.losses[-1]:.4f}",
                 "" if each.weights_error is None else f"{each.weights_error:.1e}",

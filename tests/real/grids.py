@@ -8,7 +8,7 @@ from typing import Any, Final
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.schedule import Schedule
-from simfrontier.workload import Attention, gpt
+from simfrontier.workload import Attention, Softmax, gpt
 from simfrontier.workload.mlp import mlp
 from tests.real.schedules import GPT, MLP, PLAIN
 
@@ -34,6 +34,7 @@ class Grid:
     checkpointing: bool = True
     engine: Engine = PLAIN
     attention: Attention = "plain"
+    softmax: Softmax = "fused"
 
     def __str__(self) -> str:
         return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), self.data, self.shape))
@@ -48,10 +49,11 @@ class Grid:
         batch = 2 * options.batch_ranks(mesh)
         if self.shape == "mlp":
             shape: Any = replace(MLP, name="test-mlp-4", num_layers=4)
-            workload = mlp(shape, batch, self.checkpointing, precision=self.precision)
+            workload = mlp(shape, batch, self.checkpointing, precision=self.precision, softmax=self.softmax)
         else:
             shape = SHAPES[self.shape]
-            workload = gpt(shape, batch, self.checkpointing, precision=self.precision, attention=self.attention)
+            how = {"attention": self.attention, "softmax": self.softmax}
+            workload = gpt(shape, batch, self.checkpointing, precision=self.precision, **how)
         options.refuse_shape(shape)
         options.refuse_micro_batches(self.grad_accum)
         return build(workload, make_plan(self.family, options, mesh), mesh, self.engine, self.grad_accum)

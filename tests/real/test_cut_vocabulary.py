@@ -1,18 +1,36 @@
-"""The loss where ranks have some of the classes each, by hand and against the whole: finite whatever the logits are."""
+"""The loss where ranks have some of the classes each, in every way to form it: by hand and against the whole, finite
+whatever the logits are."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Placement, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.placement import partial
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule import (
+    Call,
+    Codec,
+    Collective,
+    Compute,
+    Mesh,
+    Op,
+    Placement,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+    check,
+)
+from simfrontier.schedule.kinds import NOT_SUMS
+from simfrontier.schedule.placement import PartialOp, partial
+from simfrontier.workload import CrossEntropy
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
+from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam, Trainer
 from simfrontier_real.programs import programs_of
@@ -23,99 +41,200 @@ from simfrontier_real.work import RealWork
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions
 SPLIT = (("tensor", "v"),)
+# of every way its ops: (name, what it reads, what it writes); what has no classes is reduced or merged at once
+OPS: dict[CrossEntropy, tuple[tuple[str, str, str], ...]] = {
+    "three-all-reduces": (
+        ("loss.max", "logits", "loss.top"),
+        ("loss.own", "logits loss.top", "loss.own loss.shifted"),
+        ("loss.exp", "loss.shifted", "loss.exponentials"),
+        ("loss.sum", "loss.exponentials", "loss.total"),
+        ("loss", "loss.exponentials loss.own loss.total", "d.logits"),
+    ),
+    "fused-two": (
+        ("loss.max", "logits", "loss.top"),
+        ("loss.sums", "logits loss.top", "loss.terms"),
+        ("loss", "logits loss.top loss.terms", "d.logits"),
+    ),
+    "one-gather": (("loss.online", "logits", "loss.online"), ("loss", "logits loss.online", "d.logits")),
+    "mn-merge": (("loss.pairs", "logits", "loss.pairs"), ("loss", "logits loss.pairs", "d.logits")),
+}
+COUNTS = {"loss.terms": 2, "loss.online": 3, "loss.pairs": 3}  # numbers of a row; else one
+WHOLE = ("logits", "d.logits", "loss.shifted", "loss.exponentials")
+every_way = pytest.mark.parametrize("way", OPS)
 
 
-def losing(num_ranks: int) -> Schedule:
+def test_all_ways_are_here() -> None:
+    assert tuple(OPS) == get_args(CrossEntropy)
+
+
+def losing(num_ranks: int, way: CrossEntropy, dtype: str = "fp64") -> Schedule:
     """The loss of one sample of two positions over six classes, which `num_ranks` ranks share."""
-    rows, wide = (1, 2), (*(1, 2), CLASSES)
-    cut = Placement((("tensor", 2),))
+    made = _Losing(dtype)
+    for name, reads, writes in OPS[way]:
+        made.op(name, reads.split(), writes.split())
+    role = Role("all", (Call("head", 0, 0, tuple(made.ops)),))
+    return Schedule(mesh=Mesh((("tensor", num_ranks),)), tensors=made.tensors, roles=(role,), pools={}, meta={})
 
-    def tensor(name: str, shape: tuple[int, ...], placement: Placement, dims: tuple[str, ...]) -> Tensor:
+
+class _Losing:
+    """The ops of a way, with the moves that what they give asks for."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype, self.ops = dtype, list[Op]()
+        self.tensors: dict[str, Tensor] = {}
+        self.tensor("logits", "logits", Placement((("tensor", 2),)))
+
+    def tensor(self, name: str, value: str, placement: Placement, stacked: tuple[str, ...] = ()) -> Ref:
+        last = CLASSES if value in WHOLE else COUNTS.get(value, 0)
+        dims = ("b", "s", *("v" if value in WHOLE else "e" if last else ""))
         held = name in ("logits", "d.logits")
-        return Tensor(
-            name=name, shape=shape, dtype="fp64", role="activation", placement=placement, dims=dims, persistent=held
+        shape = (1, 2, *([last] if last else []))
+        self.tensors[name] = Tensor(
+            name=name,
+            shape=shape,
+            dtype=self.dtype,
+            role="activation",
+            placement=placement,
+            dims=dims,
+            stacked=stacked,
+            persistent=held,
+        )
+        return Ref(name)
+
+    def op(self, name: str, reads: list[str], writes: list[str]) -> None:
+        kind = name.replace(".", "_")
+        how: PartialOp = NOT_SUMS.get(kind, "sum")
+        given = [
+            self.tensor(value, value, Placement((("tensor", 2),)))
+            if value in WHOLE
+            else self.tensor(f"{value}.partial", value, partial(("tensor",), op=how))
+            for value in writes
+        ]
+        every = (("b", 1), ("s", 2), ("v", CLASSES))
+        refs = tuple(map(Ref, reads))
+        self.ops.append(Compute(kind=kind, name=name, reads=refs, writes=tuple(given), iteration=every, split=SPLIT))
+        for value, src in zip(writes, given, strict=True):
+            if value not in WHOLE:
+                self.move(value, src, how)
+
+    def move(self, value: str, src: Ref, how: PartialOp) -> None:
+        dst = self.tensor(value, value, Placement())
+        if how != "merge":
+            self.ops.append(self.call("all_reduce", src, dst))
+            return
+        stacked = self.tensor(f"{src.name}.stacked", value, Placement(), ("tensor",))
+        self.ops += [
+            self.call("all_gather", src, stacked),
+            Compute(kind="merge", name="activation", reads=(stacked,), writes=(dst,)),
+        ]
+
+    def call(self, kind: Any, src: Ref, dst: Ref) -> Collective:
+        return Collective(
+            kind=kind, name="activation", axes=("tensor",), src=(src,), dst=(dst,), codec=Codec(self.dtype)
         )
 
-    tensors = [
-        tensor("logits", wide, cut, ("b", "s", "v")),
-        tensor("d.logits", wide, cut, ("b", "s", "v")),
-        tensor("loss.top.partial", rows, partial(("tensor",), op="max"), ("b", "s")),
-        tensor("loss.top", rows, Placement(), ("b", "s")),
-        tensor("loss.terms.partial", (*rows, 2), partial(("tensor",)), ("b", "s", "e")),
-        tensor("loss.terms", (*rows, 2), Placement(), ("b", "s", "e")),
-    ]
-    ops = (
-        compute("loss.max", "loss_max", ("logits",), "loss.top.partial"),
-        summed("loss.top"),
-        compute("loss.sums", "loss_sums", ("logits", "loss.top"), "loss.terms.partial"),
-        summed("loss.terms"),
-        compute("loss", "loss", ("logits", "loss.top", "loss.terms"), "d.logits"),
-    )
-    return Schedule(
-        mesh=Mesh((("tensor", num_ranks),)),
-        tensors={each.name: each for each in tensors},
-        roles=(Role("all", (Call("head", 0, 0, ops),)),),
-        pools={},
-        meta={},
-    )
 
-
-def compute(name: str, kind: str, reads: tuple[str, ...], write: str) -> Compute:
-    every = (("b", 1), ("s", 2), ("v", CLASSES))
-    refs = tuple(map(Ref, reads))
-    return Compute(kind=kind, name=name, reads=refs, writes=(Ref(write),), iteration=every, split=SPLIT)
-
-
-def summed(name: str) -> Collective:
-    return Collective(
-        kind="all_reduce",
-        name="activation",
-        axes=("tensor",),
-        src=(Ref(f"{name}.partial"),),
-        dst=(Ref(name),),
-        codec=Codec("fp64"),
-    )
-
-
-def losses_of(num_ranks: int, logits: Any) -> tuple[list[float], Any]:
+def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64") -> tuple[list[float], Any]:
     """(what each rank says the loss is, the gradient of all logits)."""
-    made = losing(num_ranks)
+    made = losing(num_ranks, way, dtype)
     program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
+    backend = numpy_backend()
     sites, trainers, executors = [], [], []
     for rank in range(num_ranks):
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        trainer = Trainer(Adam(), grad_accum=1, labels={0: LABELS})
-        site.buffers.held[Ref("logits")] = np.split(logits, num_ranks, axis=-1)[rank]
-        step = Step(program, made.mesh, RealWork(site, trainer.kernels()), world.transport(rank), time.monotonic)
+        site = site_of(made, program, layouts_of(made, program), backend, rank)
+        trainer = Trainer(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
+        site.buffers.held[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
+        work = RealWork(site, {**LOCAL_KERNELS, **trainer.kernels()})
+        executors.append(inline(Step(program, made.mesh, work, world.transport(rank), time.monotonic)))
         sites.append(site)
         trainers.append(trainer)
-        executors.append(inline(step))
     run_together(executors)
-    gradient = np.concatenate([site.buffers[Ref("d.logits")] for site in sites], axis=-1)
+    gradient = np.concatenate([backend.numpy(site.buffers[Ref("d.logits")]) for site in sites], axis=-1)
     return [sum(map(float, trainer.losses.values())) for trainer in trainers], gradient
 
 
-def test_the_loss_by_hand() -> None:
+def expected_of(logits: Any) -> tuple[float, Any]:
+    """(the loss, its gradient) by scipy: log softmax at the labels, the mean of two positions; softmax less one-hot."""
+    from scipy.special import log_softmax, softmax
+
+    loss = -np.mean([log_softmax(logits[0, 0])[0], log_softmax(logits[0, 1])[5]])
+    one_hot = np.zeros_like(logits)
+    one_hot[0, 0, 0] = one_hot[0, 1, 5] = 1.0
+    return float(loss), (softmax(logits, axis=-1) - one_hot) / 2
+
+
+@every_way
+def test_schedules_of_the_ways_are_sound(way: CrossEntropy) -> None:
+    placements = [line for line in str(check(losing(2, way))).splitlines() if line.startswith("placements")]
+    assert placements == []
+
+
+@every_way
+def test_the_loss_by_hand(way: CrossEntropy) -> None:
     """All logits alike: every class has 1/6, the loss is log 6, counted by the first rank; the gradient is 1/6, less 1
     at the label, over 2 positions."""
-    losses, gradient = losses_of(3, np.zeros((1, 2, CLASSES)))
+    losses, gradient = losses_of(3, np.zeros((1, 2, CLASSES)), way)
     assert losses == pytest.approx([np.log(6), 0.0, 0.0])
     expected = np.full((1, 2, CLASSES), 1 / 12)
     expected[0, 0, 0] -= 1 / 2
     expected[0, 1, 5] -= 1 / 2
-    assert np.allclose(gradient, expected, rtol=1e-15)
+    assert np.allclose(gradient, expected, rtol=1e-15, atol=1e-17)
 
 
+@every_way
 @pytest.mark.parametrize("num_ranks", [2, 3, 6])
 @pytest.mark.parametrize("height", [1.0, 1e4])
-def test_cut_classes_give_the_loss_of_all_classes(num_ranks: int, height: float) -> None:
-    """With logits of tens of thousands, exponentials of anything but differences to the largest would overflow."""
-    from scipy.special import log_softmax, softmax
-
+def test_cut_classes_give_the_loss_of_all_classes(num_ranks: int, height: float, way: CrossEntropy) -> None:
+    """With logits of tens of thousands, exponentials of anything but differences to the largest would overflow, unless
+    their powers of two are kept apart."""
     logits = height * np.random.default_rng(0).normal(size=(1, 2, CLASSES))
-    losses, gradient = losses_of(num_ranks, logits)
-    expected = -np.mean([log_softmax(logits[0, 0])[0], log_softmax(logits[0, 1])[5]])
-    assert losses[0] == pytest.approx(expected, rel=1e-13) and not any(losses[1:])
-    one_hot = np.zeros_like(logits)
-    one_hot[0, 0, 0] = one_hot[0, 1, 5] = 1.0
-    assert np.allclose(gradient, (softmax(logits, axis=-1) - one_hot) / 2, rtol=1e-12, atol=1e-300)
+    losses, gradient = losses_of(num_ranks, logits, way)
+    loss, expected = expected_of(logits)
+    assert losses[0] == pytest.approx(loss, rel=1e-13) and not any(losses[1:])
+    assert np.allclose(gradient, expected, rtol=1e-12, atol=1e-300)
+
+
+@every_way
+def test_ranks_whose_classes_are_all_far_below_the_others_change_nothing(way: CrossEntropy) -> None:
+    """Classes 4 and 5 lie 20,000 below: rank 2 of 3 adds 0 to the sum of the first position, whose label is class 0;
+    the second's label, class 5, costs 20,000 and log 4 (four classes alike)."""
+    logits = np.zeros((1, 2, CLASSES))
+    logits[..., 4:] = -2e4
+    losses, gradient = losses_of(3, logits, way)
+    assert losses[0] == pytest.approx((np.log(4) + 2e4 + np.log(4)) / 2, rel=1e-15)
+    assert gradient[0, 0].tolist() == pytest.approx([-3 / 8, 1 / 8, 1 / 8, 1 / 8, 0, 0], abs=1e-15)
+    assert gradient[0, 1].tolist() == pytest.approx([1 / 8, 1 / 8, 1 / 8, 1 / 8, 0, -1 / 2], abs=1e-15)
+
+
+@every_way
+@pytest.mark.parametrize("height", [1.0, 1e4])
+def test_float32_is_near_and_finite(height: float, way: CrossEntropy) -> None:
+    """Logits are first rounded to float32, so that what is compared is the arithmetic alone."""
+    logits = (height * np.random.default_rng(1).normal(size=(1, 2, CLASSES))).astype(np.float32)
+    losses, gradient = losses_of(3, logits, way, "fp32")
+    loss, expected = expected_of(logits.astype(np.float64))
+    assert losses[0] == pytest.approx(loss, rel=2e-6)
+    # a difference of logits of that height is known to 2^-24 of it
+    assert np.allclose(gradient, expected, rtol=0, atol=1e-6 * max(1.0, height / 1e3))
+
+
+@every_way
+@pytest.mark.parametrize("offset", [100.0, 1e3, 1e4, 1e6])
+def test_what_all_logits_have_in_common_takes_no_digits(offset: float, way: CrossEntropy) -> None:
+    """The loss of float32 logits around an offset is that of the same numbers in float64: log-sum-exp and the label's
+    own logit are as large as the offset, their difference is about 2."""
+    logits = (offset + np.random.default_rng(2).normal(size=(1, 2, CLASSES))).astype(np.float32)
+    losses, gradient = losses_of(3, logits, way, "fp32")
+    loss, expected = expected_of(logits.astype(np.float64))
+    assert losses[0] == pytest.approx(loss, rel=1e-6)
+    assert np.allclose(gradient, expected, rtol=0, atol=1e-6)
+
+
+def test_exponents_that_float32_does_not_hold_are_refused() -> None:
+    """2^24 ln 2 = 1.16e7: beyond it not every whole number is a float32."""
+    logits = np.full((1, 2, CLASSES), 2e7, np.float32)
+    with pytest.raises(
+        SimfrontierError, match=r"loss.pairs: a logit of 2e\+07 makes an exponent that float32 does not"
+    ):
+        losses_of(3, logits, "mn-merge", "fp32")
+    assert losses_of(3, logits, "one-gather", "fp32")[0][0] == pytest.approx(np.log(CLASSES), rel=1e-6)

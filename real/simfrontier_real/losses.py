@@ -1,0 +1,189 @@
+"""Cross-entropy computed for real: over classes that a rank has all of, and in every way over some of them each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.schedule.ir import Compute
+from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import first_index
+from simfrontier_real.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs
+from simfrontier_real.operands import Operands, base_name
+from simfrontier_real.site import Site
+from simfrontier_real.work import Kernel
+
+
+class Targets(Protocol):
+    """What of training the loss needs: this rank's labels by micro-batch, and where its losses go."""
+
+    grad_accum: int
+    loss_scale: float
+    labels: dict[int, Array]
+    losses: dict[int, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy:
+    """The kernels of the loss, averaged over all samples and positions of the step."""
+
+    targets: Targets
+
+    def kernels(self) -> dict[str, Kernel]:
+        return {
+            "loss": self._loss,
+            "loss_max": self._max,
+            "loss_sums": self._sums,
+            "loss_own": self._own,
+            "loss_exp": self._exp,
+            "loss_sum": self._sum,
+            "loss_online": self._online,
+            "loss_pairs": self._pairs,
+        }
+
+    def _loss(self, site: Site, index: int, op: Compute) -> None:
+        """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
+
+        -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
+        by row and in float64, so that what all logits of a row have in common does not take its digits.
+        """
+        operands = Operands(site, index, op)
+        xp, values = operands.xp, operands.activations()
+        first, held = values[0][1], dict(values[1:])
+        hit = self._hit(operands, first)
+        if "loss.pairs" in held:
+            total, power, own = _columns(held["loss.pairs"])
+            probabilities, log = _by_pairs(xp, *as_pairs(xp, first), total, _wide(xp, power))
+        elif "loss.online" in held:
+            top, total, own = _columns(held["loss.online"])
+            probabilities, log = xp.exp(first - top) / total, _wide(xp, top) + _wide(xp, xp.log(total))
+        elif "loss.total" in held:
+            total, own = held["loss.total"][..., None], held["loss.own"]
+            probabilities, log = first / total, xp.log(total)
+        elif "loss.terms" in held:
+            total, own = held["loss.terms"][..., :1], held["loss.terms"][..., 1]
+            probabilities, log = xp.exp(first - held["loss.top"][..., None]) / total, xp.log(total)
+        elif op.kernel == "two-pass":
+            mantissa, power = as_pairs(xp, first)
+            own = xp.sum(first * hit, axis=-1)
+            probabilities, log = _by_pairs(xp, mantissa, power, *summed_pairs(xp, mantissa, power, axis=-1))
+        else:
+            shifted = first - xp.max(first, axis=-1, keepdims=True)
+            exponentials, own = xp.exp(shifted), xp.sum(shifted * hit, axis=-1)
+            total = xp.sum(exponentials, axis=-1, keepdims=True)
+            probabilities, log = exponentials / total, xp.log(total)
+        rows = math.prod(size for _, size in op.iteration[:-1])  # the last label is the class
+        count = rows * self.targets.grad_accum
+        if counts(operands):
+            loss = xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
+            self.targets.losses[site.program.reads[index][0].micro] = loss
+        operands.put((probabilities - hit) * (self.targets.loss_scale / count))
+
+    # ── what ranks say of some of the classes ──
+
+    def _max(self, site: Site, index: int, op: Compute) -> None:
+        """The largest logit."""
+        operands = Operands(site, index, op)
+        operands.put(operands.xp.max(operands.one(), axis=-1))
+
+    def _sums(self, site: Site, index: int, op: Compute) -> None:
+        """The sum of exponentials, and the label's own logit where it is among them."""
+        operands = Operands(site, index, op)
+        xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
+        shifted = logits - top[..., None]
+        parts = xp.exp(shifted), shifted * self._hit(operands, logits)
+        operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
+
+    def _own(self, site: Site, index: int, op: Compute) -> None:
+        """The label's own logit, and all logits, less the largest of all classes."""
+        operands = Operands(site, index, op)
+        (_, logits), (_, top) = operands.activations()
+        shifted = logits - top[..., None]
+        operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
+        operands.put(shifted, 1)
+
+    def _exp(self, site: Site, index: int, op: Compute) -> None:
+        operands = Operands(site, index, op)
+        operands.put(operands.xp.exp(operands.one()))
+
+    def _sum(self, site: Site, index: int, op: Compute) -> None:
+        operands = Operands(site, index, op)
+        operands.put(operands.xp.sum(operands.one(), axis=-1))
+
+    def _online(self, site: Site, index: int, op: Compute) -> None:
+        """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
+        operands = Operands(site, index, op)
+        xp, logits = operands.xp, operands.one()
+        top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
+        self._put_three(operands, top, total, logits)
+
+    def _pairs(self, site: Site, index: int, op: Compute) -> None:
+        """The sum of exponentials as m 2^n, and the label's own logit."""
+        operands = Operands(site, index, op)
+        logits = operands.one()
+        xp = operands.xp
+        total, power = summed_pairs(xp, *as_pairs(xp, logits), axis=-1)
+        _refuse_long(xp, op, power, logits)
+        self._put_three(operands, total, xp.astype(power, logits.dtype), logits)
+
+    def _put_three(self, operands: Operands, one: Array, other: Array, logits: Array) -> None:
+        own = operands.xp.sum(logits * self._hit(operands, logits), axis=-1, keepdims=True)
+        operands.put(operands.xp.concat([one, other, own], axis=-1))
+
+    def _hit(self, operands: Operands, logits: Array) -> Array:
+        """1 at the class of each position's label, if it is this rank's; else 0."""
+        site, ref = operands.site, operands.site.program.reads[operands.index][0]
+        tensor = site.schedule.tensors[ref.name]
+        first = first_index(tensor, tensor.dims[-1], site.schedule.mesh, site.at)
+        classes = operands.xp.arange(first, first + logits.shape[-1], device=site.backend.device)
+        return operands.xp.astype(classes == self.targets.labels[ref.micro][..., None], logits.dtype)
+
+
+_MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
+
+
+def merged(site: Site, index: int, op: Compute) -> None:
+    """merge: what the members of a group say of their classes, side by side, as what all of them say."""
+    reads, writes, _ = site.operands(index)
+    xp = site.backend.xp
+    for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
+        one, other, own = _columns(site.buffers[src])
+        name = base_name(dst.name)
+        if name not in _MERGES:
+            raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
+        parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]
+        site.buffers[dst] = xp.concat(parts, axis=-1)[0]
+
+
+def _columns(values: Array) -> tuple[Array, Array, Array]:
+    """The three numbers of each row: the first two as [..., 1], the label's own logit as [...]."""
+    return values[..., :1], values[..., 1:2], values[..., 2]
+
+
+def _by_pairs(xp: Any, mantissa: Array, power: Array, total: Array, top: Array) -> tuple[Array, Array]:
+    """(probabilities, log of the sum of exponentials in float64)."""
+    scale = xp.astype(xp.exp2(power - top), mantissa.dtype)
+    return mantissa / total * scale, top * LN2_HIGH + (top * LN2_LOW + _wide(xp, xp.log(total)))
+
+
+def _wide(xp: Any, values: Array) -> Array:
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
+    """An exponent is sent as a number of the logits' type, which holds whole numbers up to a limit."""
+    most = {"float32": 2.0**24, "float64": 2.0**53}[str(logits.dtype).rpartition(".")[2]]
+    found = float(xp.max(xp.abs(power)))
+    if most < found < math.inf:
+        raise SimfrontierError(
+            f"{op.name}: a logit of {found * math.log(2):.3g} makes an exponent that {logits.dtype} does not hold; "
+            f"allowed: logits up to {most * math.log(2):.3g}, or another way to form the loss"
+        )
+
+
+def counts(operands: Operands) -> bool:
+    """Whether this rank says the loss of its samples: of ranks that have the same samples the first does."""
+    site, rows = operands.site, operands.cuts(label for label, _ in operands.op.iteration[:-1])
+    return site.is_first(axis for axis in site.schedule.mesh.names if axis not in (*rows, site.roles_axis))

@@ -1,0 +1,81 @@
+"""Mugs' losses as array functions, over the pairs of a teacher's and a student's crop of an image.
+
+Pairs of an image come view by view of the teacher, within one the student's crops but that view's own. Arrays that have
+rows of crops or of pairs have them image by image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simfrontier_real.arrays import Array
+
+
+def pairs_of(views: int, crops: int) -> tuple[tuple[int, int], ...]:
+    """(view, crop) of every pair of an image; the first `views` crops are what the teacher sees too."""
+    return tuple((view, crop) for view in range(views) for crop in range(crops) if crop != view)
+
+
+def contrast_scores(xp: Any, query: Array, keys: tuple[Array, ...], queue: Array) -> Array:
+    """[images · pairs, 1 + k]: each pair's query times its key, then times the columns of the queue [e, k].
+
+    `query` is [images · crops, e]; `keys` has [images, e] of every view.
+    """
+    pairs, by_image = _paired(xp, query, keys)
+    own = [query_of * keys[view] for (view, _), query_of in zip(pairs, by_image, strict=True)]
+    positive = xp.stack([xp.sum(products, axis=-1, keepdims=True) for products in own], axis=1)
+    negative = xp.matmul(xp.stack(by_image, axis=1), queue)
+    return xp.reshape(xp.concat([positive, negative], axis=-1), (-1, 1 + queue.shape[1]))
+
+
+def contrast_scores_backward(xp: Any, gradient: Array, keys: tuple[Array, ...], queue: Array, crops: int) -> Array:
+    """Of the queries, [images · crops, e]: summed over the pairs that a crop is in."""
+    pairs = pairs_of(len(keys), crops)
+    by_pair = xp.reshape(gradient, (-1, len(pairs), gradient.shape[-1]))
+    turned = xp.permute_dims(queue, (1, 0))
+    parts: list[Any] = [None] * crops
+    for number, (view, crop) in enumerate(pairs):
+        of_query = by_pair[:, number, :1] * keys[view] + xp.matmul(by_pair[:, number, 1:], turned)
+        parts[crop] = of_query if parts[crop] is None else parts[crop] + of_query
+    return xp.reshape(xp.stack(parts, axis=1), (-1, queue.shape[0]))
+
+
+def contrast(xp: Any, scores: Array, temperature: float) -> tuple[Array, Array]:
+    """(sum over the rows of the cross-entropy with the first column as target, gradient of the scores)."""
+    logs = log_softmax(xp, scores / temperature)
+    probabilities = xp.exp(logs)
+    gradient = xp.concat([probabilities[:, :1] - 1, probabilities[:, 1:]], axis=1) / temperature
+    return -xp.sum(logs[:, 0]), gradient
+
+
+def cluster(
+    xp: Any, student: Array, teacher: Array, centre: Array, temperatures: tuple[float, float], views: int, crops: int
+) -> tuple[Array, Array]:
+    """(sum over pairs of the cross-entropy of the student's distribution over prototypes against the teacher's,
+    gradient of the student's scores).
+
+    `student` is [images · crops, w], `teacher` [images · views, w]; `temperatures` are theirs, and the teacher's scores
+    are taken less the `centre` [w].
+    """
+    soft, sharp = temperatures
+    logs = xp.reshape(log_softmax(xp, student / soft), (-1, crops, centre.shape[0]))
+    targets = xp.exp(log_softmax(xp, (teacher - centre) / sharp))
+    targets = xp.reshape(targets, (-1, views, centre.shape[0]))
+    total, parts = xp.sum(xp.zeros_like(centre)), [xp.zeros_like(logs[:, crop]) for crop in range(crops)]
+    for view, crop in pairs_of(views, crops):
+        total = total - xp.sum(targets[:, view] * logs[:, crop])
+        parts[crop] = parts[crop] + (xp.exp(logs[:, crop]) - targets[:, view]) / soft
+    return total, xp.reshape(xp.stack(parts, axis=1), student.shape)
+
+
+def log_softmax(xp: Any, values: Array) -> Array:
+    """Over the last dimension."""
+    shifted = values - xp.max(values, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
+
+
+def _paired(xp: Any, query: Array, keys: tuple[Array, ...]) -> tuple[tuple[tuple[int, int], ...], list[Array]]:
+    """(pairs of an image, the queries of each pair)."""
+    by_crop = xp.reshape(query, (keys[0].shape[0], -1, query.shape[-1]))
+    pairs = pairs_of(len(keys), by_crop.shape[1])
+    return pairs, [by_crop[:, crop] for _, crop in pairs]

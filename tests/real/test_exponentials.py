@@ -1,0 +1,157 @@
+"""Exponentials as m 2^n: what they are, that sums of them can be merged in any order, and softmax by them."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simfrontier_real import exponentials
+from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.exponentials import (
+    as_pairs,
+    softmax_by_maximum,
+    softmax_by_pairs,
+    summed_by_maximum,
+    summed_pairs,
+)
+
+NUMPY = numpy_backend()
+BACKENDS = pytest.mark.parametrize("backend", [NUMPY, torch_backend()], ids=["numpy", "torch"])
+ROWS = st.lists(st.one_of(st.floats(-1e4, 1e4), st.just(-math.inf)), min_size=1, max_size=12)
+SETTINGS = settings(deadline=None, max_examples=100)
+
+
+def lse(total: Any, power: Any) -> float:
+    """n ln 2 + ln m; of nothing -inf."""
+    mantissa, n = float(total.reshape(())), float(power.reshape(()))
+    return -math.inf if mantissa == 0 else n * math.log(2) + math.log(mantissa)
+
+
+def sum_of(values: list[float]) -> tuple[Any, Any]:
+    return summed_pairs(NUMPY.xp, *as_pairs(NUMPY.xp, np.array(values)), axis=0)
+
+
+def merged(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    mantissas, powers = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return summed_pairs(NUMPY.xp, mantissas, powers, axis=0)
+
+
+@BACKENDS
+@pytest.mark.parametrize(("dtype", "within"), [("fp32", 5e-7), ("fp64", 5e-16)])
+def test_pairs_are_exponentials_by_hand(backend: Backend, dtype: str, within: float) -> None:
+    """exp(0) = 1 · 2^0; ln 2 → 1 · 2^1; 10: n = round(14.427) = 14, m = e^(10 - 14 ln 2) = 1.34438…; of -inf (0, -inf).
+    1e4 as well: n = round(14426.95) = 14427, m = e^(1e4 - 14427 ln 2)."""
+    values = backend.array(np.array([0.0, math.log(2), 10.0, -math.inf, 1e4]), dtype)
+    mantissa, power = (backend.numpy(part) for part in as_pairs(backend.xp, values))
+    assert power.tolist() == [0, 1, 14, -math.inf, 14427]
+    held, ln2 = backend.numpy(values), Decimal(2).ln()  # of 28 digits
+    for place in (0, 1, 2, 4):
+        exact = (Decimal(float(held[place])) - int(power[place]) * ln2).exp()
+        assert mantissa[place] == pytest.approx(float(exact), rel=within), place
+    assert mantissa[3] == 0
+    assert float(mantissa[2]) == pytest.approx(math.exp(10) / 2**14, rel=10 * within)
+
+
+@SETTINGS
+@given(row=ROWS)
+def test_mantissas_are_near_one_and_powers_whole(row: list[float]) -> None:
+    mantissa, power = as_pairs(NUMPY.xp, np.array(row))
+    seen = np.array(row) > -math.inf
+    assert ((mantissa[seen] > 0.7071) & (mantissa[seen] < 1.4143)).all() and (power == np.round(power)).all()
+    assert (mantissa[~seen] == 0).all() and (power[~seen] == -math.inf).all()
+
+
+@SETTINGS
+@given(row=ROWS, cuts=st.lists(st.integers(0, 12), max_size=3), order=st.randoms(use_true_random=False))
+def test_sums_of_parts_merge_in_any_order_to_the_sum_of_all(row: list[float], cuts: list[int], order: Any) -> None:
+    """Parts may be empty of classes that count: their sum is (0, -inf). By pairs and by maxima alike; the largest
+    logit's exponential is 1 of a sum of at most 12, so the logarithm is known to 1e-13 absolutely, and to as much of
+    its size."""
+    from scipy.special import logsumexp
+
+    edges = [0, *sorted(min(cut, len(row)) for cut in cuts), len(row)]
+    parts = [row[low:high] or [-math.inf] for low, high in pairwise(edges)]
+    sums = [sum_of(part) for part in parts]
+    order.shuffle(sums)
+    one_by_one = sums[0]
+    for other in sums[1:]:
+        one_by_one = merged([one_by_one, other])
+    expected = float(logsumexp(np.array(row))) if max(row) > -math.inf else -math.inf
+    for found in (merged(sums), one_by_one):
+        assert lse(*found) == pytest.approx(expected, rel=1e-13, abs=1e-13)
+
+
+@SETTINGS
+@given(row=st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=12))
+def test_what_is_merged_with_nothing_stays_as_it_is(row: list[float]) -> None:
+    one = sum_of(row)
+    assert [float(part[0]) for part in merged([one, (np.zeros(1), np.full(1, -math.inf))])] == [
+        float(part[0]) for part in one
+    ]
+
+
+def test_two_nothings_are_nothing() -> None:
+    nothing = (np.zeros(1), np.full(1, -math.inf))
+    assert [float(part[0]) for part in merged([nothing, nothing])] == [0.0, -math.inf]
+
+
+@pytest.mark.parametrize("powers", [(0, 0), (3, -2), (1000, 999), (-20000, -19998)])
+def test_merging_is_exact_where_the_sum_is(powers: tuple[int, int]) -> None:
+    """3/4 · 2^a + 5/4 · 2^b as exact fractions: powers of two change no mantissa, and both sums have few digits."""
+    mantissas = np.array([0.75, 1.25])
+    total, power = summed_pairs(NUMPY.xp, mantissas, np.array(powers, dtype=float), axis=0)
+    found = Fraction(float(total[0])) * Fraction(2) ** int(power[0])
+    assert found == Fraction(3, 4) * Fraction(2) ** powers[0] + Fraction(5, 4) * Fraction(2) ** powers[1]
+
+
+def test_running_maxima_by_hand() -> None:
+    """Parts (2, 3) and (0, 4): the larger maximum is 2; 3 + 4 e^-2."""
+    top, total = summed_by_maximum(NUMPY.xp, np.array([2.0, 0.0]), np.array([3.0, 4.0]), axis=0)
+    assert (float(top[0]), float(total[0])) == (2.0, 3 + 4 * math.exp(-2))
+
+
+@BACKENDS
+@pytest.mark.parametrize(("dtype", "within"), [("fp32", 1e-6), ("fp64", 1e-14)])
+@pytest.mark.parametrize("height", [1.0, 1e3])
+def test_softmax_in_two_passes_is_softmax(backend: Backend, dtype: str, within: float, height: float) -> None:
+    """Rows with scores that nobody may see (-inf), as causal attention has them: they get 0, and no row a NaN."""
+    from scipy.special import softmax
+
+    scores = height * np.random.default_rng(3).normal(size=(2, 5, 5))
+    scores = np.where(np.triu(np.ones((5, 5)), 1) > 0, -math.inf, scores)
+    held = backend.array(scores, dtype)
+    expected = softmax(backend.numpy(held).astype(np.float64), axis=-1)
+    for found in (softmax_by_pairs(backend.xp, held), softmax_by_maximum(backend.xp, held)):
+        values = backend.numpy(found)
+        assert np.allclose(values, expected, rtol=0, atol=within)
+        assert (values[scores == -math.inf] == 0).all()
+
+
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None, max_examples=300)
+@given(row=st.lists(FINITE, min_size=1, max_size=40))
+@BACKENDS
+def test_softmax_of_any_finite_float32_is_softmax(backend: Backend, row: list[float]) -> None:
+    """Up to 3.4e38: within a few roundings of float32 where float64 can tell it, and never nan."""
+    from scipy.special import softmax
+
+    values = np.array(row, np.float32)
+    found = backend.numpy(softmax_by_pairs(backend.xp, backend.array(values, "fp32")))
+    assert np.isfinite(found).all()
+    assert np.allclose(found, softmax(values.astype(np.float64)), rtol=2e-6, atol=1e-37)
+
+
+def test_the_compiled_kernels_have_the_same_parts_of_ln_2() -> None:
+    kernels = pytest.importorskip("simfrontier_real.softmax.kernels")
+    for name in ("LOG2E", "LN2_HIGH", "LN2_LOW"):
+        assert getattr(kernels, name) == getattr(exponentials, name)

@@ -1,0 +1,130 @@
+"""Every way to form the loss over cut classes, and every kernel of a softmax, trained for real like the unsharded
+model; by explicit transfers too, and replayed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from simfrontier.schedule import digest, save
+from simfrontier.schedule.ir import Compute
+from simfrontier.workload import CrossEntropy, Softmax
+from simfrontier_real import losses
+from simfrontier_real.arrays import numpy_backend
+from simfrontier_real.layout import layouts_of
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.programs import programs_of
+from simfrontier_real.replay import ReplayWork, Stand
+from simfrontier_real.site import site_of
+from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.verdict import scheduled_bytes
+from tests.real.grids import Grid, axonn, megatron
+from tests.real.lowerings import MIXED, RINGS, lowered_of
+from tests.real.ranks import Ranks
+from tests.real.schedules import distance, loss_distance, training
+from tests.real.schedules import unsharded as reference
+from tests.real.test_grid_training import agrees, unsharded
+
+WAYS = get_args(CrossEntropy)
+KERNELS = get_args(Softmax)
+every_way = pytest.mark.parametrize("way", WAYS)
+LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("make", "sizes", "keys"),
+    [
+        (megatron, (2,), {}),
+        (megatron, (4, 2), {"shape": "tied", "sequence_parallel": True}),
+        (megatron, (2, 2, 2), {"data": "zero3"}),
+        (megatron, (2,), {"shape": "mlp"}),
+        (megatron, (2,), {"precision": "fp32"}),
+        (axonn, (2, 2, 1), {}),
+        (axonn, (1, 2, 2), {"pipeline": 2, "data": "zero1"}),
+        (axonn, (2, 4, 1), {"shape": "mlp"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_every_way_trains_like_the_unsharded_model(make: Any, sizes: tuple[int, ...], keys: Any, way: str) -> None:
+    agrees(make(*sizes, cross_entropy=way, **keys), steps=2)
+
+
+@every_way
+@pytest.mark.parametrize("algorithms", [RINGS, MIXED], ids=["rings", "mixed"])
+def test_lowered_collectives_carry_every_way(algorithms: Any, way: str) -> None:
+    grid = megatron(4, 1, 2, cross_entropy=way)
+    ours = train_in_one_process(grid.schedule, training(2), lowered=lowered_of(grid.schedule, algorithms))
+    assert distance(ours.weights, unsharded(grid, 2).weights) <= 1e-10
+
+
+@every_way
+def test_bytes_of_training_and_replay_are_those_of_the_schedule(way: str) -> None:
+    made = megatron(2, 2, 2, cross_entropy=way, shape="tied").schedule
+    programs = programs_of(made)
+    expected = [scheduled_bytes(made, programs.of(rank)) for rank in range(made.mesh.num_ranks)]
+    for stand in (None, "none", "real"):
+        world, ranks = LoopbackWorld(made.mesh), []
+        for rank in range(made.mesh.num_ranks):
+            program = programs.of(rank)
+            one = TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), training(1))
+            one.load(0)
+            if stand is not None:
+                site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+                one.step.work = ReplayWork(site, Stand(stand))  # type: ignore[arg-type]
+            ranks.append(one)
+        run_together([inline(rank.step) for rank in ranks])
+        assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected, stand
+
+
+def test_a_merge_of_something_else_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs that are merged as maxima and sums, or the other way round, are another loss."""
+    grids = [megatron(2, cross_entropy=way) for way in ("one-gather", "mn-merge")]
+    for grid in grids:
+        assert distance(train_in_one_process(grid.schedule, training(2)).weights, unsharded(grid, 2).weights) <= 1e-10
+    turned = dict(zip(losses._MERGES, reversed(losses._MERGES.values()), strict=True))
+    monkeypatch.setattr(losses, "_MERGES", turned)
+    for grid in grids:
+        assert not distance(train_in_one_process(grid.schedule, training(2)).weights, unsharded(grid, 2).weights) < 1e-3
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("grid", [axonn(2, 1, 2), megatron(1, 2), megatron(2), megatron(1, 1, 2, shape="mlp")], ids=str)
+def test_every_kernel_trains_like_the_unsharded_model(grid: Grid, kernel: Softmax) -> None:
+    """Where classes are whole, the loss takes the kernel too."""
+    named = replace(grid, softmax=kernel)
+    wanted = "" if kernel == "fused" else kernel
+    ops = [op for role in named.schedule.roles for _, op in role.instances() if isinstance(op, Compute)]
+    assert {op.kernel for op in ops if op.name == "softmax"} <= {wanted}
+    whole = not any(op.kind == "loss_max" for op in ops)
+    assert {op.kernel for op in ops if op.name == "loss"} == {wanted if whole else ""}
+    agrees(named, steps=2)
+
+
+def test_float16_in_two_passes_stays_near_the_unsharded_model() -> None:
+    made = replace(megatron(2, precision="fp16", cross_entropy="mn-merge"), softmax="two-pass").schedule
+    how = replace(training(4), loss_scale=128.0)
+    assert loss_distance(train_in_one_process(made, how).losses, reference(made, training(4)).losses) < 0.01
+
+
+def test_real_ranks_train_every_way_and_kernel(tmp_path: Path) -> None:
+    """Two processes over gloo, with torch's arrays; the four ways, and a kernel."""
+    grids = [megatron(2, cross_entropy=way) for way in WAYS]
+    grids += [axonn(1, 2, 1, cross_entropy="mn-merge", precision="fp32"), replace(megatron(1, 2), softmax="two-pass")]
+    files = []
+    for number, grid in enumerate(grids):
+        files.append(str(tmp_path / f"schedule-{number:02}.json"))
+        save(grid.schedule, Path(files[-1]))
+    report = tmp_path / "trained.json"
+    ended = Ranks.start([["train", *files, "--steps", "2", "--json", str(report)]] * 2).wait(LIMIT_S)
+    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    for grid, result in zip(grids, json.loads(report.read_text(encoding="utf-8")), strict=True):
+        limit = {"fp64": 1e-10, "fp32": 1e-5}[grid.precision]
+        assert result["must_agree"] and result["is_good"], (str(grid), result)
+        assert max(result["weights_error"], result["loss_error"]) <= limit, str(grid)
+        assert result["message_bytes"] == result["scheduled_bytes"] > 0, str(grid)
+    assert len({digest(grid.schedule) for grid in grids}) == len(grids)
