@@ -46,8 +46,9 @@ class _Walk:
                     if moment in written:
                         self._say(index, f"{self._text(ref)} written once", self._by(written[moment]))
                     written[moment] = op
-        for ref, micro in touched.keys() - written.keys():
-            self._say_end(ref, micro)
+        for moment in touched:
+            if moment not in written:
+                self._say_end(*moment)
 
     def _moment(self, ref: Ref, index: int) -> Moment:
         """The state that an op means, and the micro-batch in which it changes: 0 for one that changes when the step

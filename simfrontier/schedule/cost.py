@@ -16,8 +16,8 @@ MatmulForm = Literal["tn", "nn", "nt"]
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
     """Bytes read and written: each operand once (a softmax's row and result as often as its kernel passes over them),
-    what is added to twice; a lookup reads only the rows it takes, the
-    product that makes a weight's gradient not the weight that a hook fetched before it."""
+    what is added to twice; of a table or a memory only the rows that are taken, of a queue only the entries that are
+    replaced; the product that makes a weight's gradient does not read the weight that a hook fetched before it."""
 
     def total(refs: tuple[Ref, ...]) -> int:
         return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
