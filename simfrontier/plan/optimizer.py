@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from simfrontier.plan.builder import Builder
+from simfrontier.plan.program import token_tensor
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.placement import Placement, partial
@@ -95,28 +96,12 @@ def _norm(builder: Builder, weights: list[Weight], layer: int) -> None:
         builder.items.append(Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=scalars))
         return
     (weight,) = weights
-    token = Ref(_clip_token(builder, weight), layer)
+    token = Ref(f"clip.{weight.name}", layer)
+    builder.tensors.declare(token_tensor(token.name, weight.per_layer))
     builder.items += [
         Compute(kind="norm2", name="gradient_norm", reads=grads, writes=(token,), accumulates=scalars),
         Compute(kind="hook", name="clip", reads=(token,), lane="host"),
     ]
-
-
-def _clip_token(builder: Builder, weight: Weight) -> str:
-    """The token that says that the norm of a weight's gradient is there."""
-    name = f"clip.{weight.name}"
-    builder.tensors.declare(
-        Tensor(
-            name=name,
-            shape=(1,),
-            dtype="token",
-            role="token",
-            placement=Placement(),
-            per_layer=weight.per_layer,
-            per_micro=True,
-        )
-    )
-    return name
 
 
 def _follow(builder: Builder, weights: list[Weight], layer: int) -> None:

@@ -13,9 +13,8 @@ from dataclasses import replace
 from simfrontier.plan.lanes import LANE_OF, Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
-from simfrontier.plan.program import Hook, Item, Move, Program
-from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.plan.program import Hook, Item, Move, Program, token_tensor
+from simfrontier.schedule.ir import Compute, Ref
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
 OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
@@ -217,7 +216,7 @@ def throttle(program: Program, outstanding: int) -> Program:
         if is_gather(item) and isinstance(item, Move):
             first = item.dst[0]
             name = f"fetch.{first.name}"
-            tensors.setdefault(name, _token(name, program.tensors[first.name]))
+            tensors.setdefault(name, token_tensor(name, program.tensors[first.name].per_layer))
             token = Ref(name, first.layer, first.micro)
             items[index] = (number, replace(item, token=token))
             token_of.update((ref, token) for ref in item.dst)
@@ -230,18 +229,6 @@ def throttle(program: Program, outstanding: int) -> Program:
             item = replace(item, waits=tuple(due))
         out.append((number, item))
     return program.with_items(out, tensors)
-
-
-def _token(name: str, like: Tensor) -> Tensor:
-    return Tensor(
-        name=name,
-        shape=(1,),
-        dtype="token",
-        role="token",
-        placement=REPLICATE,
-        per_layer=like.per_layer,
-        per_micro=True,
-    )
 
 
 def keep_recomputed(program: Program) -> Program:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Ref, Tensor
+from simfrontier.schedule.placement import REPLICATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +76,16 @@ class Program:
             Piece(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
         )
         return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
+
+
+def token_tensor(name: str, per_layer: bool) -> Tensor:
+    """A tensor without bytes that says that something is done, in every micro-batch anew."""
+    return Tensor(
+        name=name,
+        shape=(1,),
+        dtype="token",
+        role="token",
+        placement=REPLICATE,
+        per_layer=per_layer,
+        per_micro=True,
+    )

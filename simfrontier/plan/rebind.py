@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
+from simfrontier.plan.layout import BATCH
 from simfrontier.plan.plan import Engine, Plan
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Call, Compute, Op, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Workload
-
-BATCH = "b"
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:

@@ -210,7 +210,7 @@ def reasons(found: Rates) -> Iterator[str]:
     outside = {name: median(1e9 * found.rates[n, UNCACHED, name].median_s / n for n in found.outside) for name in each}
     said = listed([f"{name} {number(ns)} ns for {EXPONENTIALS[name]}" for name, ns in each.items()])
     yield (
-        "In the cache no pass waits for memory, and what counts is arithmetic. An element takes, with its "
+        "In the cache a pass waits less for memory, and arithmetic counts for more. An element takes, with its "
         f"exponentials: {said} (median over lengths). {_cached_verdict(found)}"
     )
     own = each[TWO_PASS] / outside[TWO_PASS]

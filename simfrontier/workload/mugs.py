@@ -14,12 +14,10 @@ from simfrontier.workload.catalog import GptShape
 from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.gpt import Attention, gpt
 from simfrontier.workload.graph import Phase, State, Value, Weight, Workload, WorkOp
-from simfrontier.workload.mugs_heads import NOT_FOLLOWED, Heads
+from simfrontier.workload.mugs_heads import GLOBAL, LOCAL, NOT_FOLLOWED, TEACHER, Heads
 from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision, find_precision
 from simfrontier.workload.stream import Stream, without_cuts
-
-TEACHER, GLOBAL, LOCAL = "teacher", "global", "local"
 
 
 def mugs(

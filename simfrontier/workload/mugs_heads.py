@@ -21,7 +21,7 @@ from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision
 from simfrontier.workload.stream import Stream
 
-STUDENT, TEACHER = "student", "teacher"
+STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
 NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher has not
 HEADS = ("instance", "group", "cluster")
 
@@ -102,7 +102,7 @@ class Heads:
         """The features of all crops of the student, image by image."""
         for name in ("cls", "mean", "d.cls", "d.mean"):
             self.declare(f"{STUDENT}/{name}", "bh", self.shape.crops)
-        reads = here(*(f"{stream}/{name}" for stream in ("global", "local") for name in ("cls", "mean")))
+        reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
         return self.draft(self.shape.crops).pointwise(f"{STUDENT}/join", "join", "bh", reads=reads, writes=writes)
 
@@ -169,7 +169,7 @@ class Heads:
         self.declare("flags", "b", 1, dtype="uint8", persistent=True)
         out: list[WorkOp] = []
         draft = self.draft(1)
-        for stream, source, flags in ((STUDENT, "global", ("flags",)), (TEACHER, TEACHER, ())):
+        for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
             self.declare(row, "bh", 1)
             pick = draft.pointwise(f"{stream}/pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
@@ -186,7 +186,7 @@ class Heads:
     def backward(self) -> Ops:
         """Of the student: the heads in the other order, then the joined features taken apart."""
         student, crops = self.streams[STUDENT], self.shape.crops
-        targets = here(*(f"{stream}/d.{name}" for stream in ("global", "local") for name in ("cls", "mean")))
+        targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         parted = self.draft(crops).pointwise(
             f"{STUDENT}/join.backward",
             "join",

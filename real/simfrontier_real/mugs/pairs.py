@@ -12,7 +12,7 @@ from simfrontier_real.arrays import Array
 
 
 def pairs_of(views: int, crops: int) -> tuple[tuple[int, int], ...]:
-    """(view, crop) of every pair of an image; the first `views` crops are what the teacher sees too."""
+    """(view, crop) of every pair of an image; the first `views` crops are the student's own of those views."""
     return tuple((view, crop) for view in range(views) for crop in range(crops) if crop != view)
 
 
