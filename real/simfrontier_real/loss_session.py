@@ -13,7 +13,8 @@ from simfrontier.schedule.ir import Compute, Schedule
 from simfrontier.wholefile import write_whole
 from simfrontier_real.session import Loaded, Session
 from simfrontier_real.timed import timed_steps
-from simfrontier_real.train import Training, TrainingRank
+from simfrontier_real.train import Training
+from simfrontier_real.train_session import training_rank
 
 COLUMNS = ("plan", "compression", "seed", "step", "loss")
 
@@ -37,9 +38,7 @@ def curves(session: Session, training: Training, seeds: Sequence[int], out: Path
 
 def _losses(session: Session, loaded: Loaded, training: Training, title: str) -> Iterator[float]:
     """The mean loss of every step, on rank 0."""
-    transport = session.transport_of(loaded)
-    program = loaded.programs.of(session.world.rank)
-    rank = TrainingRank(loaded.schedule, program, session.backend, session.world.rank, transport, training)
+    rank = training_rank(session, loaded, training)
     mine: list[float] = []
     timed_steps(session, rank.step, training.steps, title, before=rank.load, after=lambda _: mine.append(rank.loss()))
     everybody = session.world.gathered(mine) or []

@@ -18,6 +18,7 @@ from simfrontier_real.replay import ReplayWork, Stand, waits_of
 from simfrontier_real.session import Loaded, Session
 from simfrontier_real.site import site_of
 from simfrontier_real.timed import timed_steps
+from simfrontier_real.transport import Transport
 
 MODES = ("real", "wait", "none")
 
@@ -55,12 +56,15 @@ def replay(session: Session, several: Sequence[Loaded], plan: Replaying) -> None
 
 def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
-    program = programs.of(session.world.rank)
-    transport = session.transport_of(loaded)
-    site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
-    waits = _waits(loaded, plan.waits, world.rank)
-    work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
-    step = Step(program, schedule.mesh, work, transport, time.monotonic)
+    program = programs.of(world.rank)
+
+    def step_of(transport: Transport) -> Step:
+        site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
+        waits = _waits(loaded, plan.waits, world.rank)
+        work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
+        return Step(program, schedule.mesh, work, transport, time.monotonic)
+
+    step = session.ready(loaded, step_of)
     meter = Meter(world, plan.warmup)
     ranks, clock_error_s = timed_steps(
         session,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import InputError, SimfrontierError, nearest
@@ -25,6 +26,7 @@ from simfrontier_real.programs import Programs, programs_of
 from simfrontier_real.transport import Transport
 from simfrontier_real.world import World, end_with_launcher, join, leave, place_of
 
+T = TypeVar("T")
 BACKENDS = ("gloo", "nccl")
 PREFIX = "schedule-"
 
@@ -66,9 +68,13 @@ class Session:
         """More schedules, read, checked and agreed on as the session's first ones were."""
         return _agreed(self.world, list(paths), True, collectives)
 
-    def transport_of(self, loaded: Loaded) -> Transport:
-        """The transport of a schedule, its process groups made; all ranks call this together."""
+    def ready(self, loaded: Loaded, make: Callable[[Transport], T]) -> T:
+        """What `make` gives for the transport of a schedule, whose process groups are made; all ranks call this
+        together, and a fault of one is raised on all."""
         self.transport.prepare(loaded.schedule)
+        return self.world.together(lambda: make(self._transport_of(loaded)))
+
+    def _transport_of(self, loaded: Loaded) -> Transport:
         if loaded.lowered is None:
             return self.transport
         in_rounds = self.world.device != "cpu"  # what is in flight together on a device was started together
@@ -143,26 +149,19 @@ def _refuse_size(loaded: Loaded, size: int) -> None:
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[Loaded, ...]:
-    """The schedules that all ranks read, which are the same by digest, or nobody starts: the fault of the first rank
-    that has one is raised everywhere."""
-    loaded: tuple[Loaded, ...] = ()
-    fault: SimfrontierError | None = None
-    try:
+    """The schedules that all ranks read, which are the same by digest, or nobody starts."""
+
+    def read() -> tuple[Loaded, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
         for each in loaded:
             _refuse_size(each, world.size)
         _refuse_same_names(loaded)
-    except SimfrontierError as error:
-        fault = error
-    said = (None, 0) if fault is None else (str(fault), fault.exit_code)
-    everybody = world.shared((said, [(each.name, each.digest, _lowering_digest(each)) for each in loaded]))
-    faults = {rank: said for rank, (said, _) in enumerate(everybody) if said[0] is not None}
-    if faults:
-        text, code = next(iter(faults.values()))
-        who = "" if len(faults) == world.size else f"rank {', '.join(map(str, faults))}: "
-        raise (InputError if code == InputError.exit_code else SimfrontierError)(who + str(text))
+        return loaded
+
+    loaded = world.together(read)
+    everybody = world.shared([(each.name, each.digest, _lowering_digest(each)) for each in loaded])
     if checked:
-        _refuse_differences([names for _, names in everybody])
+        _refuse_differences(everybody)
     return loaded
 
 

@@ -33,6 +33,16 @@ def train_all(session: Session, training: Training, compare: bool, report: Path 
     return bool(session.world.shared(all(result.is_good for result in results))[0])
 
 
+def training_rank(session: Session, loaded: Loaded, training: Training) -> TrainingRank:
+    """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be trained."""
+    rank = session.world.rank
+    program = loaded.programs.of(rank)
+    return session.ready(
+        loaded,
+        lambda transport: TrainingRank(loaded.schedule, program, session.backend, rank, transport, training),
+    )
+
+
 def _train(
     session: Session,
     loaded: Loaded,
@@ -42,8 +52,7 @@ def _train(
     out: Path | None,
 ) -> Result | None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
-    transport = session.transport_of(loaded)
-    rank = TrainingRank(schedule, programs.of(world.rank), session.backend, world.rank, transport, training)
+    rank = training_rank(session, loaded, training)
     losses: list[float] = []
     timed, clock_error_s = timed_steps(
         session,

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier_real.gloo_device import shared_device
 
+T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
@@ -100,6 +101,23 @@ class World:
         out: list[Any] = [None] * self.size
         dist.all_gather_object(out, value, group=self.control)
         return out
+
+    def together(self, work: Callable[[], T]) -> T:
+        """What `work` gives on this rank, when it has been done on all. Raises the fault of the first rank that has one
+        on every rank: none goes on and finds the others gone."""
+        done: list[T] = []
+        fault: SimfrontierError | None = None
+        try:
+            done.append(work())
+        except SimfrontierError as error:
+            fault = error
+        everybody = self.shared(None if fault is None else (str(fault), fault.exit_code))
+        faults = {rank: said for rank, said in enumerate(everybody) if said is not None}
+        if faults:
+            text, code = next(iter(faults.values()))
+            who = "" if len(faults) == self.size else f"rank {', '.join(map(str, faults))}: "
+            raise (InputError if code == InputError.exit_code else SimfrontierError)(who + str(text))
+        return done[0]
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -109,6 +109,16 @@ def test_a_broken_schedule_file_on_one_rank_ends_all(files: Path) -> None:
     ended_badly(ended, r"rank 3: .*schedule-broken\.json: ", code=2)
 
 
+def test_waits_that_one_rank_cannot_read_end_all(files: Path, tmp_path: Path) -> None:
+    """Found when the ranks have joined and made their groups: those without a fault end with the same code."""
+    replaying = ["replay", str(files / "schedule-first.json"), "--out", str(tmp_path / "out"), "--iterations", "1"]
+    recorded = Ranks.start([replaying] * 4).wait(FROM_START_S)
+    assert set(recorded.codes) == {0}, recorded.err
+    waits = [tmp_path / "out", tmp_path / "out", tmp_path / "nowhere", tmp_path / "out"]
+    ended = Ranks.start([[*replaying, "--compute", "wait", "--waits", str(each)] for each in waits]).wait(FROM_START_S)
+    ended_badly(ended, r"rank 2: .*nowhere/trace-first\.json: ", code=2)
+
+
 def test_a_world_size_that_is_not_the_schedules_is_refused(files: Path) -> None:
     ended = Ranks.start([training(files, "pair")] * 4).wait(FROM_START_S)
     ended_badly(ended, r"schedule-pair\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)

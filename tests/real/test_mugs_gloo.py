@@ -54,7 +54,7 @@ def test_a_small_queue_ends_the_run_with_one_line(tmp_path: Path) -> None:
     path = tmp_path / "schedule-small.json"
     save(schedule(SMALL_QUEUE), path)
     ended = launched([path], 2)
-    assert ended.orphans == () and set(ended.codes) == {2}
+    assert ended.orphans == () and set(ended.codes) == {2}, (ended.codes, ended.err)
     (line,) = {line for line in ended.err.splitlines() if line}
     assert line.endswith("instance.queue: 16 rows enter in a step, but it has 15 entries; allowed: 16 or more")
 
