@@ -10,7 +10,7 @@ CROSSCHECK := reports/crosscheck
 EMULATE := reports/emulate
 VALIDATE := reports/validate
 LOSSES := reports/losses
-SOFTMAX := reports/softmax
+SOFTMAX := reports/softmax-measured
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 

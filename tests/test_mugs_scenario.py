@@ -55,3 +55,16 @@ def test_a_machine_without_such_products_says_so() -> None:
     scenario = load_scenario(ROOT / "scenarios" / "mugs-vit-l.toml", {"model.precision": "fp64"})
     with pytest.raises(InputError, match="perlmutter has no rate of matrix products of fp64 numbers"):
         assert scenario.peak_flops_per_s
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "plans.ddp.overlap_statistics=true",
+        "plans.tp={family='megatron', tensor=2, data={family='ddp', overlap_statistics=true}}",
+    ],
+    ids=["a plan", "the plan on data axes"],
+)
+def test_only_a_model_that_gathers_for_later_steps_overlaps_that(setting: str) -> None:
+    line = refusal("run", ROOT / "scenarios" / "toy.toml", "--set", setting)
+    assert "overlap_statistics = true: tiny gathers nothing for later steps; allowed: false" in line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simfrontier.collectives.volume import brought_bytes, messages_of, sent_share
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.simulate import SimulatedStep
 
@@ -81,12 +82,13 @@ def _calls(step: SimulatedStep) -> Iterator[Gather]:
 
 
 def _brought(step: SimulatedStep, op: Collective) -> int:
-    return sum(step.schedule.tensors[ref.name].local_bytes(step.schedule.mesh) for ref in op.src)
+    return brought_bytes(op, step.schedule.tensors, step.schedule.mesh)
 
 
 def _sent(step: SimulatedStep, op: Collective) -> float:
-    others, brought = step.schedule.mesh.size(op.axes) - 1, _brought(step, op)
-    return others * brought if op.kind == "all_gather" else 2 * others / (others + 1) * brought
+    tensors, mesh = step.schedule.tensors, step.schedule.mesh
+    whole = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
+    return float(sent_share(op, "ring", mesh) * whole)
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:

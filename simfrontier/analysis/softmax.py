@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from simfrontier.collectives.volume import brought_bytes
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op
 from simfrontier.simulate import SimulatedStep
@@ -76,7 +77,7 @@ def _of(step: SimulatedStep, view: View, row: int) -> Softmaxes:
         if isinstance(op, Compute):
             num_bytes[part] += traffic_bytes(op, tensors, mesh)
         elif isinstance(op, Collective):
-            calls[op.kind, sum(tensors[ref.name].local_bytes(mesh) for ref in op.src)] += 1
+            calls[op.kind, brought_bytes(op, tensors, mesh)] += 1
     kinds = {op.kind for op in view.program.ops}
     return Softmaxes(
         kernel=str(step.schedule.meta.get("softmax", "fused")),

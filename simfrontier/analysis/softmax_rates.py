@@ -10,12 +10,11 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.measured.csvfile import Line, read_lines
-from simfrontier.schedule.softmax import KERNELS
+from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 TWO_PASS: Final = "two-pass"
-ALGORITHMS: Final = tuple(name for name in KERNELS if name != "fused")  # those for rows that do not stay on the chip
-OTHERS: Final = tuple(name for name in ALGORITHMS if name != TWO_PASS)
+OTHERS: Final = tuple(name for name in IN_MEMORY if name != TWO_PASS)
 CACHED, UNCACHED = STARTS = ("cached", "uncached")  # where a row is when a call begins
 FLOAT_BYTES: Final = 4
 EXPONENTIALS: Final = {TWO_PASS: 2, "three-pass-recompute": 2, "three-pass-reload": 1}  # of an element
@@ -77,21 +76,15 @@ class Rates:
         return all(self.ratio(elements, UNCACHED, other) > 1 for elements in self.outside for other in OTHERS)
 
 
-def passes_of(algorithm: str) -> int:
-    """How often an algorithm reads or writes a row, or its result."""
-    passes = KERNELS[algorithm]
-    return passes.row_reads + passes.result_reads + passes.result_writes
-
-
 def limit_of(algorithm: str) -> float:
     """The ratio to two passes if only passes took time."""
-    return passes_of(algorithm) / passes_of(TWO_PASS)
+    return KERNELS[algorithm].accesses / KERNELS[TWO_PASS].accesses
 
 
 def bytes_per_element(algorithm: str) -> tuple[int, int]:
     """Bytes that an algorithm reads and writes of an element, by the count of its passes; and with the line that a
     store reads first where it is not in the cache: the first of the result is not, a second follows a read of it."""
-    counted = FLOAT_BYTES * passes_of(algorithm)
+    counted = FLOAT_BYTES * KERNELS[algorithm].accesses
     return counted, counted + FLOAT_BYTES
 
 
@@ -117,10 +110,10 @@ def read_rates(path: Path) -> Rates:
 
 
 def _rate(line: Line) -> Rate:
-    elements, algorithm = line.whole("elements"), line.choice("algorithm", ALGORITHMS)
-    moved = FLOAT_BYTES * passes_of(algorithm) * elements
+    elements, algorithm = line.whole("elements"), line.choice("algorithm", IN_MEMORY)
+    moved = FLOAT_BYTES * KERNELS[algorithm].accesses * elements
     if line.whole("bytes_moved") != moved:
-        raise line.fault("bytes_moved", f"{moved}, {passes_of(algorithm)} passes over {elements} floats")
+        raise line.fault("bytes_moved", f"{moved}, {KERNELS[algorithm].accesses} passes over {elements} floats")
     return Rate(
         elements=elements,
         algorithm=algorithm,
@@ -134,11 +127,9 @@ def _rate(line: Line) -> Rate:
 def _refuse_missing(path: Path, found: Rates) -> None:
     """Every length has all algorithms, and one at least is larger than the cache."""
     for elements, starts in found.kinds:
-        for name in ALGORITHMS:
+        for name in IN_MEMORY:
             if (elements, starts, name) not in found.rates:
-                raise InputError(
-                    f"{path}: {elements:,} elements, {starts}: no {name}; allowed: {', '.join(ALGORITHMS)}"
-                )
+                raise InputError(f"{path}: {elements:,} elements, {starts}: no {name}; allowed: {', '.join(IN_MEMORY)}")
     if not found.outside:
         most = max(elements for elements, _ in found.kinds)
         least = found.cache_bytes // FLOAT_BYTES + 1

@@ -51,6 +51,11 @@ def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tu
     return tuple(out)
 
 
+def brought_bytes(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
+    """What a rank brings to a call, as stored: its piece of an all-gather, its vector of an all-reduce."""
+    return sum(tensors[ref.name].local_bytes(mesh) for ref in op.src)
+
+
 def exchanged_bytes(op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int]:
     """Bytes of one call's messages of each pair of ranks: from the first end to the second, and back."""
 

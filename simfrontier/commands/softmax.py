@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import typer
 
-from simfrontier.analysis.softmax_rates import ALGORITHMS, OTHERS, Rates, limit_of, read_rates
+from simfrontier.analysis.softmax_rates import OTHERS, Rates, limit_of, read_rates
 from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report.softmax_rates import findings, lead_sentence, outside_ratio, write_softmax_rates_page
 from simfrontier.report.table import rows_csv
+from simfrontier.schedule.softmax import IN_MEMORY
 from simfrontier.wholefile import write_whole
 
-_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in ALGORITHMS)
+_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 
 
 def say_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
@@ -39,7 +40,7 @@ def _row(found: Rates, elements: int, starts: str) -> dict[str, Any]:
         "elements": elements,
         "starts": starts,
         "is_outside": found.is_outside(elements, starts),
-        **{f"{_key(name)}_s": found.rates[elements, starts, name].median_s for name in ALGORITHMS},
+        **{f"{_key(name)}_s": found.rates[elements, starts, name].median_s for name in IN_MEMORY},
         **{f"{_key(name)}_ratio": found.ratio(elements, starts, name) for name in OTHERS},
     }
 
@@ -64,7 +65,7 @@ def _print(found: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     table = [head]
     for row in rows:
         where = "larger than the cache" if row["is_outside"] else row["starts"]
-        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in ALGORITHMS]
+        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY]
         ratios = [f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS]
         table.append([f"{row['elements']:,}", where, *numbers, *ratios])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -355,6 +355,6 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
     if engine.overlap:
         purposes = OVERLAPPED if plan.overlapped is None else plan.overlapped
         passes.append(lambda p: overlap(p, purposes))
-    if plan.overlaps_statistics:
-        passes.append(statistics_beside)
+        if plan.overlaps_statistics:
+            passes.append(statistics_beside)
     return passes

@@ -9,7 +9,7 @@ from typing import Literal
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.placement import Placement
-from simfrontier.workload import CrossEntropy, Weight
+from simfrontier.workload import USUAL_WAY, CrossEntropy, Weight
 
 Purpose = Literal[
     "weight_gather",
@@ -115,7 +115,7 @@ class Plan:
     value_hop: Hop | None = None
     exchange_hop: Hop | None = None
     compression: str = ""
-    cross_entropy: CrossEntropy = "fused-two"
+    cross_entropy: CrossEntropy = USUAL_WAY
     overlaps_statistics: bool = False
 
     @property

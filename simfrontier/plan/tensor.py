@@ -18,10 +18,9 @@ from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
 from simfrontier.plan.zero import ZERO, DdpOptions
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import CrossEntropy, GptShape, MlpShape, MugsShape, Shape
+from simfrontier.workload import USUAL_WAY, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
-MUGS_FAMILIES = '"ddp" (weights, queues and memories are whole)'
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
@@ -33,7 +32,7 @@ class TensorOptions(Options, ABC):
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
-    cross_entropy: CrossEntropy = "fused-two"
+    cross_entropy: CrossEntropy = USUAL_WAY
     data: Options = DdpOptions(family="ddp")
 
     @property
@@ -51,8 +50,6 @@ class TensorOptions(Options, ABC):
 
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError where a model does not divide."""
-        if isinstance(shape, MugsShape):
-            raise InputError(f"model {shape.name}: got family = {self.family!r}; allowed: {MUGS_FAMILIES}")
         refuse_stages(self, shape)
 
     def refuse_micro_batches(self, count: int) -> None:

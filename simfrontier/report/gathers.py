@@ -21,7 +21,6 @@ NAMES: Mapping[str, str] = {
     "flags": "flags of those rows",
     "teacher/row": "rows for the teacher’s memory",
 }
-KINDS = {"all_gather": "all-gather", "all_reduce": "all-reduce"}
 
 
 def gathers(view: View) -> str:
@@ -38,11 +37,11 @@ def gathers(view: View) -> str:
         paragraph(
             f"In program order, before the backward. Bytes are those that a {view.device} brings to the call and "
             "those that one of n sends on average, whatever the algorithm: n − 1 pieces of an all-gather, 2 (n − 1)/n "
-            f"of the vector of an all-reduce. Beside them the step reduces "
-            f"{quantity(known.reduced_bytes, 'bytes')} of gradients in {known.num_reductions} calls, beside the "
-            f"backward ({quantity(known.reductions_sent_bytes, 'bytes')} sent per {view.device}; under way for "
-            f"{quantity(known.reductions_s, 's')} of {first.plan}’s step). A time runs from when the {view.device} is "
-            "ready for the call.",
+            "of the vector of an all-reduce. Apart from them the step reduces "
+            f"{quantity(known.reduced_bytes, 'bytes')} of gradients in {known.num_reductions:,} "
+            f"call{'s' if known.num_reductions > 1 else ''} ({quantity(known.reductions_sent_bytes, 'bytes')} sent per "
+            f"{view.device}; under way for {quantity(known.reductions_s, 's')} of {first.plan}’s step). A time runs "
+            f"from when the {view.device} is ready for the call.",
             "note",
         ),
         plot("fig-gathers", {"gathers": _by_size(view)}, "Time per step that a rank’s work waits for these calls"),
@@ -81,7 +80,8 @@ def _calls(view: View, drawn: list[tuple[Outcome, Gathers]]) -> str:
     for number, call in enumerate(calls):
         times = [_time(known.calls[number]) for _, known in drawn]
         sizes = [binary(call.rank_bytes), quantity(call.sent_bytes, "bytes")]
-        rows.append([f"{number + 1}. {text(NAMES.get(call.value, call.value))}", KINDS[call.kind], *sizes, *times])
+        name = f"{number + 1}. {text(NAMES.get(call.value, call.value))}"
+        rows.append([name, call.kind.replace("_", "-"), *sizes, *times])
     total = [
         f"{sum(call.rank_bytes for call in calls) / 1024:,.0f}\u00a0KiB",
         quantity(sum(call.sent_bytes for call in calls), "bytes"),

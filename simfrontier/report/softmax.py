@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from simfrontier.analysis.softmax import LossCall, Softmaxes
 from simfrontier.report.markup import keyed, panels, paragraph, plot, section, table, text
@@ -13,7 +12,6 @@ from simfrontier.report.words import NOTHING, binary, listed, percent, quantity,
 from simfrontier.schedule.softmax import KERNELS, Passes
 
 Known = Mapping[str, Softmaxes]  # by plan, of those that fit
-_NAMES: Final = {"all_reduce": "all-reduce", "all_gather": "all-gather"}
 
 
 def softmax(view: View) -> str:
@@ -143,7 +141,8 @@ def _told(calls: tuple[LossCall, ...]) -> str:
 
 def _call(call: LossCall) -> str:
     several = "s" if call.number > 1 else ""
-    return f"{call.number:,} {_NAMES.get(call.kind, call.kind)}{several} of {binary(call.rank_bytes)}"
+    kind = call.kind.replace("_", "-")
+    return f"{call.number:,} {kind}{several} of {binary(call.rank_bytes)}"
 
 
 # ── numbers ──

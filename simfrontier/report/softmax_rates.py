@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from simfrontier.analysis.softmax_rates import (
-    ALGORITHMS,
     CACHED,
     EXPONENTIALS,
     FLOAT_BYTES,
@@ -18,13 +17,13 @@ from simfrontier.analysis.softmax_rates import (
     Rates,
     bytes_per_element,
     limit_of,
-    passes_of,
 )
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
 from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
 from simfrontier.report.words import binary, listed, number, percent, quantity
+from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
 
 CONTENTS: Final = {
@@ -129,7 +128,7 @@ def _headline(found: Rates) -> str:
 
 
 def _sizes(found: Rates) -> str:
-    head = ["elements", "row", *(keyed(MARKS[name].colour, name) for name in ALGORITHMS)]
+    head = ["elements", "row", *(keyed(MARKS[name].colour, name) for name in IN_MEMORY)]
     head += [f"{_SHORT[other]} / two-pass" for other in OTHERS]
     rows = [_size_row(found, elements, starts) for elements, starts in found.kinds]
     return section(
@@ -146,7 +145,7 @@ def _sizes(found: Rates) -> str:
 
 
 def _size_row(found: Rates, elements: int, starts: str) -> list[str]:
-    rates = [found.rates[elements, starts, name] for name in ALGORITHMS]
+    rates = [found.rates[elements, starts, name] for name in IN_MEMORY]
     where = NAMES[starts] + (", larger than the cache" if found.is_outside(elements, starts) else "")
     times = [f"{quantity(rate.median_s, 's')}<small>{quantity(rate.least_s, 's')}</small>" for rate in rates]
     ratios = [found.ratio(elements, starts, other) for other in OTHERS]
@@ -156,12 +155,12 @@ def _size_row(found: Rates, elements: int, starts: str) -> list[str]:
 
 def _why(found: Rates) -> str:
     rows = []
-    for name in ALGORITHMS:
+    for name in IN_MEMORY:
         counted, with_lines = bytes_per_element(name)
         rows.append(
             [
                 keyed(MARKS[name].colour, name),
-                f"{passes_of(name)}",
+                f"{KERNELS[name].accesses}",
                 f"{counted}",
                 f"{with_lines}",
                 f"{EXPONENTIALS[name]}",
@@ -190,7 +189,7 @@ def _why(found: Rates) -> str:
 
 def reasons(found: Rates) -> Iterator[str]:
     """Why two passes win or lose, as far as rates of bytes and of exponentials in this table tell."""
-    rates = {name: _outside_rate(found, name) for name in ALGORITHMS}
+    rates = {name: _outside_rate(found, name) for name in IN_MEMORY}
     fast, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
     between = f"{quantity(rates[slow], 'bytes/s')} ({slow}) to {quantity(rates[fast], 'bytes/s')} ({fast})"
     if rates[fast] <= ALIKE * rates[slow]:
@@ -206,14 +205,13 @@ def reasons(found: Rates) -> Iterator[str]:
         )
     if not found.cached:
         return
-    each = {name: _cached_ns(found, name) for name in ALGORITHMS}
-    outside = {name: median(1e9 * found.rates[n, UNCACHED, name].median_s / n for n in found.outside) for name in each}
+    each = {name: _ns(found, name, CACHED, found.cached) for name in IN_MEMORY}
     said = listed([f"{name} {number(ns)} ns for {EXPONENTIALS[name]}" for name, ns in each.items()])
     yield (
         "In the cache a pass waits less for memory, and arithmetic counts for more. An element takes, with its "
         f"exponentials: {said} (median over lengths). {_cached_verdict(found)}"
     )
-    own = each[TWO_PASS] / outside[TWO_PASS]
+    own = each[TWO_PASS] / _ns(found, TWO_PASS, UNCACHED, found.outside)
     yield (
         f"In the cache two passes take {percent(own)} of their time out of it. The nearer this is to 100 %, the less "
         "there is to gain by moving fewer bytes."
@@ -222,10 +220,10 @@ def reasons(found: Rates) -> Iterator[str]:
 
 def _held_back(rates: Mapping[str, float]) -> str:
     """Whether rates fall with the exponentials that a pass has on average."""
-    share = {name: EXPONENTIALS[name] / passes_of(name) for name in rates}
+    share = {name: EXPONENTIALS[name] / KERNELS[name].accesses for name in rates}
     if sorted(rates, key=rates.__getitem__) != sorted(share, key=share.__getitem__, reverse=True):
         return "these rates do not follow the exponentials that a pass has on average."
-    said = listed([f"{name} {EXPONENTIALS[name]} in {passes_of(name)}" for name in rates])
+    said = listed([f"{name} {EXPONENTIALS[name]} in {KERNELS[name].accesses}" for name in rates])
     return f"the more exponentials there are to a pass ({said}), the lower is the rate."
 
 
@@ -236,8 +234,9 @@ def _cached_verdict(found: Rates) -> str:
     return f"Reload computes them once and yet takes {number(ratio)} × the time of two passes there."
 
 
-def _cached_ns(found: Rates, name: str) -> float:
-    return median(1e9 * found.rates[elements, CACHED, name].median_s / elements for elements in found.cached)
+def _ns(found: Rates, name: str, starts: str, lengths: Sequence[int]) -> float:
+    """Nanoseconds of an element, the median over lengths of rows."""
+    return median(1e9 * found.rates[elements, starts, name].median_s / elements for elements in lengths)
 
 
 def _outside_rate(found: Rates, name: str) -> float:

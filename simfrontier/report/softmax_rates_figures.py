@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from math import log10
 from typing import Any, Final
 
-from simfrontier.analysis.softmax_rates import ALGORITHMS, CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
+from simfrontier.analysis.softmax_rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
 from simfrontier.report.crosscheck_figures import LINE
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.theme import Mark, axis, decades, figure, marks
 from simfrontier.report.words import binary, number
+from simfrontier.schedule.softmax import IN_MEMORY
 
-MARKS: Final[Mapping[str, Mark]] = marks(ALGORITHMS)
+MARKS: Final[Mapping[str, Mark]] = marks(IN_MEMORY)
 NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}
 _DASHES: Final = {"cached": "dot", "uncached": "solid"}
 _HEIGHT: Final = 440
@@ -26,7 +27,7 @@ def charts(found: Rates) -> dict[str, Figure]:
 def _chart(found: Rates, relative: bool) -> Figure:
     traces = [
         trace
-        for name in ALGORITHMS
+        for name in IN_MEMORY
         for starts in STARTS
         if not (relative and name == TWO_PASS)
         for trace in _lines(found, name, starts, relative)

@@ -10,7 +10,7 @@ from simfrontier.plan.families import make_plan
 from simfrontier.plan.grid import listed
 from simfrontier.plan.options import MOST_MICRO_BATCHES, Options
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.plan.tensor import MUGS_FAMILIES, TensorOptions, engine_of
+from simfrontier.plan.tensor import TensorOptions, engine_of
 from simfrontier.plan.zero import DdpOptions
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule.mesh import Mesh
@@ -61,15 +61,17 @@ class Case:
 def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape: Shape, machine: Machine) -> Case:
     """A plan at a size of a scenario. Raises InputError, with the nearest that works, where the grid does not divide
     the devices, the model or the batch."""
-    if isinstance(options, TensorOptions):
-        options.refuse_shape(shape)
+    if isinstance(shape, MugsShape):
+        _refuse_family(options, shape)
+    else:
+        _refuse_statistics(options, shape)
+        if isinstance(options, TensorOptions):
+            options.refuse_shape(shape)
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
     if isinstance(shape, MugsShape):
         _refuse_for_mugs(options, grad_accum, file, shape)
-    elif isinstance(options, DdpOptions) and options.overlap_statistics:
-        raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
     engine = Engine(**file.engine.model_dump())
     if isinstance(options, TensorOptions):
         options.refuse_micro_batches(grad_accum)
@@ -92,12 +94,26 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     )
 
 
+def _refuse_family(options: Options, shape: MugsShape) -> None:
+    if options.family != "ddp":
+        raise InputError(
+            f"model {shape.name}: got family = {options.family!r}; allowed: "
+            '"ddp" (weights, queues and memories are whole)'
+        )
+
+
+def _refuse_statistics(options: Options, shape: Shape) -> None:
+    """Of a plan, or of the plan on its data axes."""
+    on_data = options.data if isinstance(options, TensorOptions) else options
+    if isinstance(on_data, DdpOptions) and on_data.overlap_statistics:
+        raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
+
+
 def _refuse_for_mugs(options: Options, grad_accum: int, file: ScenarioFile, shape: MugsShape) -> None:
     """A Mugs run is data-parallel, its queues move once a step, and nothing of it is recomputed."""
     narrow = file.model.precision in ("fp16", "bf16")
     recomputes = (options.checkpointing or file.model.checkpointing) == "full"
     for got, allowed in (
-        (f"family = {options.family!r}" * (options.family != "ddp"), MUGS_FAMILIES),
         (f"grad_accum = {grad_accum}" * (grad_accum != 1), "1 (its queues move on once a step)"),
         (
             f'precision = "{file.model.precision}"' * narrow,

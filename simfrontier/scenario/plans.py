@@ -16,6 +16,7 @@ from simfrontier.plan.grid import DATA_AXES
 from simfrontier.plan.options import Options, codec_of
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.plan.zero import ZERO, LatticeOptions
+from simfrontier.workload import USUAL_WAY
 
 GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
@@ -72,8 +73,7 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
 
 def names_softmax(options: Options) -> bool:
     """Whether a plan takes another kernel of softmaxes than usual, or forms the loss over cut classes otherwise."""
-    usual = TensorOptions.model_fields["cross_entropy"].default
-    return options.softmax not in (None, "fused") or getattr(options, "cross_entropy", usual) != usual
+    return options.softmax not in (None, "fused") or getattr(options, "cross_entropy", USUAL_WAY) != USUAL_WAY
 
 
 def _refuse_own_codec(table: Mapping[str, Any], place: str) -> None:

@@ -15,6 +15,11 @@ class Passes:
     result_reads: int
     result_writes: int
 
+    @property
+    def accesses(self) -> int:
+        """How often it reads or writes a row, or its result."""
+        return self.row_reads + self.result_reads + self.result_writes
+
 
 # Counted from the published kernels (arXiv 2001.04438; google/XNNPACK bench/f32-softmax.cc: 3N, 4N and 5N); that a
 # row which stays on the chip is read once and written once is the least.
@@ -24,4 +29,5 @@ KERNELS: Final[Mapping[str, Passes]] = {
     "three-pass-recompute": Passes(row_reads=3, result_reads=0, result_writes=1),
     "three-pass-reload": Passes(row_reads=2, result_reads=1, result_writes=2),
 }
+IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # those for rows that do not stay on the chip
 SOFTMAX_KINDS: Final = frozenset({"softmax", "loss"})  # ops that take one: the loss's last pass writes its gradient

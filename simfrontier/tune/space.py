@@ -20,10 +20,10 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.tune.loss import Loss
 from simfrontier.tune.pins import FAMILIES, Pins
 from simfrontier.tune.states import States, point_on, points
+from simfrontier.workload import USUAL_WAY
 
 TUNED = "tuned"  # what a plan is called before it has a place
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
-WAY = "fused-two"  # to form the loss over cut classes, where none is asked for
 Grid = Mapping[str, int | bool | str]
 
 
@@ -70,7 +70,7 @@ class Candidate:
             case "compression":
                 return self.grid.get(dimension, "none")
             case "cross_entropy":
-                return self.grid.get(dimension, WAY)
+                return self.grid.get(dimension, USUAL_WAY)
             case "softmax":
                 return self.case.softmax
             case "sequence_parallel":
@@ -183,10 +183,9 @@ class Space:
         if not all(pins.allow(name, 1) for name in lacks):
             return
         plain = pins.allow("compression", "none")
-        if family == "zero" and not pins.allow("cross_entropy", WAY):
-            return
         if family == "zero":
-            if plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
+            usual = pins.allow("cross_entropy", USUAL_WAY) and pins.allow("order", "1f1b")
+            if plain and usual and pins.allow("sequence_parallel", False):
                 yield {}
         elif family == "megatron":
             depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
@@ -230,7 +229,8 @@ class Space:
 
     def _ways(self) -> list[dict[str, int | bool | str]]:
         """Keys of the ways to form the loss over cut classes: the usual one unless others are asked for."""
-        return [{"cross_entropy": str(way)} if way != WAY else {} for way in self.pins.of("cross_entropy", (WAY,))]
+        ways = self.pins.of("cross_entropy", (USUAL_WAY,))
+        return [{"cross_entropy": str(way)} if way != USUAL_WAY else {} for way in ways]
 
     def _few(self) -> tuple[int, ...]:
         """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""

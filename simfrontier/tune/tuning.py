@@ -65,13 +65,7 @@ def tune(
     size = max(scenario.file.run.devices) if devices is None else devices
     here = scenario.at(size)
     table = here.file.tune
-    if isinstance(here.shape, MugsShape):
-        raise InputError(
-            f"{scenario.where}: model {here.shape.name}: runs data-parallel only, so there is nothing to search; "
-            "allowed in a search: a GPT or an MLP"
-        )
-    if here.file.run.fidelity == "chunk":
-        raise InputError(f"{scenario.where}: run.fidelity: got 'chunk'; allowed in a search: flow, analytic")
+    _refuse_unsearchable(here)
     held = Pins({**pins_of(table.pin).values, **pins_of(pins or {}, "pins").values})
     bound = table.max_error if max_error is None else max_error
     if bound is not None and not 0.0 <= bound < 1.0:
@@ -117,6 +111,17 @@ def tune(
         why=why,
         path=path,
     )
+
+
+def _refuse_unsearchable(here: Scenario) -> None:
+    """Raise InputError for a model that has one plan only, and a fidelity that a search has not."""
+    if isinstance(here.shape, MugsShape):
+        raise InputError(
+            f"{here.where}: model {here.shape.name}: runs data-parallel only, so there is nothing to search; "
+            "allowed in a search: a GPT or an MLP"
+        )
+    if here.file.run.fidelity == "chunk":
+        raise InputError(f"{here.where}: run.fidelity: got 'chunk'; allowed in a search: flow, analytic")
 
 
 def batch_of(scenario: Scenario, size: int) -> int:

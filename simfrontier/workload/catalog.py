@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.workload.mugs_shape import MUGS_MODELS, MugsShape
+from simfrontier.workload.sizes import refuse_sizes
 
 Residual = Literal["parallel", "sequential"]
 
@@ -30,7 +31,7 @@ class GptShape:
     tied: bool = False
 
     def __post_init__(self) -> None:
-        _refuse_sizes(self)
+        refuse_sizes(self.name, self)
         if self.hidden % self.heads:
             raise InputError(
                 f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
@@ -58,7 +59,7 @@ class MlpShape:
     source: str
 
     def __post_init__(self) -> None:
-        _refuse_sizes(self)
+        refuse_sizes(self.name, self)
 
     @property
     def sequence(self) -> int:
@@ -73,18 +74,6 @@ class MlpShape:
 
 
 Shape = GptShape | MlpShape | MugsShape
-
-
-def sizes_of(shape: Shape | type[Shape]) -> tuple[str, ...]:
-    """The names of a shape's sizes, in the order in which they are declared."""
-    return tuple(each.name for each in fields(shape) if each.type == "int")
-
-
-def _refuse_sizes(shape: GptShape | MlpShape) -> None:
-    for key in sizes_of(shape):
-        value = getattr(shape, key)
-        if value < 1:
-            raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
 
 
 _NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"

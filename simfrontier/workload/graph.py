@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from simfrontier.workload.precision import Precision
 
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
 
 CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge"]
-"""How ranks that have some of the classes each form the loss over all of them (see `Draft.classifier_backward`)."""
+"""How ranks that have some of the classes each form the loss over all of them (see `Draft._loss`)."""
+USUAL_WAY: Final = "fused-two"
 Way = CrossEntropy | Literal["whole"]
 """How the loss is formed: `whole` where every rank has all classes."""
 
@@ -109,7 +110,7 @@ class Phase:
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` recomputes each layer in its
     backward. A sample has `sequence` positions (1 in a model without sequences). `traits` say what else tells models of
-    these sizes apart. With `clips_each`, gradients are clipped one by one, and the host looks at the norm of each."""
+    these sizes apart."""
 
     name: str
     batch: int
@@ -124,7 +125,11 @@ class Workload:
     weights: Mapping[str, Weight]
     traits: Mapping[str, str | int] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
-    clips_each: bool = False
+
+    @property
+    def clips_each(self) -> bool:
+        """Whether gradients are clipped one by one (a trait), and the host looks at the norm of each."""
+        return self.traits.get("clip") == "each"
 
     @property
     def num_parameters(self) -> int:

@@ -87,7 +87,6 @@ class _Mugs:
                 **({"softmax": self.softmax} if self.softmax != "fused" else {}),
             },
             states={**self._followers(), **heads.states()},
-            clips_each=True,
         )
 
     # ── weights, and the teacher's, which follow them ──

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from simfrontier.errors import InputError
+from simfrontier.workload.sizes import refuse_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,7 @@ class MugsShape:
     neighbours: int = 8
 
     def __post_init__(self) -> None:
-        for key in (each.name for each in fields(self) if each.type == "int"):
-            if getattr(self, key) < 1:
-                raise InputError(f"model {self.name}: {key} = {getattr(self, key)}; allowed: 1 or more")
+        refuse_sizes(self.name, self)
         if self.small > self.image:
             raise InputError(f"model {self.name}: small = {self.small}; allowed: at most image = {self.image}")
         if self.neighbours > self.queue:

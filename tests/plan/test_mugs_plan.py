@@ -128,6 +128,16 @@ def test_blocking_or_beside_the_rest() -> None:
     assert kinds[0] == kinds[1]
 
 
+def test_an_engine_without_overlap_has_one_lane() -> None:
+    mesh = Mesh((("gcd", 4),))
+    plan = ZERO["ddp"][1]("ddp", DdpOptions(family="ddp", overlap_statistics=True), mesh, mesh.names)
+    shape = MODELS["tiny-mugs"]
+    assert isinstance(shape, MugsShape)
+    schedule = build(mugs(shape, 8), plan, mesh, Engine(overlap=False))
+    assert {op.lane for op in before_backward(schedule)} == {"compute"}
+    assert {op.lane for op in schedule.distinct_ops() if op.kind in ("enqueue", "centre")} == {"compute"}
+
+
 def test_the_host_looks_at_every_gradient_norm() -> None:
     """One norm, one clip and, for all but the predictors, one moving average per tensor: 2 layers × 12 tensors, and
     those of patches (2), positions (2), norm (2), relation block (12), heads (5 + 5 + 6), last (2): 60."""

@@ -17,7 +17,8 @@ pytest.importorskip("numba")
 
 import simfrontier_real.softmax as package
 from simfrontier.errors import InputError
-from simfrontier_real.softmax import ALGORITHMS, softmax
+from simfrontier.schedule.softmax import IN_MEMORY
+from simfrontier_real.softmax import softmax
 
 ULP = 2.0**-24
 LEAST = 2.0**-125
@@ -25,7 +26,7 @@ ALLOWED = {"two-pass": 32 * ULP, "three-pass-recompute": 136 * ULP, "three-pass-
 MOST = float(np.finfo(np.float32).max)
 
 Row = NDArray[np.float32]
-every = pytest.mark.parametrize("algorithm", ALGORITHMS)
+every = pytest.mark.parametrize("algorithm", IN_MEMORY)
 
 
 def hold(row: Row, algorithm: str) -> float:

@@ -164,7 +164,8 @@ class MugsKernels:
         operands.keep("cluster.centre", momentum * centre + (1 - momentum) * (operands.one() / num_rows))
 
     def _enqueue(self, site: Site, index: int, op: Compute) -> None:
-        """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set."""
+        """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
+        A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
         operands, xp = Operands(site, index, op), site.backend.xp
         values = dict(operands.activations())
         flags = values.pop("flags", None)

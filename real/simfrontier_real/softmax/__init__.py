@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.schedule.softmax import IN_MEMORY
 
-ALGORITHMS: Final = ("two-pass", "three-pass-recompute", "three-pass-reload")
 Rows = NDArray[np.float32]
 Kernel = Callable[[Rows, Rows], int]
 
@@ -29,8 +28,8 @@ def softmax(rows: Rows, algorithm: str = "two-pass", out: Rows | None = None) ->
 
     Raises InputError for other arrays, for an unknown algorithm, and for a row with nan or inf, or of nothing but -inf.
     """
-    if algorithm not in ALGORITHMS:
-        raise InputError(f"algorithm: got {algorithm!r}; {nearest(algorithm, ALGORITHMS)}")
+    if algorithm not in IN_MEMORY:
+        raise InputError(f"algorithm: got {algorithm!r}; {nearest(algorithm, IN_MEMORY)}")
     _refuse_array("rows", rows)
     if out is None:
         out = np.empty_like(rows)

@@ -18,10 +18,10 @@ import numpy as np
 import typer
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule.softmax import KERNELS
+from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
 from simfrontier_real.progress import progress
-from simfrontier_real.softmax import ALGORITHMS, Rows, kernel
+from simfrontier_real.softmax import Rows, kernel
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 STARTS: Final = ("cached", "uncached")  # where a row is when a call begins
@@ -149,8 +149,7 @@ def table(timed: Sequence[Timed], cpu: str, cache_bytes: int) -> str:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
     for each in timed:
-        passes = KERNELS[each.algorithm]
-        moved = 4 * (passes.row_reads + passes.result_reads + passes.result_writes) * each.elements
+        moved = 4 * KERNELS[each.algorithm].accesses * each.elements
         seconds = (f"{each.median_s:.4g}", f"{each.least_s:.4g}")
         rows.writerow((each.elements, each.algorithm, each.starts, *seconds, moved, cpu, cache_bytes))
     return text.getvalue()
@@ -170,7 +169,7 @@ def _share(starts: str, cache_bytes: int) -> int:
 
 
 def _times(rows: Rows, made: Rows, repeats: int, step: Callable[[], None]) -> dict[str, list[float]]:
-    kernels = {algorithm: kernel(algorithm) for algorithm in ALGORITHMS}
+    kernels = {algorithm: kernel(algorithm) for algorithm in IN_MEMORY}
     calls = max(1, (1 << 18) // rows.size)  # of one sample: a few dozen microseconds are too few for a clock
     for work in kernels.values():
         work(rows, made)
