@@ -18,7 +18,7 @@ _OVERLAPS = {
     "oar": "all-reduces overlap with the weights' gradients (OAR)",
     "ors": "reduce-scatters overlap with the backward (ORS)",
     "oag": "all-gathers overlap with computing (OAG)",
-    "overlap_input_gradients": "all-reduces overlap with the weights' gradients",
+    "overlap_input_gradients": "inputs and their gradients move beside products of the backward",
     "overlap_gradients": "gradients are reduced beside the last backward",
     "overlap_exchange": "exchanges of stages overlap with computing",
     "pipelined": "second hops have a lane of their own",

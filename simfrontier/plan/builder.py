@@ -173,15 +173,14 @@ class Builder:
             Move(purpose=purpose, src=(src,), dst=(dst,), hops=sending, num_elements=count, accumulate=accumulate)
         )
 
-    def _value_moves(self, src: Ref, dst: Ref, can_wait: bool) -> None:
-        """A value takes another placement, in one hop over all axes that cut the model; `can_wait`: other work of the
-        layer does not need it."""
+    def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
+        """A value takes another placement, in one hop over all axes that cut the model; what crosses samples is a
+        statistic, whatever its `purpose`."""
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
         over_samples = self._samples_crossed(src, dst)
         if over_samples:
             self.move("statistic", src, dst, (Hop(over_samples),))
             return
-        purpose: Purpose = "input_gradient" if can_wait else "activation"
         coded = self.plan.value_hop is not None and self._may_be_coded(self.plan.value_hop, src, dst)
         given = self.plan.value_hop or Hop(())
         merged = any(op == "merge" for _, op in self.tensors[src.name].placement.partial)
@@ -226,7 +225,7 @@ class Builder:
         if copy not in self.copied:
             self.copied.add(copy)
             is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
-            self._value_moves(source, copy, is_input)
+            self._value_moves(source, copy, "input_gather" if is_input else "activation")
         return copy
 
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
@@ -256,7 +255,7 @@ class Builder:
             kind="add", name=f"{op.name}.branches", reads=reads, writes=(total,), iteration=op.iteration, split=cut
         )
         self.items.append(made)
-        self._value_moves(total, Ref(name, layer, micro), can_wait=False)
+        self._value_moves(total, Ref(name, layer, micro), "activation")
         return [Ref(name, layer, micro)]
 
     # ── ops ──
@@ -295,7 +294,8 @@ class Builder:
         summed = {name for names in self.layout.summed_late.values() for name in names}
         for (source, target), (name, _) in zip(written, op.writes, strict=True):
             if target is not None and name not in summed:
-                self._value_moves(source, target, can_wait=stage == "backward" and op.kind not in AT_ONCE)
+                can_wait = stage == "backward" and op.kind not in AT_ONCE  # other work of the layer does not need it
+                self._value_moves(source, target, "input_gradient" if can_wait else "activation")
         for name in op.gradients:
             self._reduce(op, self.workload.weights[name], layer, micro)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from simfrontier.plan.program import Hook, Item, Move, Piece, Program
+from simfrontier.plan.program import Gate, Hook, Item, Move, Piece, Program
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Tensor
 
 
@@ -28,7 +28,7 @@ class Compressor:
 
 
 def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
-    assert not isinstance(item, Move | Hook), "moves become collectives before a program is compressed"
+    assert not isinstance(item, Move | Hook | Gate), "moves become collectives before a program is compressed"
     layer, micro = piece.layer, piece.micro
 
     def rel(ref: Ref) -> Ref:

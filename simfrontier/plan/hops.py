@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, Step, steps_of
 from simfrontier.plan.plan import Groups, Purpose
-from simfrontier.plan.program import Hook, Item, Move, Program
+from simfrontier.plan.program import Gate, Hook, Item, Move, Program
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
-VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "statistic")
+VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
 _ON_THE_WAY: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
@@ -38,8 +38,10 @@ def with_collectives(
         if isinstance(item, Move):
             out.extend((number, op) for op in maker.ops(item))
         elif isinstance(item, Hook):
-            if hooks or item.lane != "host":
-                out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane=item.lane)))
+            if hooks:
+                out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
+        elif isinstance(item, Gate):
+            out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
         else:
             out.append((number, item))
     return program.with_items(out, maker.tensors)

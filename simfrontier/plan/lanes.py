@@ -19,6 +19,7 @@ LANE_OF: dict[Purpose, str] = {
     "step_reduction": "reduce",
     "scalar": "reduce",
     "input_gradient": "tensor",
+    "input_gather": "tensor",
     "statistic": "statistic",
 }
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from simfrontier.plan.lanes import LANE_OF, Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
-from simfrontier.plan.program import Hook, Item, Move, Program, token_tensor
+from simfrontier.plan.products import inputs_first, weights_first
+from simfrontier.plan.program import Gate, Hook, Item, Move, Program, token_tensor
 from simfrontier.schedule.ir import Compute, Ref
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
@@ -293,7 +294,8 @@ def fetch_at_hooks(program: Program) -> Program:
             written = _activations(program, item.writes) or written
         elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
             waits = dict.fromkeys((*written, *_read_next(program, items, index)))
-            item = replace(item, waits=tuple(waits), lane=LANE_OF["weight_gather"])
+            out.append((number, Gate(name=item.module, waits=tuple(waits), lane=LANE_OF["weight_gather"])))
+            continue
         out.append((number, item))
     return program.with_items(out)
 
@@ -311,22 +313,6 @@ def _read_next(program: Program, items: Numbered, index: int) -> tuple[Ref, ...]
 
 def _activations(program: Program, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
     return tuple(ref for ref in refs if program.tensors[ref.name].role == "activation")
-
-
-def weights_first(program: Program) -> Program:
-    """Make a weight's gradient before that of its module's input where only the former is reduced, so that its
-    reduction runs beside the other product (AxoNN with ORS, where the group of dI has one rank)."""
-    out = list(program.items())
-    for index in range(len(out) - 2):
-        back, made, move = (item for _, item in out[index : index + 3])
-        if not (isinstance(back, Compute) and isinstance(made, Compute) and isinstance(move, Move)):
-            continue
-        if back.name.endswith(".dgrad") and made.name == back.name.replace(".dgrad", ".wgrad"):
-            end = index + 2
-            while end < len(out) and isinstance(held := out[end][1], Move) and held.purpose == "gradient":
-                end += 1
-            out[index:end] = [*out[index + 1 : end], out[index]]
-    return program.with_items(out)
 
 
 def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
@@ -354,6 +340,8 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
         passes.append(lambda p: throttle(p, engine.outstanding_fetches))
     if engine.overlap:
         purposes = OVERLAPPED if plan.overlapped is None else plan.overlapped
+        if "input_gather" in purposes:
+            passes.append(inputs_first)
         passes.append(lambda p: overlap(p, purposes))
         if plan.overlaps_statistics:
             passes.append(statistics_beside)

@@ -20,11 +20,13 @@ Purpose = Literal[
     "scalar",
     "activation",
     "input_gradient",
+    "input_gather",
     "statistic",
 ]
-"""Why something moves. The last three are values on their way through the model: those that the next op needs; in
-the backward, gradients of a module's input and its gathered input, which the module's other product can hide; and what
-an op that sees all samples needs of those of all ranks."""
+"""Why something moves. The last four are values on their way through the model: those that the next op needs; in the
+backward, the gradient of a module's input, which the product that makes the weight's gradient can hide, and the
+module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
+op that sees all samples needs of those of all ranks."""
 
 Stage = Literal["forward", "recompute", "backward"]
 CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]

@@ -31,17 +31,26 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The moment at which a module is entered: where fetches are issued. `elements` are the module's weights. On its
-    lane nothing goes on before what it `waits` for is there: on the host's the token of an earlier fetch."""
+    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights.
+    The host goes on when what it `waits` for is there, the token of an earlier fetch."""
 
     module: str
     weights: tuple[Ref, ...]
     elements: int
     waits: tuple[Ref, ...] = ()
-    lane: str = "host"
 
 
-Item = Compute | Collective | Exchange | Move | Hook
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """The wait of one stream for another: what stands behind it on its `lane` begins when what it `waits` for is there.
+    It takes no time."""
+
+    name: str
+    waits: tuple[Ref, ...]
+    lane: str
+
+
+Item = Compute | Collective | Exchange | Move | Hook | Gate
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ class AxonnOptions(TensorOptions):
 class MegatronOptions(TensorOptions):
     """megatron: tensor parallelism in one dimension, sequence parallelism, pipelines (Megatron-LM).
 
-    `overlap_input_gradients`: the all-reduce of an input's gradient runs beside the product that makes the weight's
+    `overlap_input_gradients`: the reduction of an input's gradient runs beside the product that makes the weight's,
+    and, with `sequence_parallel`, the input's second gather beside the product that makes the input's gradient
     (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
 
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
@@ -209,6 +210,7 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
     z = mesh.live(("z",))
     flags: tuple[tuple[bool, Purpose], ...] = (
         (options.oar, "input_gradient"),
+        (options.oar, "input_gather"),
         (options.ors, "gradient"),
         (options.oag, "weight_gather"),
     )
@@ -257,6 +259,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
     hops["scalar"] = (Hop(mesh.live(mesh.names)),)
     flags: tuple[tuple[bool, Purpose], ...] = (
         (options.overlap_input_gradients, "input_gradient"),
+        (options.overlap_input_gradients, "input_gather"),
         (options.overlap_gradients, "step_reduction"),
         (options.overlap_gradients, "gradient"),
         (bool(data.weight), "weight_gather"),

@@ -210,6 +210,7 @@ OF_PURPOSE = {
     "publish": "zero",
     "activation": "tp",
     "input_gradient": "tp",
+    "input_gather": "tp",
 }
 
 

@@ -330,6 +330,7 @@ DIMENSION = {
     "publish": "zero",
     "activation": "tp",
     "input_gradient": "tp",
+    "input_gather": "tp",
     "scalar": "scalar",
 }
 
