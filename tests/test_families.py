@@ -209,6 +209,7 @@ OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
     *((family, "gather_codec", Codec("bf16"), {}) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")),
     ("zeropp", "gather_codec", Codec("bf16"), {"qwz": False}),
     ("ddp", "overlap_statistics", True, {}),
+    *((family, "reduction", "reduce_scatter", {}) for family in ("zero1", "zero2")),
     ("hsdp", "shard", ("gcd",), {}),
     ("zeropp", "qwz", False, {}),
     ("zeropp", "hpz", False, {}),
@@ -287,7 +288,22 @@ def test_a_lattice_plan_that_says_a_plain_family_is_it(family: str, sizes: tuple
     weight_axes, accumulator, optimizer = PLACED[family]
     options = {"weight": tuple(weight_axes), "accumulator": tuple(accumulator), "optimizer": tuple(optimizer)}
     nesting = ("package", "gcd") if family == "hsdp" else None
-    assert stored(plan_of("lattice", mesh, **options, nesting=nesting), mesh) == stored(plan_of(family, mesh), mesh)
+    named = plan_of(family, mesh, **({"reduction": "reduce_scatter"} if family in ("zero1", "zero2") else {}))
+    assert stored(plan_of("lattice", mesh, **options, nesting=nesting), mesh) == stored(named, mesh)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("family", "move"), [("zero1", "step_reduction"), ("zero2", "gradient")])
+def test_a_lattice_plan_may_all_reduce_like_deepspeed(family: str, move: str, sizes: tuple[int, int, int]) -> None:
+    mesh = mesh_of(*sizes)
+    weight_axes, accumulator, optimizer = PLACED[family]
+    options: dict[str, Any] = {
+        "weight": tuple(weight_axes),
+        "accumulator": tuple(accumulator),
+        "optimizer": tuple(optimizer),
+    }
+    options[move] = ({"axes": ("node", "package", "gcd"), "reduction": "all_reduce"},)
+    assert stored(plan_of("lattice", mesh, **options), mesh) == stored(plan_of(family, mesh), mesh)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

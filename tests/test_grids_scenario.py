@@ -242,8 +242,14 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
         ("megatron", 'data={famil="zero1"}', f".data.family: missing; allowed: {FAMILIES}"),
         (
             "megatron",
-            'data={family="zero1", x=2}',
+            'data={family="zero3", x=2}',
             f".data.x: unknown key, allowed: {GATHER_KEYS}",
+        ),
+        (
+            "megatron",
+            'data={family="zero1", reduction="all_reduce", gradient_codec="int8:64"}',
+            '.data.reduction: got "all_reduce", which cannot carry gradient_codec = "int8:64" (codes cannot be added '
+            'up on their way); allowed: "reduce_scatter"',
         ),
         ("megatron", 'data={family="hsdp", shard=["node"]}', ".data.shard: got 'node'; allowed: data, gcd, package"),
         (
@@ -279,6 +285,14 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
 )
 def test_a_key_that_is_wrong_is_named_with_its_plan(tmp_path: Path, plan: str, setting: str, wrong: str) -> None:
     assert said(plan, [setting], tmp_path) == f"plans.{plan}{wrong}"
+
+
+def test_compressed_gradients_are_all_reduced_only_message_by_message(tmp_path: Path) -> None:
+    settings = ['data={family="zero1", reduction="all_reduce"}', 'compression="naive-zfp:8"']
+    assert said("megatron", settings, tmp_path) == (
+        'plans.megatron.data.reduction: got "all_reduce", which cannot carry compression of dp = "zfp:8" (codes cannot '
+        'be added up on their way); allowed: "reduce_scatter", or compress_per_hop = true'
+    )
 
 
 @pytest.mark.parametrize(("plan", "key"), [("axonn", "tensor"), ("megatron", "z"), ("axonn", "sequence_parallel")])

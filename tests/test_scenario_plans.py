@@ -9,6 +9,7 @@ import pytest
 from tests.invoke import TOY, refusal, said_of
 
 CODEC = "write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"
+OF_ZERO3 = "attention, checkpointing, family, gather_codec, grad_accum, gradient_codec, micro_batch, softmax"
 ALL_REDUCE = (
     "cannot carry int8:64; use fp64, fp32, fp16 or bf16, "
     "or give the state a flat placement so that the reduction is a scatter"
@@ -40,6 +41,14 @@ ALL_REDUCE = (
         ("hsdp", 'shard=["gcd", "gcd"]', "shard: got 'gcd' twice, allowed: every axis once"),
         ("hsdp", "shard=gcd", "shard: got 'gcd', allowed: a valid tuple"),
         ("hsdp", "gradient_codec=int8:64", f"at 8 devices: step_reduction: an all-reduce over node {ALL_REDUCE}"),
+        ("zero1", "reduction=reduce", "reduction: got 'reduce', allowed: 'all_reduce' or 'reduce_scatter'"),
+        ("zero3", "reduction=all_reduce", f"reduction: unknown key, allowed: {OF_ZERO3}"),
+        (
+            "zero2",
+            "gradient_codec=int8:64",
+            'reduction: got "all_reduce", which cannot carry gradient_codec = "int8:64" (codes cannot be added up on '
+            'their way); allowed: "reduce_scatter"',
+        ),
         ("zero-topo", "second_copy=int4", "second_copy: got 'int4', allowed: 'none', 'plain', 'fp16' or 'int8'"),
         ("zero-topo", "publish=direct", "publish: got 'direct', allowed: 'node_then_package' or 'flat'"),
     ],

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from simfrontier.plan.options import PLAIN, HopOptions, Options
 from simfrontier.plan.tensor import AxonnOptions, TensorOptions
-from simfrontier.plan.zero import LatticeOptions, TopoOptions, ZeroppOptions
+from simfrontier.plan.zero import BucketOptions, LatticeOptions, TopoOptions, ZeroppOptions
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.codec import Codec
 
@@ -103,9 +103,16 @@ def _codecs(options: Options) -> Iterator[_Change]:
         if codec is not None and codec.is_opaque:
             yield f"{_plainly(label)} (instead of {codec})", "codec", {key: PLAIN}, ""
             continue
+        scattered = {"reduction": "reduce_scatter"} if _all_reduces(options) and key == "gradient_codec" else {}
         for name in coarser:
             text = f"{name}:{_block(options)}"
-            yield f"{label} {text}", "codec", {key: text}, LOSES
+            how = ", reduce-scattered" if scattered else ""
+            yield f"{label} {text}{how}", "codec", {key: text, **scattered}, LOSES
+
+
+def _all_reduces(options: Options) -> bool:
+    """Whether gradients are all-reduced where ranks keep a part each: what is coded can only be scattered."""
+    return isinstance(options, BucketOptions) and options.reduction == "all_reduce"
 
 
 def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[_Change]:

@@ -86,7 +86,7 @@ class _Maker:
         elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
         if not hop.least_bytes or plain.wire_bytes(elements) >= hop.least_bytes:
             return hop
-        return Hop(hop.axes, plain, hop.via)
+        return Hop(hop.axes, plain, hop.via, whole=hop.whole)
 
     def _run(self, move: Move, steps: tuple[Step, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
         lane = move.lane
@@ -163,7 +163,7 @@ class _Maker:
         self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
     ) -> list[Op]:
         """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
-        call, are put in order before a scatter and after a gather (DeepSpeed's copies into and out of flat buffers).
+        call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
         Values are not: the dimension along which they are scattered and gathered is their slowest (Megatron-LM's
         sequence)."""
         if move.purpose in VALUES:
@@ -171,7 +171,7 @@ class _Maker:
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
         if not step.permute and not flat:
             return [self._collective(move, step, src, dst, lane)]
-        if step.kind == "reduce_scatter":
+        if step.kind in ("reduce_scatter", "all_reduce"):
             ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(ways, src, strict=True)]
             return [
                 _local("permute", move.purpose, src, ordered, lane),

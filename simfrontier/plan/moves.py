@@ -22,7 +22,8 @@ class Hop:
     is a tensor that has fewer than `least_bytes` on a rank, or in `below` where that is given. With `per_hop`, a
     collective codes every message between two ranks by itself; else it is coded once, and a reduction is an all-to-all
     of coded pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction
-    last.
+    last. With `whole`, what is reduced and then cut is all-reduced, and every rank keeps its own piece, instead of
+    reduce-scattered (DeepSpeed's ZeRO-1 and ZeRO-2).
     """
 
     axes: tuple[str, ...]
@@ -31,6 +32,7 @@ class Hop:
     least_bytes: int = 0
     per_hop: bool = False
     below: Codec | None = None
+    whole: bool = False
 
     @property
     def scatters(self) -> bool:
@@ -44,7 +46,7 @@ class Step:
     `merge` is an all-gather of contributions and their local merge.
 
     `permute` says that the members' pieces do not lie side by side in the larger block: a local reordering is needed,
-    after a gather or before a scatter.
+    after a gather or before a reduction.
     """
 
     kind: StepKind
@@ -148,7 +150,10 @@ class _Builder:
             self._slice(flats, shards)
         wanted = [a for a in self.nesting if a in self.dst.flat and a in self.now.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
-            self._scatter(axes, hop)
+            if hop.whole:
+                self._keep_own(axes, hop)
+            else:
+                self._scatter(axes, hop)
 
     def _refuse_merged_pieces(self) -> None:
         """What is still to be merged is gathered and merged whole."""
@@ -171,6 +176,12 @@ class _Builder:
         self._one_op(axes)
         to = replace(self.now, flat=self.now.flat | set(axes), partial=self._without(axes))
         self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
+
+    def _keep_own(self, axes: tuple[str, ...], hop: Hop) -> None:
+        """All-reduce everything, and keep the own piece; tensors are copied side by side before."""
+        self._one_op(axes)
+        self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop, permute=True)
+        self._slice(axes, ())
 
     def _all_reduce(self) -> None:
         """All-reduce what is left, or gather and merge it; a hierarchical hop's inner level of a sum, and what is coded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -24,6 +25,7 @@ def _codec(value: object) -> object:
 
 MOST_MICRO_BATCHES = 1000  # of a step: they are laid out one by one
 CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
+Reduction = Literal["all_reduce", "reduce_scatter"]
 
 
 class Options(BaseModel):
@@ -80,3 +82,13 @@ class HopOptions(BaseModel):
 
     def hop(self) -> Hop:
         return Hop(self.axes, self.codec, self.via)
+
+
+class ReductionOptions(HopOptions):
+    """One hop of a gradient's move. `reduction`: where ranks keep a piece of the sum each, whether all of it is formed
+    on all of them first."""
+
+    reduction: Reduction = "reduce_scatter"
+
+    def hop(self) -> Hop:
+        return replace(HopOptions.hop(self), whole=self.reduction == "all_reduce")

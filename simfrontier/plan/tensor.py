@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from simfrontier.errors import InputError
 from simfrontier.plan.compression import LEAST_BYTES, Compression, compression_of
@@ -16,7 +16,7 @@ from simfrontier.plan.grid import DATA_AXES, STAGE, Sizes, data_sizes, grid_mesh
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
-from simfrontier.plan.zero import ZERO, DdpOptions
+from simfrontier.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import USUAL_WAY, CrossEntropy, GptShape, MlpShape, Shape
 
@@ -34,6 +34,15 @@ class TensorOptions(Options, ABC):
     overlap_exchange: bool = False
     cross_entropy: CrossEntropy = USUAL_WAY
     data: Options = DdpOptions(family="ddp")
+
+    @field_validator("data", mode="after")
+    @classmethod
+    def _scattered(cls, data: Options) -> Options:
+        """ZeRO-1 and -2 on the data axes reduce-scatter unless their table says otherwise, as Megatron-LM's distributed
+        optimizer does (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
+        if isinstance(data, BucketOptions) and "reduction" not in data.model_fields_set:
+            return data.model_copy(update={"reduction": "reduce_scatter"})
+        return data
 
     @property
     @abstractmethod

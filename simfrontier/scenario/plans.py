@@ -14,8 +14,8 @@ from simfrontier.plan.compression import written
 from simfrontier.plan.families import FAMILIES
 from simfrontier.plan.grid import DATA_AXES
 from simfrontier.plan.options import Options, codec_of
-from simfrontier.plan.tensor import TensorOptions
-from simfrontier.plan.zero import ZERO, LatticeOptions
+from simfrontier.plan.tensor import MegatronOptions, TensorOptions
+from simfrontier.plan.zero import ZERO, BucketOptions, LatticeOptions
 from simfrontier.workload import USUAL_WAY
 
 GRID = ("x", "y", "z")  # what `by` searches for
@@ -68,7 +68,9 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
         _refuse_two_codecs(given, f"plans.{name}")
         if DATA_KEY in given:
             given[DATA_KEY] = _data_options(given[DATA_KEY], f"plans.{name}.{DATA_KEY}")
-    return _validated(form, given, f"plans.{name}", AXES)
+    options = _validated(form, given, f"plans.{name}", AXES)
+    _refuse_coded_all_reduce(options, f"plans.{name}")
+    return options
 
 
 def names_softmax(options: Options) -> bool:
@@ -153,6 +155,23 @@ def _refuse_axes(names: list[Any], place: str, axes: tuple[str, ...]) -> None:
             raise InputError(f"{place}: got {name!r}; {nearest(str(name), axes)}")
         if names.count(name) > 1:
             raise InputError(f"{place}: got {name!r} twice, allowed: every axis once")
+
+
+def _refuse_coded_all_reduce(options: Options, place: str) -> None:
+    """Codes cannot be added up on their way, unless every message is coded by itself."""
+    on_data = options.data if isinstance(options, TensorOptions) else options
+    if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
+        return
+    given, codec, more = "gradient_codec", on_data.gradient_codec, ""
+    if isinstance(options, MegatronOptions) and options.compressed is not None:
+        given, codec, more = "compression of dp", options.compressed.dp, ", or compress_per_hop = true"
+        codec = None if options.compress_per_hop else codec
+    if codec is not None and codec.is_opaque:
+        where = place if on_data is options else f"{place}.{DATA_KEY}"
+        raise InputError(
+            f'{where}.reduction: got "all_reduce", which cannot carry {given} = "{codec}" (codes cannot be added up on '
+            f'their way); allowed: "reduce_scatter"{more}'
+        )
 
 
 def _refuse_outside_nesting(options: LatticeOptions, place: str) -> None:

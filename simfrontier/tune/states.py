@@ -78,10 +78,10 @@ class States:
 
     def table(self, mesh: Mesh, data: Axes) -> dict[str, Any]:
         """The plan's table on a mesh with these data axes (across nodes, package, gcd): a family's own where it has a
-        name, else a point of the lattice."""
+        name, else a point of the lattice. All reduce-scatter gradients of which ranks keep a part each."""
         named = NAMED.get((self.weight, self.gradient, self.optimizer))
         if named is not None and not self.copy and self.route == "flat" and self.codec == "plain":
-            return {"family": named}
+            return {"family": named} | ({"reduction": "reduce_scatter"} if named in ("zero1", "zero2") else {})
         return self._lattice(mesh, data)
 
     def _lattice(self, mesh: Mesh, data: Axes) -> dict[str, Any]:

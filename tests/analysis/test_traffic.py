@@ -110,10 +110,20 @@ def test_nics_carry_what_crosses_nodes(family: str) -> None:
     assert float(wires[:, per_node].sum()) == pytest.approx(float(bytes_of(moved, "inter_node")), rel=1e-9)
 
 
-def test_ddp_and_zero1_move_two_models() -> None:
-    """ZeRO-1: reduce-scatter and all-gather; DDP: all-reduce by ring or tree. Elements a rank sends: 2 psi (N-1)/N."""
-    for family in ("ddp", "zero1", "zero2"):
-        done, moved = measured(family, 4)
-        total = sum((bytes_of(moved, boundary) for boundary in BOUNDARIES), Fraction(0))
-        big = total - scalar_bytes(done, slice(0, 3))
-        assert big == 2 * M * Fraction(31, 32) * 32
+@pytest.mark.parametrize(
+    ("family", "options", "models"),
+    [
+        ("ddp", {}, 2),
+        ("zero1", {}, 3),
+        ("zero2", {}, 3),
+        ("zero1", {"reduction": "reduce_scatter"}, 2),
+        ("zero2", {"reduction": "reduce_scatter"}, 2),
+    ],
+)
+def test_plans_with_whole_weights_move_two_or_three_models(family: str, options: dict[str, str], models: int) -> None:
+    """DDP: all-reduce by ring or tree. ZeRO-1 and -2: all-reduce (DeepSpeed) or reduce-scatter, and all-gather.
+    Elements that a rank sends: 2 psi (N-1)/N, or 3."""
+    done, moved = measured(family, 4, options=options)
+    total = sum((bytes_of(moved, boundary) for boundary in BOUNDARIES), Fraction(0))
+    big = total - scalar_bytes(done, slice(0, 3))
+    assert big == models * M * Fraction(31, 32) * 32

@@ -25,16 +25,28 @@ def test_zero3_moves_three_models_per_micro_batch(nodes: int, grad_accum: int) -
 
 @pytest.mark.parametrize("grad_accum", [1, 3])
 @pytest.mark.parametrize("nodes", [2, 3, 8])
-def test_ddp_and_zero1_move_two_models_per_step(nodes: int, grad_accum: int) -> None:
+def test_ddp_moves_two_models_per_step(nodes: int, grad_accum: int) -> None:
     assert moved(needs("ddp", nodes, grad_accum), "node") == 2 * M * foreign(nodes)
-    zero1 = needs("zero1", nodes, grad_accum)
-    assert zero1.total("node", "step_reduction") == zero1.total("node", "publish") == M * foreign(nodes)
-    assert moved(zero1, "node") == 2 * M * foreign(nodes)
 
 
+@pytest.mark.parametrize(("reduction", "models"), [("all_reduce", 2), ("reduce_scatter", 1)])
 @pytest.mark.parametrize("grad_accum", [1, 3])
-def test_zero2_reduces_every_micro_batch_and_publishes_once(grad_accum: int) -> None:
-    assert moved(needs("zero2", 3, grad_accum), "node") == (grad_accum + 1) * M * foreign(3)
+@pytest.mark.parametrize("nodes", [2, 3, 8])
+def test_zero1_reduces_and_publishes_once_per_step(nodes: int, grad_accum: int, reduction: str, models: int) -> None:
+    """3 psi as DeepSpeed all-reduces (its default here), 2 psi with a reduce-scatter, as papers count."""
+    need = needs("zero1", nodes, grad_accum, reduction=reduction)
+    assert need.total("node", "step_reduction") == models * M * foreign(nodes)
+    assert need.total("node", "publish") == M * foreign(nodes)
+    assert moved(need, "node") == (models + 1) * M * foreign(nodes)
+    assert (need == needs("zero1", nodes, grad_accum)) == (reduction == "all_reduce")
+
+
+@pytest.mark.parametrize(("reduction", "models"), [("all_reduce", 2), ("reduce_scatter", 1)])
+@pytest.mark.parametrize("grad_accum", [1, 3])
+def test_zero2_reduces_every_micro_batch_and_publishes_once(grad_accum: int, reduction: str, models: int) -> None:
+    need = needs("zero2", 3, grad_accum, reduction=reduction)
+    assert moved(need, "node") == (models * grad_accum + 1) * M * foreign(3)
+    assert (need == needs("zero2", 3, grad_accum)) == (reduction == "all_reduce")
 
 
 @pytest.mark.parametrize("grad_accum", [1, 3])
@@ -147,10 +159,13 @@ def test_a_flat_publish_needs_no_more_than_node_then_package() -> None:
 
 @pytest.mark.parametrize("nodes", [2, 3])
 def test_elements_received_per_gcd_and_step(nodes: int) -> None:
-    """ddp, ZeRO-1 and ZeRO-2: 2 psi; ZeRO-3: 3 psi; each times 1 - 1/N (arXiv 1910.02054)."""
+    """ddp, ZeRO-1 and ZeRO-2: 2 psi; ZeRO-3: 3 psi; each times 1 - 1/N (arXiv 1910.02054). ZeRO-1 and -2 that
+    all-reduce, as DeepSpeed's do: 3 psi."""
     every = foreign(8 * nodes)
-    for family, models in (("ddp", 2), ("zero1", 2), ("zero2", 2), ("zero3", 3)):
+    for family, models in (("ddp", 2), ("zero1", 3), ("zero2", 3), ("zero3", 3)):
         assert moved(needs(family, nodes), "gcd") == models * 2 * PSI * every, family
+    for family in ("zero1", "zero2"):
+        assert moved(needs(family, nodes, reduction="reduce_scatter"), "gcd") == 2 * 2 * PSI * every, family
 
 
 def test_elements_received_per_gcd_by_hsdp() -> None:

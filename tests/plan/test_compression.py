@@ -14,7 +14,7 @@ from simfrontier.collectives import exchanged_bytes
 from simfrontier.collectives.volume import wire_of
 from simfrontier.errors import InputError
 from simfrontier.plan.compression import DIMENSIONS, compression_of, parse_policy, written
-from simfrontier.plan.zero import LatticeOptions
+from simfrontier.plan.zero import BucketOptions, LatticeOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Schedule, check
 from simfrontier.schedule.codec import DTYPE_BYTES, Codec, parse_codec
 from tests.invoke import TOY, invoke, said_of
@@ -287,6 +287,24 @@ def test_a_cut_sequence_is_coded_from_any_size_on() -> None:
     """Gradients of norms are summed over the tensor axis too, along which nothing is flat."""
     for per_hop in (True, False):
         assert check(made("naive-zfp:8", "zero1", "cut sequence", per_hop, compress_from=0)).is_clean
+
+
+def test_gradients_are_all_reduced_in_codes_of_every_message() -> None:
+    """DeepSpeed's reduction on the data axes, by rings that code each message between two ranks."""
+    data = BucketOptions(family="zero1", reduction="all_reduce")
+    options = megatron(2, data=data, compression="naive-zfp:8", compress_from=0, compress_per_hop=True)
+    schedule = schedule_of(options, 8)
+    assert check(schedule).is_clean
+    ops = [op for _, op in schedule.roles[0].instances() if isinstance(op, Collective) and op.name == "step_reduction"]
+    assert {(op.kind, op.codec.name, op.per_hop) for op in ops} == {("all_reduce", "zfp", True)}
+
+
+def test_small_gradients_are_all_reduced_uncoded() -> None:
+    """What is too small to be coded keeps its kind of reduction."""
+    data = BucketOptions(family="zero1", reduction="all_reduce")
+    options = megatron(2, data=data, compression="naive-zfp:8", compress_from=2**30, compress_per_hop=True)
+    ops = [op for _, op in schedule_of(options, 8).roles[0].instances() if op.name == "step_reduction"]
+    assert {(op.kind, op.codec.name) for op in ops if isinstance(op, Collective)} == {("all_reduce", "bf16")}
 
 
 def test_values_that_do_not_divide_are_coded_too() -> None:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from simfrontier.errors import InputError
 from simfrontier.plan.grid import nearest_divisors
 from simfrontier.plan.tensor import AxonnOptions, MegatronOptions, TensorOptions
-from simfrontier.plan.zero import PlainOptions
+from simfrontier.plan.zero import BucketOptions
 from simfrontier.schedule.store import to_json
 from tests.plan.grids import axonn, megatron, other, schedule_of
 
 # options of a scenario's case, or refused there
 ELSEWHERE = {"family", "gradient_codec", "micro_batch", "grad_accum", "checkpointing", "attention", "softmax"}
-ZERO1 = PlainOptions(family="zero1")
+ZERO1 = BucketOptions(family="zero1")
 
 # option: (a value that is not its default, what else has to be set so that it matters)
 BOTH: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from simfrontier.plan import Engine, build, make_plan
+from simfrontier.plan.options import Options
 from simfrontier.plan.tensor import TensorOptions, engine_of
+from simfrontier.plan.zero import BucketOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check
 from simfrontier.schedule.store import digest, from_json, to_json
 from simfrontier.workload import MODELS, MlpShape
@@ -110,6 +112,10 @@ def test_an_mlp_in_grids_and_pipelines(options: TensorOptions) -> None:
 # ── what a plan on the data axes adds ──
 
 
+def all_reduced(family: str) -> Options:
+    return BucketOptions(family=family, reduction="all_reduce")
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -117,13 +123,18 @@ def test_an_mlp_in_grids_and_pipelines(options: TensorOptions) -> None:
         ("ddp", {"step all_reduce": 864}),
         ("zero1", {"step reduce_scatter": 864, "publish all_gather": 864}),
         ("zero2", {"backward reduce_scatter": 864, "publish all_gather": 864}),
+        (all_reduced("zero1"), {"step all_reduce": 864, "publish all_gather": 864}),
+        (all_reduced("zero2"), {"backward all_reduce": 864, "publish all_gather": 864}),
         (
             "zero3",
             {"forward all_gather": 864, "recompute all_gather": 864, "backward reduce_scatter": 864},
         ),
     ],
 )
-def test_a_weight_crosses_the_data_axes_inside_its_block_of_x_y_and_z(data: str, expected: dict[str, int]) -> None:
+def test_a_weight_crosses_the_data_axes_inside_its_block_of_x_y_and_z(
+    data: str | Options, expected: dict[str, int]
+) -> None:
+    """ZeRO-1 and -2 reduce-scatter there unless they say otherwise, as Megatron-LM's distributed optimizer does."""
     schedule = schedule_of(axonn(2, 2, 2, data=data), 64, node=(16, 4))
     got = moved(schedule, 0)
     over_data = {f"{row.when} {row.kind}": row.elements for row in got if _is(row, "qkv.weight", "data+package")}

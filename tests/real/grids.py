@@ -28,6 +28,7 @@ class Grid:
     ranks: int
     keys: tuple[tuple[str, Any], ...]
     data: str = "ddp"
+    reduction: str | None = None
     grad_accum: int = 2
     shape: str = "sequential"
     precision: str = "fp64"
@@ -37,14 +38,16 @@ class Grid:
     softmax: Softmax = "fused"
 
     def __str__(self) -> str:
-        return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), self.data, self.shape))
+        data = (self.data, self.reduction) if self.reduction else (self.data,)
+        return " ".join((self.family, *(f"{key}={value}" for key, value in self.keys), *data, self.shape))
 
     @property
     def schedule(self) -> Schedule:
         """The schedule, of two samples per rank that divides the batch."""
-        options: TensorOptions = FAMILIES[self.family][0](
-            family=self.family, data=FAMILIES[self.data][0](family=self.data), **dict(self.keys)
+        data = FAMILIES[self.data][0](
+            family=self.data, **({"reduction": self.reduction} if self.reduction is not None else {})
         )
+        options: TensorOptions = FAMILIES[self.family][0](family=self.family, data=data, **dict(self.keys))
         mesh = options.mesh(self.ranks, per_node=1, per_package=1)
         batch = 2 * options.batch_ranks(mesh)
         if self.shape == "mlp":

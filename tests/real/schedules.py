@@ -60,6 +60,19 @@ FAMILIES: Final[dict[str, tuple[str, dict[str, Any]]]] = {  # nothing quantised
 }
 _TOPO: Final = FAMILIES["zero-topo"][1]
 POINTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "zero1 scattered": ("zero1", {"reduction": "reduce_scatter"}),
+    "zero2 scattered": ("zero2", {"reduction": "reduce_scatter"}),
+    "node all-reduced": (
+        "lattice",
+        {
+            "weight": (),
+            "accumulator": ("package", "gcd"),
+            "optimizer": ALL,
+            "nesting": REVERSED,
+            "gradient": ({"axes": ("package", "gcd"), "reduction": "all_reduce"},),
+            "step_reduction": ({"axes": ("node",), "reduction": "all_reduce"},),
+        },
+    ),
     "hsdp by gcd": ("hsdp", {"shard": ("gcd",)}),
     "zeropp 0.10.0": ("zeropp", {"qwz": False, "qgz": False, "hpz_version": "0.10.0"}),
     "zeropp two hops": ("zeropp", {"qwz": False, "quantised_gradient_codec": None, "weight_codec": None}),

@@ -52,11 +52,14 @@ TWO = (
     case("zero3", (1, 2, 1), precision="fp32", grad_accum=2),
     case("zero-topo", (1, 1, 2), precision="bf16"),
     case("zero2", (1, 1, 2), precision="fp16", model="mlp"),
+    case("zero1 scattered", (1, 1, 2), grad_accum=2),
 )
 FOUR = (
     case("ddp", (2, 1, 2), checkpointing=False),
     case("zero1", (1, 2, 2), grad_accum=2),
     case("zero2", (2, 2, 1), checkpointing=False),
+    case("zero2 scattered", (2, 2, 1), grad_accum=2, engine=TIGHT),
+    case("node all-reduced", (2, 2, 1), grad_accum=2),
     case("zero3", (2, 1, 2), grad_accum=2, engine=TIGHT),
     case("hsdp", (2, 1, 2), grad_accum=2),
     case("zeropp", (2, 1, 2), checkpointing=False, engine=TIGHT),

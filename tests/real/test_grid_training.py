@@ -111,6 +111,12 @@ def test_tensor_pipeline_and_data_together_train_like_the_unsharded_model(data: 
     agrees(megatron(2, 2, 2, data=data, shape=shape, sequence_parallel=shape == "tied"))
 
 
+@pytest.mark.parametrize("data", ["zero1", "zero2"])
+def test_gradients_all_reduced_over_the_data_axes_train_like_the_unsharded_model(data: str) -> None:
+    agrees(megatron(2, 2, 2, data=data, reduction="all_reduce", shape="tied", sequence_parallel=True))
+    agrees(axonn(2, 1, 2, 2, data=data, reduction="all_reduce"))
+
+
 @pytest.mark.parametrize("data", ["zero1", "zero3", "hsdp"])
 def test_plans_of_the_data_axes_train_like_the_unsharded_model_on_axonns_grid(data: str) -> None:
     agrees(axonn(2, 1, 2, 2, data=data))
