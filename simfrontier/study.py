@@ -346,12 +346,10 @@ def _mapped(
         shops = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]
         yield from (_run_plan(*plan, shop, progress) for plan, shop in zip(plans, shops, strict=True))
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from simfrontier.pool import Pool
 
-    # A fresh process each: to fork one in which a progress bar's thread runs may lock up.
-    with ProcessPoolExecutor(min(jobs, len(plans)), mp_context=get_context("spawn")) as pool:
-        for outcomes in pool.map(_run_plan, *zip(*plans, strict=True)):
+    with Pool(min(jobs, len(plans))) as pool:
+        for outcomes in pool.in_order(_run_plan, plans):
             for outcome in outcomes:
                 progress(f"{outcome.plan} on {outcome.devices}")
             yield outcomes

@@ -12,7 +12,8 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("errors", "units"),
-    ("tomlfile", "wholefile"),
+    ("parent", "tomlfile", "wholefile"),
+    ("pool",),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
     ("measured", "network"),
@@ -26,10 +27,10 @@ LAYERS = (
     ("commands",),
     ("cli",),
 )
-STRANGERS = LAYERS[2]
+STRANGERS = LAYERS[3]
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
-REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors", "wholefile"}
+REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors", "wholefile", "parent"}
 
 
 def part_of(path: Path) -> str:

@@ -209,14 +209,12 @@ def _all(
             yield _try(told, scenario, shop)
             said(each.label)
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from simfrontier.pool import Pool
 
-    # A fresh process each: to fork one in which a progress bar's thread runs may lock up.
-    with ProcessPoolExecutor(parts, mp_context=get_context("spawn")) as pool:
+    with Pool(parts) as pool:
         dealt = [tries[part::parts] for part in range(parts)]
         results: list[list[_Result | None]] = [[] for _ in dealt]
-        for part, made in enumerate(pool.map(_try_all, [told] * parts, dealt)):
+        for part, made in enumerate(pool.in_order(_try_all, [(told, each) for each in dealt])):
             results[part] = made
             for each, _ in dealt[part]:
                 said(each.label)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Self
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.pool import Pool, WorkerLostError
 from simfrontier.scenario import Scenario
 from simfrontier.tune.work import Workshop
-from simfrontier.tune.workers import end_with_parent, started
 
 Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of a workshop, with the arguments of each call
 _mine: list[Workshop] = []  # of a process of a crew
 
 
-class CrewLostError(SimfrontierError):
+class CrewLostError(WorkerLostError):
     """A process of a search was ended from outside."""
 
 
@@ -29,25 +24,24 @@ class Crew:
 
     def __init__(self, scenario: Scenario, original: Scenario, size: int, jobs: int) -> None:
         self.made_of = scenario, original, size
-        self.jobs, self.processes = jobs, list[BaseProcess]()
-        self.pool: ProcessPoolExecutor | None = None
+        self.jobs = jobs
+        self.pool: Pool | None = None
         self.shop = Workshop(*self.made_of)
         self.collects = gc.isenabled()
 
     def __enter__(self) -> Self:
         if self.jobs > 1:
-            # A fresh process each: to fork one in which a progress bar's thread runs may lock up.
-            self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), initializer=_begin, initargs=self.made_of)
+            self.pool = Pool(self.jobs, _begin, self.made_of)
         gc.disable()  # work makes few cycles; collecting would take a quarter of its time
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.collects:
             gc.enable()
         if self.pool is not None:
-            for process in self.processes if kind is not None else ():
-                process.terminate()  # what they are at may take long, and nobody waits for it
-            self.pool.shutdown(cancel_futures=True)
+            self.pool.__exit__(kind, error, trace)
 
     def do(self, tasks: Sequence[Task], told: Callable[[int, list[Any]], None]) -> None:
         """Do tasks, and tell `told` of each, by its number, with its results, as it is done."""
@@ -55,13 +49,10 @@ class Crew:
             for number, task in enumerate(tasks):
                 told(number, _done(self.shop, task))
             return
-        with started() as processes:
-            numbers = {self.pool.submit(_do, task): number for number, task in enumerate(tasks)}
-        self.processes += processes
         try:
-            for future in as_completed(numbers):
-                told(numbers[future], future.result())
-        except BrokenProcessPool:
+            for number, results in self.pool.as_done(_do, [(task,) for task in tasks]):
+                told(number, results)
+        except WorkerLostError:
             raise CrewLostError(
                 "a process of the search was ended from outside (out of memory?); the same command goes on from there, "
                 "with fewer --jobs if memory was short"
@@ -69,7 +60,6 @@ class Crew:
 
 
 def _begin(scenario: Scenario, original: Scenario, size: int) -> None:
-    end_with_parent()
     gc.disable()
     _mine[:] = [Workshop(scenario, original, size)]
 
