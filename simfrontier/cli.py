@@ -21,6 +21,7 @@ from simfrontier.commands.options import (
     names_of,
     num_bytes,
     refuse_options,
+    to_write,
 )
 from simfrontier.commands.search_verbs import explain, tune
 from simfrontier.errors import InputError, SimfrontierError
@@ -49,7 +50,7 @@ def about(
 @app.command()
 def run(
     scenario: ScenarioArgument,
-    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/NAME)")] = None,
     set_: Settings = None,
     plans: Plans = None,
     devices: Devices = None,
@@ -72,7 +73,7 @@ def show(
     plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: Settings = None,
-    save: Annotated[Path | None, typer.Option(help="also write the schedule to this JSON file")] = None,
+    save: Annotated[Path | None, to_write("--save", "also write the schedule to this JSON file")] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
     volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
 ) -> None:
@@ -107,7 +108,7 @@ def losses(
 @app.command()
 def softmax(
     table: Annotated[Path, typer.Argument(help="table (CSV) of times, from `simfrontier-real softmax`")],
-    out: Annotated[Path | None, typer.Option(help="folder for index.html and results.csv (default: no page)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for index.html and results.csv (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
@@ -145,7 +146,7 @@ def calibrate(
         list[Path],
         typer.Argument(help="CSV tables, output of nccl-tests, rccl-tests or OSU, calibrations (.toml), real traces"),
     ],
-    out: Annotated[Path, typer.Option(help="calibration file to write (.toml)")],
+    out: Annotated[Path, to_write("--out", "calibration file to write (.toml)")],
     fit: Annotated[
         bool | None,
         typer.Option(
@@ -163,7 +164,7 @@ def calibrate(
         int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
     ] = None,
     min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
-    page: Annotated[Path | None, typer.Option(help="page with the plots of a fit (default: OUT.html)")] = None,
+    page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
     where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
     when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
     title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
@@ -210,7 +211,7 @@ def calibrate(
 @app.command()
 def export(
     scenario: ScenarioArgument,
-    out: Annotated[Path, typer.Option(help="folder for schedule-PLAN.json, trace-PLAN.json ...")],
+    out: Annotated[Path, to_write("--out", "folder for schedule-PLAN.json, trace-PLAN.json ...")],
     set_: Settings = None,
     plans: Plans = None,
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
@@ -232,7 +233,7 @@ def replay(
     set_: Settings = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
-    out: Annotated[Path | None, typer.Option(help="also write the trace to this file")] = None,
+    out: Annotated[Path | None, to_write("--out", "also write the trace to this file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
     """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
@@ -246,7 +247,7 @@ def replay(
 def crosscheck(
     sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
     real: Annotated[Path, typer.Argument(help="real trace, or a folder of files of the same names")],
-    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
     min_bytes: Annotated[str, typer.Option(help="collectives of at least this size are judged")] = "1MiB",
     tolerance: Annotated[float, typer.Option(help="how far their times may lie apart, as a share (median)")] = 0.25,
@@ -263,7 +264,7 @@ def crosscheck(
 @app.command()
 def emulate(
     scenario: Annotated[Path, typer.Argument(help="scenario (TOML) with a table `emulation`")],
-    out: Annotated[Path | None, typer.Option(help="folder for everything (default: reports/NAME)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for everything (default: reports/NAME)")] = None,
     set_: Settings = None,
     plans: Plans = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,
@@ -310,7 +311,7 @@ def validate(
             help="predict fitted rows by fits without their number of devices (default), or by the shipped parameters",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
     machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
     library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,

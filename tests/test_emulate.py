@@ -93,7 +93,25 @@ def test_equal_input_gives_equal_files(tmp_path: Path, scenario: Path, monkeypat
         f"slow/sim/{what}-{title}.json"
         for what in ("schedule", "trace", "lowered", "links")
         for title in ("zero3", "sweep")
-    }
+    } | {"slow/sim/manifest.json"}
+
+
+def test_what_was_run_before_is_cleared_and_nothing_else(
+    tmp_path: Path, scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    plans = ("--sizes", "256KiB", "--native-sizes", "256KiB", "--slow", "xgmi 0>1", "--out", out, "--plans")
+    prepared(monkeypatch, scenario, *plans, "zero3,zero1")
+    real = out / "plans" / "real"
+    real.mkdir()
+    mine = {real / "mine.json", real / "trace-mine.json", out / "plans" / "sim" / "trace-mine.json"}
+    old = {real / f"{kind}-{plan}.json" for kind in ("trace", "links") for plan in ("zero3", "zero1")}
+    for file in mine | old | {real / "sweep.json", real / "slowed.json"}:
+        file.write_text("old", encoding="utf-8")
+    prepared(monkeypatch, scenario, *plans, "zero3")
+    assert {file for file in mine if file.exists()} == mine
+    assert set(real.iterdir()) == mine & set(real.iterdir())
+    assert not list((out / "plans" / "sim").glob("*-zero1.json"))
 
 
 def test_a_wire_that_carries_nothing_is_not_slowed(tmp_path: Path, scenario: Path) -> None:

@@ -1,20 +1,26 @@
-"""A folder of results says what is wrong with it, and not what is wrong with other files."""
+"""Folders and files of results: what is theirs is replaced, what is not stays, links are not followed, and one line
+says what is wrong with them."""
 
 from __future__ import annotations
 
 import errno
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from simfrontier.commands.folder import filled
 from simfrontier.errors import InputError
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled, listed, refuse_unfinished, write_whole
+from tests.invoke import ROOT, TOY, invoke, refusal
 
 
 def test_what_is_not_in_the_folder_is_not_said_to_be(tmp_path: Path) -> None:
     """A file that is read meanwhile and is not there: no word of --out."""
     out, missing = tmp_path / "out", tmp_path / "missing.toml"
-    with pytest.raises(FileNotFoundError) as caught, filled(out):
+    with pytest.raises(FileNotFoundError) as caught, filled(out, "run"):
         missing.read_text(encoding="utf-8")
     assert caught.value.filename == str(missing)
     assert not out.exists()
@@ -24,13 +30,173 @@ def test_what_cannot_be_written_in_it_is_one_line(tmp_path: Path, monkeypatch: p
     """Whether the folder is named from here or from the root."""
     monkeypatch.chdir(tmp_path)
     for out in (Path("out"), tmp_path / "out"):
-        with pytest.raises(InputError) as caught, filled(out) as new:
+        with pytest.raises(InputError) as caught, filled(out, "run") as new:
             (new / "deeper" / "results.csv").write_text("", encoding="utf-8")
         assert str(caught.value).startswith(f"--out {out}: cannot be written: No such file or directory; allowed: ")
 
 
 def test_a_full_disk_names_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught, filled(tmp_path):
+    with pytest.raises(InputError) as caught, filled(tmp_path, "run"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert str(caught.value).startswith(f"--out {tmp_path}: cannot be written: No space left on device; allowed: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parents_that_were_made_go_with_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="mine"), filled(tmp_path / "a" / "b" / "out", "run"):
+        raise InputError("mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["results.csv", MANIFEST])
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / "index.html").write_text("old")
+    with pytest.raises(InputError) as caught, filled(tmp_path, "run", MANIFEST) as new:
+        for each in ("index.html", "results.csv", MANIFEST):
+            (new / each).write_text("{}")
+    said = f"--out {tmp_path}: cannot be written: {name} is a folder there; allowed: a file, or none"
+    assert str(caught.value) == said
+    assert (tmp_path / "index.html").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == sorted({name, "index.html"})
+    with pytest.raises(InputError, match="is a folder there"):
+        ensure_writable(tmp_path, name)
+
+
+# ── what is theirs ──
+
+
+def test_a_run_removes_what_the_last_one_wrote_and_nothing_else(tmp_path: Path) -> None:
+    assert invoke("run", TOY, "--plans", "zero3,ddp", "--devices", "2", "--out", tmp_path).code == 0
+    for foreign in ("trace-mine.json", "trace-zero3-4.txt"):
+        (tmp_path / foreign).write_text("mine")
+    assert invoke("run", TOY, "--plans", "zero3", "--devices", "4", "--no-page", "--out", tmp_path).code == 0
+    own = {"results.csv", MANIFEST, "trace-zero3-4.json"}
+    assert set(os.listdir(tmp_path)) == own | {"trace-mine.json", "trace-zero3-4.txt"}
+    assert set(json.loads((tmp_path / MANIFEST).read_text())["files"]) == own - {MANIFEST}
+
+
+@pytest.mark.parametrize(
+    "names", [["../mine"], ["/etc/mine"], [".hidden"], [""], [".."], [5], "mine", None, ["a\0b"], ["folder"]]
+)
+def test_a_manifest_cannot_name_what_is_not_a_file_of_its_folder(tmp_path: Path, names: object) -> None:
+    out = tmp_path / "out"
+    (out / "folder").mkdir(parents=True)
+    for mine in (tmp_path / "mine", out / ".hidden", out / "folder" / "mine"):
+        mine.write_text("mine")
+    (out / MANIFEST).write_text(json.dumps({"files": names}))
+    with filled(out, "run", MANIFEST) as new:
+        write_whole(new / "results.csv", "new")
+    assert sorted(os.listdir(out)) == [".hidden", "folder", MANIFEST, "results.csv"]
+    assert (tmp_path / "mine").exists() and (out / "folder" / "mine").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "{", "[" * 100_000, "\x00", '{"files": {"a": 1}}'])
+def test_a_manifest_that_is_none_lists_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / MANIFEST).write_text(text)
+    assert listed(tmp_path) == frozenset()
+
+
+def test_what_a_dead_process_left_goes_and_what_a_living_one_makes_stays(tmp_path: Path) -> None:
+    code = "import sys; from simfrontier.wholefile import _temporary; print(_temporary('new'), _temporary('part'))"
+    dead = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.split()
+    living = dead[0].replace(dead[0].split("-")[2], str(os.getppid()))
+    other = dead[0].replace(dead[0].split("-")[1], "anotherhost")
+    for folder in (dead[0], living, other, ".new-mine"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "trace.json").write_text("half")
+    (tmp_path / dead[1]).write_text("half")
+    with filled(tmp_path, "run", MANIFEST) as new:
+        write_whole(new / "results.csv", "new")
+    assert set(os.listdir(tmp_path)) == {living, other, ".new-mine", MANIFEST, "results.csv"}
+
+
+def test_a_folder_that_is_unfinished_is_not_compared(tmp_path: Path) -> None:
+    sim, real = tmp_path / "sim", tmp_path / "real"
+    for folder in (sim, real):
+        assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", folder).code == 0
+    refuse_unfinished(sim)
+    (sim / ".unfinished-export").write_text("{}")
+    said = refusal("crosscheck", sim, real)
+    assert said.startswith(f"{sim}: is unfinished (.unfinished-export is there): ")
+    assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", sim).code == 0
+    refuse_unfinished(sim)
+
+
+# ── links, devices, names ──
+
+
+def planted(folder: Path) -> Path:
+    """A file elsewhere, with links to it at every name that can be guessed."""
+    elsewhere = folder / "elsewhere"
+    elsewhere.write_text("mine")
+    for name in ("s.json", "s.json.part", ".s.json.part", "results.csv", "results.csv.part", MANIFEST, "search.jsonl"):
+        (folder / name).symlink_to(elsewhere)
+    return elsewhere
+
+
+def test_a_planted_link_is_replaced_not_followed(tmp_path: Path) -> None:
+    mine = planted(tmp_path)
+    assert invoke("show", TOY, "--plan", "zero3", "--devices", "2", "--save", tmp_path / "s.json").code == 0
+    assert invoke("run", TOY, "--plans", "zero3", "--devices", "2", "--no-page", "--out", tmp_path).code == 0
+    assert mine.read_text() == "mine"
+    assert not any((tmp_path / name).is_symlink() for name in ("s.json", "results.csv", MANIFEST))
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError) as caught:
+        write_whole(pipe, "text")
+    assert (
+        str(caught.value)
+        == f"{pipe}: cannot be written: is a device, not a file; allowed: a file in a folder you may write"
+    )
+    assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_file_has_the_mode_that_others_get(tmp_path: Path) -> None:
+    write_whole(tmp_path / "ours", "")
+    (tmp_path / "theirs").write_text("")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", TOY, "--out"),
+        ("tune", TOY, "--out"),
+        ("explain", TOY, "--out"),
+        ("export", TOY, "--out"),
+        ("emulate", TOY, "--out"),
+        ("validate", "--out"),
+        ("crosscheck", "a", "b", "--out"),
+        ("replay", "a.json", "--scenario", TOY, "--out"),
+        ("softmax", "a.csv", "--out"),
+        ("calibrate", "a.csv", "--out"),
+        ("calibrate", "a.csv", "--out", "a.toml", "--page"),
+        ("show", TOY, "--save"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else None,
+)
+def test_an_empty_name_is_refused(words: tuple[str | Path, ...], empty: str) -> None:
+    assert refusal(*words, empty) == f"{words[-1]}: got {empty!r}; allowed: a name"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits")
+def test_a_full_disk_leaves_a_run_as_it_was(tmp_path: Path) -> None:
+    """A limit of the size of files stands for a full disk: the system refuses to write further."""
+    out = tmp_path / "out"
+    assert invoke("run", TOY, "--plans", "zero3", "--devices", "2", "--no-page", "--out", out).code == 0
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
+    code = f"{limit}; from simfrontier.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", str(TOY), "--plans", "ddp", "--devices", "4", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"simfrontier: {out}/") and "cannot be written: File too large" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before

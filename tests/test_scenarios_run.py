@@ -251,7 +251,8 @@ def test_a_file_that_cannot_be_written_leaves_the_folder_as_it_was(
 def test_what_cannot_be_replaced_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "results.csv").mkdir()
     said = refusal("run", TOY, "--out", tmp_path, "--plans", "zero3", "--devices", "2", "--no-page")
-    assert said.startswith(f"--out {tmp_path}: cannot be written: Is a directory; allowed: ")
+    assert said == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
+    assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
 
 
 def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

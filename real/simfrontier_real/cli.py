@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from simfrontier.wholefile import parse_place
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
@@ -16,6 +18,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write."""
+    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
+
 
 Schedules = Annotated[
     list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
@@ -37,7 +45,7 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and
 @app.command()
 def replay(
     schedules: Schedules,
-    out: Annotated[Path, typer.Option(help="folder for the traces: trace-NAME.json per schedule")],
+    out: Annotated[Path, to_write("--out", "folder for the traces: trace-NAME.json per schedule")],
     iterations: Annotated[int, typer.Option(min=1, help="timed steps; the trace holds medians")] = 10,
     warmup: Annotated[int, typer.Option(min=0, help="steps before the first that is timed")] = 2,
     compute: Annotated[str, typer.Option(help="real, wait (as long as in --waits) or none")] = "real",
@@ -74,8 +82,8 @@ def train(
     clip: Annotated[float, typer.Option(help="norm to which gradients are clipped")] = 1.0,
     loss_scale: Annotated[float, typer.Option(help="factor on the loss, for 16-bit gradients")] = 1.0,
     reference: Annotated[bool, typer.Option(help="compare with the unsharded model in one process")] = True,
-    json: Annotated[Path | None, typer.Option(help="also write the results to this file")] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for traces of the steps: trace-NAME.json")] = None,
+    json: Annotated[Path | None, to_write("--json", "also write the results to this file")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for traces of the steps: trace-NAME.json")] = None,
     collectives: CollectivesOption = "native",
     backend: BackendOption = "gloo",
     timeout: TimeoutOption = 60.0,
@@ -108,7 +116,7 @@ def train(
 @app.command()
 def losses(
     schedules: Schedules,
-    out: Annotated[Path, typer.Option(help="table (CSV) of the loss of every schedule, seed and step to write")],
+    out: Annotated[Path, to_write("--out", "table (CSV) of the loss of every schedule, seed and step to write")],
     seeds: Annotated[str, typer.Option(help="seeds of the weights, e.g. 1,2,3")] = "1,2,3",
     data: Annotated[int, typer.Option(min=0, help="seed of the data, the same for all")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="optimizer steps")] = 200,
@@ -141,7 +149,7 @@ def losses(
 @app.command()
 def measure(
     out: Annotated[
-        Path, typer.Option(help="calibration file (TOML) to write; a scenario names it as library.calibration")
+        Path, to_write("--out", "calibration file (TOML) to write; a scenario names it as library.calibration")
     ],
     sizes: Annotated[str, typer.Option(help="message sizes, e.g. 4KiB,1MiB")] = SIZES,
     iterations: Annotated[int, typer.Option(min=3, help="repetitions; the file holds medians")] = 10,
@@ -183,7 +191,7 @@ def softmax(
     cache_bytes: Annotated[
         int | None, typer.Option(min=1, help="size of the last cache, where the system does not tell it")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="table (CSV) to write (default: print it)")] = None,
+    out: Annotated[Path | None, to_write("--out", "table (CSV) to write (default: print it)")] = None,
 ) -> None:
     """Time softmax of float32 rows by two passes over memory and by three, on one thread of this CPU: `simfrontier
     softmax` makes a page of the table."""

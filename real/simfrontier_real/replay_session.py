@@ -10,6 +10,7 @@ from pathlib import Path
 from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, write_perfetto
 from simfrontier.trace.links import save_links
+from simfrontier.wholefile import refuse_unfinished
 from simfrontier_real.fabric.meter import Meter, link_table
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
@@ -42,6 +43,8 @@ def replay_all(session: Session, plan: Replaying) -> None:
         raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
     if plan.compute == "wait" and session.world.backend != "gloo":
         raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
+    if plan.waits is not None:
+        refuse_unfinished(plan.waits)
     replay(session, session.loaded, plan)
 
 

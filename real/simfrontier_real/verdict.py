@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 import typer
 
 from simfrontier.collectives import messages_of
-from simfrontier.errors import InputError
 from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.wholefile import write_whole
 from simfrontier_real.record import Clocked, sent_bytes
 from simfrontier_real.session import Loaded
 from simfrontier_real.states import Weights
@@ -250,11 +249,6 @@ def _finite(value: Any) -> Any:
 
 
 def write_results(path: Path, results: list[Result]) -> None:
+    """Write the results as JSON. Raises InputError where the file cannot be written."""
     text = json.dumps([_finite({**asdict(result), "is_good": result.is_good}) for result in results], indent=1)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text + "\n", encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    write_whole(path, text + "\n")

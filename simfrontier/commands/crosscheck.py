@@ -13,7 +13,6 @@ from rich import box
 from rich.table import Table
 
 from simfrontier.commands.console import console, plain
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
 from simfrontier.report.crosscheck_words import differences, findings, lead_sentence, link_bytes, swept
 from simfrontier.report.words import number, quantity
@@ -23,6 +22,7 @@ from simfrontier.trace.deltas import CrossCheck, Delta, deltas, judge, step_time
 from simfrontier.trace.links import LinkCheck, LinkPair, compare_links, load_links
 from simfrontier.trace.slowed import load_slowed
 from simfrontier.trace.sweep import load_sweep, sweep_medians
+from simfrontier.wholefile import ensure_writable, filled, refuse_unfinished
 
 PREFIX, SUFFIX = "trace-", ".json"
 LINKS, SWEEP, SLOWED = "links-", "sweep.json", "slowed.json"  # beside the traces, where a fabric was emulated
@@ -33,12 +33,12 @@ def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, to
     """Compare two trace files, or the files of the same names of two folders; say what was found, write the page to
     `out`. Returns whether they agree. Raises InputError where there is nothing to compare, or other digests."""
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, "index.html")
     check = crosscheck_of(sim, real, min_bytes, tolerance)
     if out is not None:
         from simfrontier.report.crosscheck import write_crosscheck_page
 
-        with filled(out) as new:
+        with filled(out, "crosscheck") as new:
             write_crosscheck_page(check, new / "index.html")
     if as_json:
         typer.echo(json.dumps(sayable_document(check), indent=1, allow_nan=False))
@@ -77,6 +77,8 @@ Names = tuple[str, ...]
 
 def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
     """The traces that both folders have, by plan, and the plans that only one has."""
+    for folder in (sim, real):
+        refuse_unfinished(folder)
     mine, its = ({_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real))
     both = {plan: (path, its[plan]) for plan, path in mine.items() if plan in its}
     if not both:

@@ -11,9 +11,9 @@ import typer
 
 from simfrontier.commands.emulate_jobs import JOBS, Emulating, prepare
 from simfrontier.commands.emulate_report import report
-from simfrontier.commands.folder import ensure_writable
 from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.scenario import Scenario
+from simfrontier.wholefile import ensure_writable
 
 
 def emulate(scenario: Scenario, how: Emulating, out: Path, as_json: bool) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simfrontier.commands.crosscheck import SLOWED, SWEEP
 from simfrontier.commands.export import write_simulated
-from simfrontier.commands.folder import filled
 from simfrontier.errors import InputError
 from simfrontier.machine.wiring import save_wiring
 from simfrontier.network.wiring import wiring_of
@@ -19,6 +19,7 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.sweep import Probe, sweep
 from simfrontier.simulate import SimulatedStep
 from simfrontier.study import Built, Shop, simulated
+from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
 GROUPS = {"world": ("node", "package", "gcd"), "node": ("package", "gcd"), "package": ("gcd",)}
@@ -63,9 +64,9 @@ def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
         _job(native, NATIVE, "native", _swept(native, size, how.native_sizes, GROUPS), (0, how.iterations), out),
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), (0, how.iterations), out, rates),
     ]
-    with filled(out) as new:
+    with filled(out, "emulate") as new:
         save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
-        (new / JOBS).write_text(json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n", encoding="utf-8")
+        write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
 
 
 def _with_slow_wire(scenario: Scenario, wire: str) -> Scenario:
@@ -101,6 +102,17 @@ def _swept(
     return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
 
 
+def _clear(folder: Path) -> None:
+    """Remove what was once run of a job: traces and bytes of links of the schedules that its folder has, and what was
+    made of them."""
+    titles = [name.removeprefix("schedule-") for name in listed(folder / "sim") if name.startswith("schedule-")]
+    names = [f"{kind}-{title}" for title in titles for kind in ("trace", "links")]
+    try:
+        remove_files(folder / "real", [*names, SWEEP, SLOWED])
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: a folder of yours") from None
+
+
 def _job(
     scenario: Scenario,
     name: str,
@@ -112,9 +124,8 @@ def _job(
 ) -> dict[str, Any]:
     """Write what was simulated of a job into its folder, and clear away what was once run there; what the real side is
     told of the job, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
-    for old in (out / name / "real").glob("*.json"):
-        old.unlink(missing_ok=True)
-    with filled(out / name / "sim", stale=("*.json",)) as new:
+    _clear(out / name)
+    with filled(out / name / "sim", "emulate", MANIFEST) as new:
         for title, step in steps.items():
             write_simulated(scenario, title, step, new)
     return {

@@ -10,7 +10,6 @@ import typer
 
 from simfrontier.commands.crosscheck import SLOWED, SWEEP, crosscheck_of, print_check, sayable_document
 from simfrontier.commands.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, Emulating
-from simfrontier.commands.folder import filled
 from simfrontier.report.limits import limits_words
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.compare import Comparison, compare
@@ -18,6 +17,7 @@ from simfrontier.trace.deltas import Delta, deltas, duration, step_times
 from simfrontier.trace.limits import Limit, limits_of
 from simfrontier.trace.slowed import Slowed, save_slowed
 from simfrontier.trace.sweep import SweepPoint, Way, save_sweep
+from simfrontier.wholefile import filled, listed
 
 MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
@@ -31,7 +31,7 @@ def report(how: Emulating, out: Path, as_json: bool) -> bool:
     save_slowed(_effects(out, f"node 0 {how.slow_wire}"), real / SLOWED)
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
     limits = limits_of(check)
-    with filled(out) as new:
+    with filled(out, "emulate") as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
         document = sayable_document(check) | {"limits": [_document(limit) for limit in limits]}
@@ -89,12 +89,12 @@ def _effects(out: Path, link: str) -> list[Slowed]:
     """Of the plan whose step was run with the slowed link, and of the collectives that were."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
     found = []
-    for path in sorted((out / SLOW / "sim").glob("trace-*.json")):
-        plan = path.name.removeprefix("trace-").removesuffix(".json")
-        if plan == SWEEP_PLAN:
+    for name in sorted(listed(out / SLOW / "sim")):
+        plan = name.removeprefix("trace-").removesuffix(".json")
+        if not name.startswith("trace-") or plan == SWEEP_PLAN:
             continue
         before, after = (
-            step_times(compare(plan, *(read_perfetto(out / job / side / path.name) for side in ("sim", "real"))))
+            step_times(compare(plan, *(read_perfetto(out / job / side / name) for side in ("sim", "real"))))
             for job in (PLANS, SLOW)
         )
         times = (before.sim_s, after.sim_s, before.real_s, after.real_s)

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.console import console, plain
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.explain import Against, Explanation, explain
 from simfrontier.report.explanation_words import (
     best_sentence,
@@ -27,6 +26,7 @@ from simfrontier.report.explanation_words import (
 from simfrontier.report.words import percent, quantity, signed
 from simfrontier.scenario import Scenario
 from simfrontier.simulate import Fidelity
+from simfrontier.wholefile import ensure_writable, filled
 
 
 def explain_plan(
@@ -42,7 +42,7 @@ def explain_plan(
 ) -> None:
     """Explain a plan, then write everything: what fails leaves the folder as it was."""
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, "index.html")
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=None)
 
@@ -62,7 +62,7 @@ def explain_plan(
     if out is not None:
         from simfrontier.report.explanation import write_explanation_page
 
-        with filled(out) as new:
+        with filled(out, "explain") as new:
             write_explanation_page(found, new / "index.html")
     if as_json:
         typer.echo(json.dumps(as_document(found), indent=1, allow_nan=False, ensure_ascii=False))

@@ -7,7 +7,6 @@ from pathlib import Path
 import typer
 
 from simfrontier.collectives.lowering.store import save_lowered
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest, save
@@ -18,6 +17,7 @@ from simfrontier.trace import write_perfetto
 from simfrontier.trace.links import save_links
 from simfrontier.tune import Searcher
 from simfrontier.units import written
+from simfrontier.wholefile import ensure_writable, filled
 
 
 def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, exact: bool) -> None:
@@ -27,7 +27,7 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
     size, searcher, chosen = max(scenario.file.run.devices), Searcher(), fidelity or scenario.file.run.fidelity
     scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
     said = []
-    with filled(out) as new:
+    with filled(out, "export") as new:
         for plan in scenario.plans:
             built = shop.get(scenario, plan, size)
             step = simulated(scenario, built, chosen, exact)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simfrontier.errors import InputError
+from simfrontier.wholefile import parse_place
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
@@ -28,6 +29,11 @@ FidelityOption = Annotated[
         help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
     ),
 ]
+
+
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write."""
+    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
 
 
 def load(

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from simfrontier.commands.bar import bar_of_work
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report import write_manifest, write_results
 from simfrontier.report.assumptions import fitted_elsewhere
 from simfrontier.report.peak import sentence as share_sentence
@@ -30,6 +29,7 @@ from simfrontier.simulate import Fidelity
 from simfrontier.study import Study, run_study
 from simfrontier.trace import write_perfetto
 from simfrontier.tune import Searcher
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 
 def run_scenario(
@@ -45,7 +45,7 @@ def run_scenario(
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
     gc.disable()  # a run ends soon and makes few cycles; collecting would take a quarter of its time
     folder = out or Path("reports") / scenario.name
-    ensure_writable(folder)
+    ensure_writable(folder, "results.csv", "index.html", MANIFEST)
     table = scenario.file.sensitivity if vary else None
     if vary:
         scenario.refuse_variations()
@@ -62,7 +62,7 @@ def run_scenario(
         scenario = searcher.complete(scenario, said)
         study = run_study(scenario, fidelity, exact, jobs, said)
         sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
-    with filled(folder, stale=("trace-*.json", "index.html")) as new:
+    with filled(folder, "run", MANIFEST) as new:
         _write_all(study, sensitivity, searcher, new, page)
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.commands.options import FidelityOption, ScenarioArgument, Settings, fidelity_of, load
+from simfrontier.commands.options import FidelityOption, ScenarioArgument, Settings, fidelity_of, load, to_write
 from simfrontier.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def tune(
         typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/tune-NAME)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
     ] = False,
@@ -100,7 +100,7 @@ def explain(
         bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
     ] = True,
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
-    out: Annotated[Path | None, typer.Option(help="folder for the page index.html (default: no page)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Say why a plan is as fast as it is: the critical path of its step, what would help most (each simulated again),

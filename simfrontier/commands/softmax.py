@@ -9,11 +9,10 @@ from typing import Any, Final
 import typer
 
 from simfrontier.analysis.softmax_rates import OTHERS, Rates, limit_of, read_rates
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.report.softmax_rates import findings, lead_sentence, outside_ratio, write_softmax_rates_page
 from simfrontier.report.table import rows_csv
 from simfrontier.schedule.softmax import IN_MEMORY
-from simfrontier.wholefile import write_whole
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
 
 _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 
@@ -24,8 +23,8 @@ def say_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     found = read_rates(path)
     rows = [_row(found, elements, starts) for elements, starts in found.kinds]
     if out is not None:
-        ensure_writable(out)
-        with filled(out) as new:
+        ensure_writable(out, "results.csv", "index.html", MANIFEST)
+        with filled(out, "softmax", MANIFEST) as new:
             write_softmax_rates_page(found, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:

@@ -13,14 +13,14 @@ from typing import TypedDict
 import typer
 
 from simfrontier.commands.bar import bar_of_work
-from simfrontier.commands.folder import ensure_writable, filled
-from simfrontier.commands.tune_files import as_document, write_files
+from simfrontier.commands.tune_files import BEST, as_document, write_files
 from simfrontier.commands.tune_table import print_tuning
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.tune import Tuning, tune
 from simfrontier.tune.journal import NAME
 from simfrontier.tune.pins import Value, parse_pin, pins_of
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 SHOWN = 10
 
@@ -49,11 +49,11 @@ def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | N
     gc.disable()  # as for a run: it ends soon and makes few cycles
     folder = out or Path("reports") / f"tune-{scenario.name}"
     pins = _pins(how["pins"])
-    ensure_writable(folder)
+    ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)
     if how["fresh"]:
         _forget(folder)
     found = _searched(scenario, how, pins, folder)
-    with filled(folder, stale=("index.html",)) as new:
+    with filled(folder, "tune", MANIFEST) as new:
         write_files(found, new, folder, page)
     if as_json:
         typer.echo(json.dumps(as_document(found, top), indent=1, allow_nan=False, ensure_ascii=False))

@@ -16,7 +16,6 @@ from rich.table import Table as Grid
 
 from simfrontier.commands.calibrate_rows import has_columns
 from simfrontier.commands.console import console, plain
-from simfrontier.commands.folder import ensure_writable, filled
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
 from simfrontier.measured.index import Row, call_faults
@@ -31,6 +30,7 @@ from simfrontier.validation.outcome import Held
 from simfrontier.validation.rates import Bounded
 from simfrontier.validation.run import Validation, validate
 from simfrontier.validation.summary import Errors, Summary
+from simfrontier.wholefile import ensure_writable, filled
 
 
 def validate_tables(
@@ -47,12 +47,12 @@ def validate_tables(
     files of a user are held to none. Raises InputError."""
     _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
-        ensure_writable(out)
+        ensure_writable(out, "index.html")
     done = held_files(data, setup, harness) if data else held_shipped(cross is not False)
     if out is not None:
         from simfrontier.report.validation import write_validation_page
 
-        with filled(out) as new:
+        with filled(out, "validate") as new:
             write_validation_page(done, new / "index.html")
     if as_json:
         typer.echo(json.dumps(as_document(done), indent=1, allow_nan=False, ensure_ascii=False))

@@ -1,0 +1,113 @@
+"""Writes a folder or a file again and again, each time with one operation on files killed or failed: the first, the
+second ... until all succeed; prints what was then there as JSON. A process of its own, because it forks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.wholefile import MANIFEST, filled, refuse_unfinished, write_whole
+
+OPERATIONS = ("open", "write", "replace", "unlink", "mkdir", "rmdir")
+FOREIGN = {"notes.txt": "mine", "trace-mine.json": "mine"}
+OLD = {"results.csv": "old", "trace-a.json": "old", "trace-b.json": "old"}
+NEW = {"results.csv": "new", "trace-a.json": "new", "trace-c.json": "new"}
+THIRD = {"results.csv": "third", "trace-d.json": "third"}
+COMMANDS: dict[str, str | None] = {"run": MANIFEST, "export": None}
+
+
+def fill(folder: Path, command: str, files: Mapping[str, str]) -> None:
+    with filled(folder, command, COMMANDS[command]) as new:
+        for name, text in files.items():
+            write_whole(new / name, text)
+
+
+def strike(at: int, how: str) -> Callable[[], str]:
+    """Let the operation number `at` (from 0) be the last of this process, or fail; gives its name, when it has come."""
+    count, struck = 0, ""
+
+    def patched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*arguments: Any, **options: Any) -> Any:
+            nonlocal count, struck
+            count += 1
+            if count == at + 1:
+                struck = name
+                if how == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return original(*arguments, **options)
+
+        return operation
+
+    for name in OPERATIONS:
+        setattr(os, name, patched(name, getattr(os, name)))
+    return lambda: struck
+
+
+def struck(work: Callable[[], None], at: int, how: str, told: Path) -> dict[str, Any]:
+    """What became of the work in a child: `code` (0: done, 2: refused, -9: killed), what it said, the operation."""
+    told.write_text("")
+    pid = os.fork()
+    if pid:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        text = told.read_text()
+        return {"code": code, **(json.loads(text) if text else {"said": "", "operation": "it was killed at"})}
+    code, said, write, file = 1, "", os.write, os.open(told, os.O_WRONLY)
+    operation = strike(at, how)
+    try:
+        work()
+        code = 0
+    except InputError as error:
+        code, said = 2, str(error)
+    finally:
+        if code != 1:
+            write(file, json.dumps({"said": said, "operation": operation()}).encode())
+        os._exit(code)
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """The folder's files that show, those that do not, and whether a reader would refuse it."""
+    there = {file.name: file.read_text() if file.is_file() else "" for file in folder.iterdir()}
+    try:
+        refuse_unfinished(folder)
+        unfinished = ""
+    except InputError as error:
+        unfinished = str(error)
+    hidden = sorted(name for name in there if name.startswith("."))
+    return {"files": {k: v for k, v in there.items() if k not in hidden}, "hidden": hidden, "unfinished": unfinished}
+
+
+def main(command: str, how: str, scratch: Path) -> None:
+    out = []
+    for at in range(1000):
+        folder = scratch / str(at)
+        folder.mkdir()
+        for name, text in FOREIGN.items():
+            (folder / name).write_text(text)
+        if command == "file":
+            write_whole(folder / "results.csv", "old")
+            found = struck(lambda: write_whole(folder / "results.csv", "new"), at, how, scratch / "told")  # noqa: B023
+        else:
+            fill(folder, command, OLD)
+            found = struck(lambda: fill(folder, command, NEW), at, how, scratch / "told")  # noqa: B023
+        found["after"] = state(folder)
+        if command == "file":
+            write_whole(folder / "results.csv", "third")
+        else:
+            fill(folder, command, THIRD)
+        found["again"] = state(folder)
+        out.append(found)
+        if found["code"] == 0 and not found["operation"]:
+            break
+    json.dump(out, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
