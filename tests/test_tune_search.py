@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from simfrontier.simulate.memory import fullest
 from simfrontier.study import Shop, simulated
 from simfrontier.tune import Tuning, tune
 from simfrontier.tune.journal import NAME
-from tests.invoke import TOY, Ran, invoke, refusal
+from tests.invoke import ROOT, TOY, Ran, invoke, refusal
 from tests.tune.toys import PINNED, PINS, TOY_TUNE, written
 
 QUICK = (*PINNED, "--simulate", "5", "--jobs", "1")
@@ -176,6 +178,37 @@ def test_fresh_forgets_what_was_known(searched: tuple[Ran, Path], tmp_path: Path
     assert ran.code == 0 and sorted(file.name for file in tmp_path.iterdir()) == sorted({*FILES} - {"index.html"})
 
 
+def test_a_full_disk_keeps_what_was_searched(searched: tuple[Ran, Path], tmp_path: Path) -> None:
+    """A limit of the size of files stands for a full disk: of the journal first, then of the results."""
+    _, out = searched
+    command = ("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
+    for limit, said in ((1500, f"{tmp_path / NAME}: "), (20_000, f"{tmp_path}/index.html: ")):
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+        code += "; from simfrontier.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True, cwd=ROOT
+        )
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert done.stderr.startswith(f"simfrontier: {said}cannot be written: File too large"), done.stderr
+        assert done.stderr.endswith("the same command goes on from there\n") and done.stderr.count("\n") == 1
+        assert [file.name for file in tmp_path.iterdir()] == [NAME]
+    assert len((tmp_path / NAME).read_text(encoding="utf-8").splitlines()) > 10
+    assert invoke(*command).code == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == FILES
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_a_folder_in_the_place_of_a_result_is_refused_before_the_search(
+    searched: tuple[Ran, Path], tmp_path: Path
+) -> None:
+    _, out = searched
+    (tmp_path / "results.csv").mkdir()
+    said = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
+    assert said == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
+    assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
+
+
 # ── for a program ──
 
 
@@ -265,6 +298,7 @@ def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch
     quick = (*QUICK, "--fidelity", "analytic")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")
-    assert refusal("tune", written(tmp_path), *quick, "--out", tmp_path / "out") == "the disk is full"
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["best.toml"]
+    said = refusal("tune", written(tmp_path), *quick, "--out", tmp_path / "out")
+    assert said == f"the disk is full; {NAME} stays: the same command goes on from there"
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["best.toml", NAME]
     assert (tmp_path / "out" / "best.toml").read_text(encoding="utf-8") == "mine"

@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -45,23 +45,31 @@ def cores() -> int:
 
 
 def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | None, page: bool, as_json: bool) -> None:
-    """Search, then write everything: what fails leaves the folder as it was."""
+    """Search, then write everything: what fails leaves the folder as it was, but for the search's own file."""
     gc.disable()  # as for a run: it ends soon and makes few cycles
     folder = out or Path("reports") / f"tune-{scenario.name}"
     pins = _pins(how["pins"])
     ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)
     if how["fresh"]:
         _forget(folder)
-    found = _searched(scenario, how, pins, folder)
-    with filled(folder, "tune", MANIFEST) as new:
-        write_files(found, new, folder, page)
+
+    def finish(found: Tuning) -> None:
+        try:
+            with filled(folder, "tune", MANIFEST) as new:
+                write_files(found, new, folder, page)
+        except InputError as error:
+            raise InputError(f"{error}; {NAME} stays: the same command goes on from there") from None
+
+    found = _searched(scenario, how, pins, folder, finish)
     if as_json:
         typer.echo(json.dumps(as_document(found, top), indent=1, allow_nan=False, ensure_ascii=False))
     else:
         print_tuning(found, folder, SHOWN if top is None else top, page)
 
 
-def _searched(scenario: Scenario, how: Search, pins: dict[str, list[Value]], folder: Path) -> Tuning:
+def _searched(
+    scenario: Scenario, how: Search, pins: dict[str, list[Value]], folder: Path, finish: Callable[[Tuning], None]
+) -> Tuning:
     with bar_of_work() as bar:
         task = bar.add_task("laying out the space of plans", total=None)
 
@@ -78,6 +86,7 @@ def _searched(scenario: Scenario, how: Search, pins: dict[str, list[Value]], fol
                 jobs=how["jobs"],
                 folder=folder,
                 progress=said,
+                finish=finish,
             )
         except KeyboardInterrupt:
             if (folder / NAME).exists():

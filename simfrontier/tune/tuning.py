@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from simfrontier.tune.outcome import Tuning
 from simfrontier.tune.pins import Pins, Value, pins_of
 from simfrontier.tune.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tune.space import Space
+from simfrontier.tune.work import READERS
 from simfrontier.workload import MugsShape
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
@@ -37,6 +38,7 @@ def tune(
     jobs: int = 1,
     folder: Path | None = None,
     progress: Progress = lambda *_: None,
+    finish: Callable[[Tuning], None] = lambda _: None,
 ) -> Tuning:
     """The best plans for a scenario's machine, model and batch on that many devices (by default its largest size).
 
@@ -53,6 +55,7 @@ def tune(
     jobs        processes; the outcome is the same for any number
     folder      where a search that is stopped leaves its results, to go on from there when it is called again
     progress    called with what is done, how much of it, and of how much
+    finish      called with the outcome before what the folder holds of the search is removed: after an error it stays
 
     Raises InputError for pins that mean nothing or do not divide, NothingFitsError where no plan fits; both say what
     would help.
@@ -78,39 +81,43 @@ def tune(
     space = Space(prepared, size, batch, held, loss)
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
-    with journal_in(folder, digest) as journal, Crew(prepared, scenario, size, jobs) as crew:
-        runner = Runner(size, crew, journal, progress)
-        capacity = scenario.machine.device.hbm_bytes
-        outlines = runner.first_outlines(candidates)
-        first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
-        ahead, misfits = runner.best(fitting_of(outlines, capacity), first, capacity, [])
-        fastest = min((plan.step_s for plan in ahead), default=math.inf)
-        passed_over = runner.rest_of_outlines(candidates, outlines, fastest)
-        fitting = fitting_of(outlines, capacity)
-        count = wanted or min(MOST_SIMULATED, max(FEWEST_SIMULATED, int(SHARE_SIMULATED * len(fitting))))
-        kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, capacity, ahead)
-        misfits = (*misfits, *more)
-        if not kept:
-            refuse_empty(space, outlines, misfits)
-        plans = ordered(kept, without(fitting, runner.faulty), misfits)
-        own = runner.own(scenario, batch, capacity)
-        path, why = runner.why(plans)
-    return Tuning(
-        scenario=scenario,
-        devices=size,
-        batch=batch,
-        pins=held,
-        loss=loss,
-        plans=plans,
-        passed_over=passed_over,
-        own=own,
-        total=len(candidates),
-        too_big=sum(is_too_big(outline, capacity) for outline in outlines.values()),
-        faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faulty),
-        misfits=misfits,
-        why=why,
-        path=path,
-    )
+    with journal_in(folder, digest, READERS) as journal:
+        with Crew(prepared, scenario, size, jobs) as crew:
+            runner = Runner(size, crew, journal, progress)
+            capacity = scenario.machine.device.hbm_bytes
+            outlines = runner.first_outlines(candidates)
+            first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
+            ahead, misfits = runner.best(fitting_of(outlines, capacity), first, capacity, [])
+            fastest = min((plan.step_s for plan in ahead), default=math.inf)
+            passed_over = runner.rest_of_outlines(candidates, outlines, fastest)
+            fitting = fitting_of(outlines, capacity)
+            count = wanted or min(MOST_SIMULATED, max(FEWEST_SIMULATED, int(SHARE_SIMULATED * len(fitting))))
+            kept, more = runner.best(without(fitting, [*ahead, *misfits]), count, capacity, ahead)
+            misfits = (*misfits, *more)
+            if not kept:
+                refuse_empty(space, outlines, misfits)
+            plans = ordered(kept, without(fitting, runner.faulty), misfits)
+            own = runner.own(scenario, batch, capacity)
+            path, why = runner.why(plans)
+        found = Tuning(
+            scenario=scenario,
+            devices=size,
+            batch=batch,
+            pins=held,
+            loss=loss,
+            plans=plans,
+            passed_over=passed_over,
+            own=own,
+            total=len(candidates),
+            too_big=sum(is_too_big(outline, capacity) for outline in outlines.values()),
+            faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faulty),
+            misfits=misfits,
+            why=why,
+            path=path,
+        )
+        journal.is_answered = True
+        finish(found)
+    return found
 
 
 def _refuse_unsearchable(here: Scenario) -> None:

@@ -3,6 +3,7 @@ written down and read again, and do not depend on which process made them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -160,13 +161,28 @@ def plain(value: Simulated | Fault | Outline) -> dict[str, Any]:
 
 
 def outline_of(said: Mapping[str, Any]) -> Outline:
-    """The inverse of `plain`."""
+    """The inverse of `plain`. Raises KeyError, TypeError or ValueError where it is none of its values."""
     found = said["estimate"]
-    return Outline(estimate=None if found is None else Estimate(**found), too_big=said["too_big"], fault=said["fault"])
+    made = None if found is None else Estimate(**{name: _number(value) for name, value in found.items()})
+    return Outline(estimate=made, too_big=_number(said["too_big"]), fault=str(said["fault"]))
 
 
 def simulated_of(said: Mapping[str, Any]) -> Simulated | Fault:
-    """The inverse of `plain`."""
+    """The inverse of `plain`. Raises as `outline_of`."""
     if "why" in said:
-        return Fault(why=said["why"])
-    return Simulated(**{**said, "samples_s": tuple(said["samples_s"])})
+        return Fault(why=str(said["why"]))
+    parts = {name: _number(said["parts"][name]) for name in PARTS}
+    samples = tuple(_number(value) for value in said["samples_s"])
+    return Simulated(
+        step_s=_number(said["step_s"]), parts=parts, peak_bytes=int(_number(said["peak_bytes"])), samples_s=samples
+    )
+
+
+READERS = {"outline": outline_of, "simulated": simulated_of, "own": simulated_of}  # of what a journal holds, by kind
+
+
+def _number(value: Any) -> float:
+    """A finite number as it is. Raises ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"got {value!r}; allowed: a number")
+    return value

@@ -144,7 +144,7 @@ def test_a_stopped_search_goes_on_to_the_same_answer(found: Tuning, tmp_path: Pa
     journal = folder / NAME
     lines = journal.read_text().splitlines()
     assert len(lines) > 1
-    journal.write_text("\n".join(lines) + '\n["outline", "cut sho')  # as a power failure leaves it
+    journal.write_text("\n".join(lines) + '\n0123456789abcdef ["outline", "cut sho')  # as a power failure leaves it
     after_that: list[tuple[str, int]] = []
     again = tune(made, pins=FEW, folder=folder, progress=lambda what, done, _: after_that.append((what, done)))
     assert rows(again) == rows(found)
@@ -161,9 +161,15 @@ def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> N
 
     with pytest.raises(Stopped):
         tune(made, pins=FEW, folder=tmp_path, progress=stop)
-    seen: list[int] = []
-    tune(scenario(16, 32, hidden=512), pins=FEW, folder=tmp_path, progress=lambda _, done, __: seen.append(done))
-    assert seen[0] == 0
+    kept = (tmp_path / NAME).read_bytes()
+    for other, pins in ((scenario(16, 32, hidden=512), FEW), (made, {**FEW, "tensor": 1})):
+        with pytest.raises(InputError) as caught:
+            tune(other, pins=pins, folder=tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path / NAME}: is of another search that was stopped (another scenario, size, pins or version); "
+            "allowed: --fresh, which forgets it, or another folder"
+        )
+        assert (tmp_path / NAME).read_bytes() == kept
 
 
 @pytest.mark.parametrize("text", ["5", "null", "[1, 2]", '["search", "x", 1]\n5', "\x00", '{"a": 1}'])
