@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from simfrontier.errors import InputError
+from simfrontier.limits import LINE, TOML_DOTS, TOML_FILE
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -25,10 +26,21 @@ def told(number: Told[T] | None, default: T) -> T:
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """The document in a file; `what` it should be is for the message. Raises InputError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = TOML_FILE.text(path)
+        _refuse_long(text)
+        return tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror}") from None
     except RecursionError:
         raise InputError(f"{path}: not a TOML file: nested too deeply") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, or beyond a limit
         raise InputError(f"{path}: not a TOML file: {error}") from None
+
+
+def _refuse_long(text: str) -> None:
+    """Raise ValueError for a line that Python's reader would take too long for."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if fault := LINE.fault(len(line)):
+            raise ValueError(f"line {number}: {fault}")
+        if len(line) > TOML_DOTS.most and (fault := TOML_DOTS.fault(line.count("."))):
+            raise ValueError(f"line {number}: {fault}")

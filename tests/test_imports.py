@@ -11,8 +11,9 @@ PACKAGE = ROOT / "simfrontier"
 
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
+    ("limits",),
     ("errors", "units"),
-    ("parent", "tomlfile", "wholefile"),
+    ("jsontext", "parent", "tomlfile", "wholefile"),
     ("pool",),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
@@ -27,10 +28,20 @@ LAYERS = (
     ("commands",),
     ("cli",),
 )
-STRANGERS = LAYERS[3]
+STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
-REAL_MAY_IMPORT = {"schedule", "workload", "trace", "collectives", "machine", "errors", "wholefile", "parent"}
+REAL_MAY_IMPORT = {
+    "schedule",
+    "workload",
+    "trace",
+    "collectives",
+    "machine",
+    "errors",
+    "limits",
+    "wholefile",
+    "parent",
+}
 
 
 def part_of(path: Path) -> str:

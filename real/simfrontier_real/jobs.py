@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from simfrontier.errors import nearest
+from simfrontier.limits import JSON_FILE
 from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of
 from simfrontier_real.fabric.client import slowed
 from simfrontier_real.replay_session import Replaying, replay
@@ -34,7 +35,7 @@ class Job:
 
 def load_jobs(path: Path) -> tuple[Path, tuple[Job, ...]]:
     """(the wiring's file, the jobs); places in it count from its folder. Raises InputError: file, place, fault."""
-    return read_json(path, "file of jobs", partial(_document, path.parent))
+    return read_json(path, "file of jobs", partial(_document, path.parent), JSON_FILE)
 
 
 def _document(folder: Path, value: object) -> tuple[Path, tuple[Job, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import JSON_FILE
 from simfrontier.wholefile import write_whole
 
 FORMAT, VERSION = "simfrontier wiring", 1
@@ -54,14 +55,14 @@ def save_wiring(wiring: Wiring, path: Path) -> None:
 def load_wiring(path: Path) -> Wiring:
     """The wiring of a file; raises InputError with the file and the place in it."""
     try:
-        form = json.loads(path.read_text(encoding="utf-8"))
+        form = json.loads(JSON_FILE.text(path))
     except OSError as error:
         raise InputError(f"{path}: cannot read the wiring: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a wiring: byte {error.start} is not UTF-8 text") from error
     except RecursionError as error:
         raise InputError(f"{path}: not a wiring: nested too deeply") from error
-    except ValueError as error:  # no JSON, or a number of more digits than Python reads
+    except ValueError as error:  # no JSON, a number of more digits than Python reads, or too large a file
         raise InputError(f"{path}: not a wiring: {str(error).partition(';')[0]}") from error
     return _Reader(str(path)).wiring(form)
 

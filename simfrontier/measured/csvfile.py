@@ -8,11 +8,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, near, nearest
+from simfrontier.limits import CELLS, LINE, LINES, TABLE_FILE
 
 MAX_SHOWN: Final = 40
 OTHER_SIGNS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}  # that separate cells elsewhere
@@ -81,11 +81,13 @@ def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "str
     `errors` says what becomes of bytes that are none: an error, or a sign that stands for them.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig", errors)
+        return TABLE_FILE.read(path).decode("utf-8-sig", errors)
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+    except ValueError as error:  # of its size
+        raise InputError(f"{path}: cannot read this {what}: {error}") from None
 
 
 def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Line, ...]:
@@ -108,6 +110,7 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Li
 
 def _cells(name: str, text: str) -> Iterator[tuple[str, list[str]]]:
     """Place and stripped cells of every line that is not empty."""
+    _refuse_long(name, text)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         place = f"{name} line {reader.line_num + 1}"
@@ -124,7 +127,20 @@ def _cells(name: str, text: str) -> Iterator[tuple[str, list[str]]]:
             yield place, cells
 
 
+def _refuse_long(name: str, text: str) -> None:
+    """Raise InputError for more lines, or longer ones, than a table has."""
+    lines = text.splitlines()
+    for where, fault in (
+        (name, LINES.fault(len(lines))),
+        *((f"{name} line {number}", LINE.fault(len(line))) for number, line in enumerate(lines, 1)),
+    ):
+        if fault is not None:
+            raise InputError(f"{where}: {fault}")
+
+
 def _check_header(place: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    if fault := CELLS.fault(len(header)):
+        raise InputError(f"{place}: {fault}")
     twice = next((column for number, column in enumerate(header) if column in header[:number]), None)
     if twice is not None:
         raise InputError(f'{place}: column "{twice}" stands twice')
@@ -141,9 +157,9 @@ def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]
     """What may have been meant by a missing column, or else what is there and what is allowed."""
     others = {column.lower(): column for column in header if column not in columns}
     for column in missing:
-        close = get_close_matches(column, list(others), n=1, cutoff=0.6)
-        if close:
-            return f'got "{others[close[0]]}", did you mean "{column}"?'
+        close = near(column, others)
+        if close is not None:
+            return f'got "{others[close]}", did you mean "{column}"?'
     got = ", ".join(header)
     if len(header) == 1 and (other := next((sign for sign in OTHER_SIGNS if sign in got), None)):
         return f"the cells are separated by {OTHER_SIGNS[other]}, allowed: commas"

@@ -13,6 +13,7 @@ from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Ten
 from simfrontier.schedule.placement import Placement
 
 Say = Callable[[Rule, str, str], None]
+MAX_LOOKED_FOR = 20  # unknown names of which the nearest declared one is told; a broken schedule may have thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Operands:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
+        self.num_unknown = 0
         self.mesh = mesh = schedule.mesh
         weights = weights_of(schedule.tensors)
         self.of = {
@@ -46,7 +48,7 @@ class Operands:
         known = True
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name not in self.of:
-                say("references", f"a declared tensor; {nearest(ref.name, self.of)}", f"{ref.name!r}")
+                say("references", f"a declared tensor{self._meant(ref.name)}", f"{ref.name!r}")
                 known = False
                 continue
             tensor = self.of[ref.name].tensor
@@ -61,6 +63,11 @@ class Operands:
                 say("references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}")
                 known = False
         return known
+
+    def _meant(self, name: str) -> str:
+        """What an unknown name may have been: only of the first few, since looking takes long."""
+        self.num_unknown += 1
+        return f"; {nearest(name, self.of)}" if self.num_unknown <= MAX_LOOKED_FOR else ""
 
     # ── pairs: what goes in comes out ──
 

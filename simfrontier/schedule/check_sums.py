@@ -62,7 +62,10 @@ class Ledger:
         """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
         made = self.made.get(home, [])
         roles = self._roles(home, made)
-        if all(self._is_from_all(made, role) for role in roles) and sorted(value) == sorted(made):
+        of_role: dict[int, list[int]] = {role: [] for role in roles}
+        for each in made:
+            of_role[self.place(each)[0]].append(each)
+        if all(self._is_from_all(mine, role) for role, mine in of_role.items()) and sorted(value) == sorted(made):
             return
         every = "micro-batch 0" if self.num_micro == 1 else f"each of the micro-batches 0..{self.num_micro - 1}"
         if len(roles) > 1:
@@ -77,12 +80,11 @@ class Ledger:
         by = {0} if len(self.programs) == 1 else {self.place(number)[0] for number in made}
         return sorted(by | set(self.holders.get(home, ())))
 
-    def _is_from_all(self, made: list[int], role: int) -> bool:
-        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once."""
-        begin, end = self.base[role], self.base[role + 1]
-        program = self.programs[role][1]
-        mine = [number - begin for number in made if begin <= number < end]
-        times = Counter((program.ops[at].name, program.calls[at].micro) for at in mine)
+    def _is_from_all(self, mine: list[int], role: int) -> bool:
+        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once; `mine`: those of
+        its ops that have made a gradient of the weight."""
+        begin, program = self.base[role], self.programs[role][1]
+        times = Counter((program.ops[at - begin].name, program.calls[at - begin].micro) for at in mine)
         names = {name for name, _ in times}
         return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(mine)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import NAME, Limit
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class Node:
             self._wrong("an object")
         for name in self.value:
             if name not in required and name not in optional:
+                self.within(NAME, len(name))
                 self.fail(f"unknown key {name!r}; {nearest(name, (*required, *optional))}")
         for name in required:
             if name not in self.value:
@@ -59,12 +61,20 @@ class Node:
         return self.value
 
     def name(self) -> str:
-        """A text of at least one character."""
-        return self.text() or self.fail("an empty text")
+        """A text of at least one character, and of no more than a name has."""
+        text = self.text() or self.fail("an empty text")
+        self.within(NAME, len(text))
+        return text
+
+    def within(self, limit: Limit, count: int) -> None:
+        """Raises InputError for a count above a limit."""
+        if fault := limit.fault(count):
+            self.fail(fault)
 
     def choice(self, allowed: Collection[str]) -> Any:
         text = self.text()
         if text not in allowed:
+            self.within(NAME, len(text))
             self.fail(f"unknown {text!r}; {nearest(text, allowed)}")
         return text
 
@@ -73,8 +83,10 @@ class Node:
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self._wrong("a whole number")
         if (least is not None and self.value < least) or (most is not None and self.value > most):
+            shown = str(self.value)
             self.fail(
-                f"{self.value} is out of range; allowed: {least} or more" + ("" if most is None else f", up to {most}")
+                f"{shown if len(shown) <= 60 else shown[:57] + '...'} is out of range; allowed: {least} or more"
+                + ("" if most is None else f", up to {most}")
             )
         return self.value
 

@@ -3,53 +3,111 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.jsontext import unique_pairs
+from simfrontier.limits import (
+    AXES,
+    DIMENSIONS,
+    EXTENT,
+    LARGE,
+    OPERANDS_OF_OP,
+    POSITION,
+    RANKS,
+    ROLES,
+    SIZE,
+    STORED_STEPS,
+    USUAL,
+    VALUES,
+    ScheduleBudget,
+)
 from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES, VIAS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.node import Node
 from simfrontier.schedule.placement import Placement, parse_placement
-from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, num_steps, refs_of_run, unfolded
+from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, refs_of_run, unfolded
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
 from simfrontier.schedule.softmax import KERNELS, SOFTMAX_KINDS
 
 FORMAT: Final = "simfrontier.schedule"
 VERSION: Final = 1
-MAX_CALLS: Final = 1_000_000  # 1,000 layers × 500 micro-batches; a file that asks for more is broken
 MAX_DEPTH: Final = 32
-MAX_OPERANDS: Final = 1_000_000
 
 
-def from_json(text: str, where: str) -> Schedule:
-    """The schedule that a JSON text describes; `where` (a file name) opens every message. Raises InputError."""
+def from_json(text: str, where: str, large: bool = False) -> Schedule:
+    """The schedule that a JSON text describes; `where` (a file name) opens every message.
+
+    Raises InputError, also for one that means more than the usual budget of calls, ops and operands, or than the
+    `large` one (see limits): that is counted before anything is expanded.
+    """
+    if fault := VALUES.fault(text.count(",")):
+        raise InputError(f"{where}: {fault}")
     try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_float=_no_float, parse_constant=_no_float, strict=True)
+        value = json.loads(
+            text, object_pairs_hook=unique_pairs, parse_float=_no_float, parse_constant=_no_float, strict=True
+        )
     except json.JSONDecodeError as error:
         raise InputError(f"{where}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise InputError(f"{where}: not a schedule: nested too deeply") from error
     except ValueError as error:
         raise InputError(f"{where}: not a schedule: {error}") from error
-    return _schedule(Node(value, where, ""))
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(n for n in names if names.count(n) > 1)!r} stands twice in one object")
-    return out
+    return _schedule(Node(value, where, ""), LARGE if large else USUAL)
 
 
 def _no_float(text: str) -> Never:
-    raise ValueError(f"{text} is not a whole number; a schedule holds no others")
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    raise ValueError(f"{shown} is not a whole number; a schedule holds no others")
 
 
-def _schedule(node: Node) -> Schedule:
+@dataclass(slots=True)
+class _Spent:
+    """What has been counted of a schedule's budget so far."""
+
+    budget: ScheduleBudget
+    listed: int = 0  # operands of distinct ops, runs over layers run
+    stored: int = 0  # steps as they are stored
+    calls: int = 0
+    ops: int = 0
+    operands: int = 0
+
+    def role(self, node: Node, items: tuple[Item, ...], blocks: list[tuple[Op, ...]]) -> None:
+        """Count a role's calls, loops run. Raises InputError above the budget."""
+        sizes = [(1, len(ops), sum(map(_num_operands, ops))) for ops in blocks]
+        calls, ops, operands = _meant(items, sizes)
+        self.calls, self.ops, self.operands = self.calls + calls, self.ops + ops, self.operands + operands
+        for limit, count in (
+            (self.budget.calls, self.calls),
+            (self.budget.ops, self.ops),
+            (self.budget.operands, self.operands),
+        ):
+            if fault := limit.fault(count):
+                node.fail(
+                    f"the loops mean {fault}"
+                    + ("" if self.budget is LARGE else " (check, show and replay take more with --yes-large)")
+                )
+
+
+def _num_operands(op: Op) -> int:
+    return len(op.reads) + len(op.writes) + len(op.accumulates)
+
+
+def _meant(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+    """(calls, ops, operands) that the items mean, without running their loops; `sizes`: the same of each block."""
+    totals = [0, 0, 0]
+    for item in items:
+        times, each = (1, sizes[item.block]) if isinstance(item, Step) else (item.times, _meant(item.body, sizes))
+        totals = [total + times * one for total, one in zip(totals, each, strict=True)]
+    return totals[0], totals[1], totals[2]
+
+
+def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     if not isinstance(node.value, dict) or node.value.get("format") != FORMAT:
         node.fail(f'not a schedule: "format" is not "{FORMAT}"')
     if node.value.get("version") != VERSION:
@@ -61,18 +119,24 @@ def _schedule(node: Node) -> Schedule:
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(f"unknown pool {tensor.pool!r}; {nearest(tensor.pool, pools)}")
-    ops = [_op(item, mesh) for item in of["ops"].items()]
+    spent = _Spent(budget)
+    ops = [_op(item, mesh, spent) for item in of["ops"].items()]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
-    roles = tuple(_role(item, blocks) for item in of["roles"].items())
+    listed = of["roles"].items()
+    of["roles"].within(ROLES, len(listed))
+    roles = tuple([_role(item, blocks, spent) for item in listed])
     _check_places(of["roles"], mesh, roles)
     return Schedule(mesh=mesh, tensors=tensors, roles=roles, pools=pools, meta=_meta(of["meta"]))
 
 
 def _mesh(node: Node) -> Mesh:
     axes = []
-    for item in node.items():
+    listed = node.items()
+    node.within(AXES, len(listed))
+    for item in listed:
         name, size = item.items(2)
         axes.append((name.name(), size.whole(1)))
+    node.within(RANKS, math.prod(size for _, size in axes))
     try:
         return Mesh(tuple(axes))
     except InputError as error:
@@ -91,7 +155,10 @@ def _tensor(name: str, node: Node) -> Tensor:
         ("dtype", "placement", "role", "shape"),
         ("codec", "dims", "follows", "nesting", "per_layer", "per_micro", "persistent", "pool", "shares", "stacked"),
     )
-    shape = tuple([item.whole(1) for item in of["shape"].items()])
+    listed = of["shape"].items()
+    of["shape"].within(DIMENSIONS, len(listed))
+    shape = tuple([item.whole(1, SIZE.most) for item in listed])
+    of["shape"].within(EXTENT, math.prod(shape))
     dims = of["dims"].texts() if "dims" in of else ()
     if dims and len(dims) != len(shape):
         of["dims"].fail(f"{len(dims)} labels; the shape has {len(shape)} dimensions")
@@ -122,16 +189,16 @@ def _codec(node: Node) -> Codec:
     return node.parsed(lambda text: Codec(text) if text in INTEGERS else parse_codec(text))
 
 
-def _op(node: Node, mesh: Mesh) -> Op:
+def _op(node: Node, mesh: Mesh, spent: _Spent) -> Op:
     if not isinstance(node.value, dict) or "kind" not in node.value:
         node.fail("key 'kind' is missing")
     kind = node.key("kind").choice(OP_KINDS)
     if kind == Exchange.kind:
-        return _exchange(node, mesh)
-    return _collective(kind, node) if kind in COLLECTIVE_KINDS else _compute(kind, node)
+        return _exchange(node, mesh, spent)
+    return _collective(kind, node, spent) if kind in COLLECTIVE_KINDS else _compute(kind, node, spent)
 
 
-def _compute(kind: str, node: Node) -> Compute:
+def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
     of = node.keys(
         ("kind", "lane", "name"),
         ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "reads", "split", "writes"),
@@ -145,24 +212,34 @@ def _compute(kind: str, node: Node) -> Compute:
     return Compute(
         kind=kind,
         name=of["name"].name(),
-        reads=_refs(of.get("reads")),
-        writes=_refs(of.get("writes")),
-        accumulates=_refs(of.get("accumulates")),
-        iteration=tuple((a.name(), b.whole(1)) for a, b in _two(of.get("iteration"))),
+        reads=_refs(of.get("reads"), spent),
+        writes=_refs(of.get("writes"), spent),
+        accumulates=_refs(of.get("accumulates"), spent),
+        iteration=_iteration(of.get("iteration")),
         split=tuple((a.name(), b.name()) for a, b in _two(of.get("split"))),
         matmul=matmul,
-        flops=of["flops"].whole(0) if "flops" in of else 0,
+        flops=of["flops"].whole(0, EXTENT.most) if "flops" in of else 0,
         max_age=of["max_age"].whole(0) if "max_age" in of else 0,
         kernel=of["kernel"].choice(KERNELS) if "kernel" in of else "",
         lane=of["lane"].name(),
     )
 
 
-def _collective(kind: Any, node: Node) -> Collective:
+def _iteration(node: Node | None) -> tuple[tuple[str, int], ...]:
+    """(label, size) of an op's iteration space."""
+    if node is None:
+        return ()
+    node.within(DIMENSIONS, len(node.items()))
+    out = tuple([(label.name(), size.whole(1, EXTENT.most)) for label, size in _two(node)])
+    node.within(EXTENT, math.prod(size for _, size in out))
+    return out
+
+
+def _collective(kind: Any, node: Node, spent: _Spent) -> Collective:
     of = node.keys(
         ("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "per_hop", "token")
     )
-    src, dst = _refs(of["src"]), _refs(of["dst"])
+    src, dst = _refs(of["src"], spent), _refs(of["dst"], spent)
     if len(src) != len(dst):
         node.fail(f"{len(src)} src, but {len(dst)} dst; they pair up")
     return Collective(
@@ -181,7 +258,7 @@ def _collective(kind: Any, node: Node) -> Collective:
     )
 
 
-def _exchange(node: Node, mesh: Mesh) -> Exchange:
+def _exchange(node: Node, mesh: Mesh, spent: _Spent) -> Exchange:
     of = node.keys(
         ("axis", "codec", "comm", "ends", "kind", "lane", "name"),
         ("back_dst", "back_src", "blocking", "dst", "src", "token"),
@@ -191,10 +268,10 @@ def _exchange(node: Node, mesh: Mesh) -> Exchange:
         name=of["name"].name(),
         axis=of["axis"].name(),
         ends=(here.whole(), there.whole()),
-        src=_refs(of.get("src")),
-        dst=_refs(of.get("dst")),
-        back_src=_refs(of.get("back_src")),
-        back_dst=_refs(of.get("back_dst")),
+        src=_refs(of.get("src"), spent),
+        dst=_refs(of.get("dst"), spent),
+        back_src=_refs(of.get("back_src"), spent),
+        back_dst=_refs(of.get("back_dst"), spent),
         codec=_codec(of["codec"]),
         lane=of["lane"].name(),
         comm=of["comm"].name(),
@@ -209,32 +286,41 @@ def _two(node: Node | None) -> list[tuple[Node, Node]]:
     return [] if node is None else [(a, b) for a, b in (item.items(2) for item in node.items())]
 
 
-def _refs(node: Node | None) -> tuple[Ref, ...]:
-    out: list[Ref] = []
-    for item in [] if node is None else node.items():
+def _refs(node: Node | None, spent: _Spent) -> tuple[Ref, ...]:
+    if node is None:
+        return ()
+    runs: list[Run] = []
+    for item in node.items():
         if isinstance(item.value, list) and item.value and not isinstance(item.value[0], str):
             times, refs, step = item.items(3)
             group = tuple([_ref(ref) for ref in refs.items()])
-            times.whole(1, MAX_OPERANDS // max(1, len(group)))
-            out += refs_of_run(Run(times.value, group, step.whole()))
+            times.whole(1, OPERANDS_OF_OP.most // max(1, len(group)))
+            runs.append(Run(times.value, group, _steps(step)))
         else:
-            out.append(_ref(item))
-    return tuple(out)
+            runs.append(Run(1, (_ref(item),), 0))
+    count = sum(run.times * len(run.refs) for run in runs)
+    node.within(OPERANDS_OF_OP, count)
+    spent.listed += count
+    node.within(spent.budget.operands, spent.listed)
+    return tuple([ref for run in runs for ref in refs_of_run(run)])
+
+
+def _steps(node: Node) -> int:
+    """A distance in layers or micro-batches."""
+    return node.whole(-POSITION.most, POSITION.most)
 
 
 def _ref(node: Node) -> Ref:
     if isinstance(node.value, str):
         return Ref(node.name())
     name, layer, micro = node.items(3)
-    return Ref(name.name(), layer.whole(), micro.whole())
+    return Ref(name.name(), _steps(layer), _steps(micro))
 
 
-def _role(node: Node, blocks: list[tuple[Op, ...]]) -> Role:
+def _role(node: Node, blocks: list[tuple[Op, ...]], spent: _Spent) -> Role:
     of = node.keys(("calls", "name"), ("at",))
-    items = _items(of["calls"], len(blocks), 0)
-    count = num_steps(items)
-    if count > MAX_CALLS:
-        of["calls"].fail(f"the loops mean {count} calls; allowed: up to {MAX_CALLS}")
+    items = _items(of["calls"], len(blocks), 0, spent)
+    spent.role(of["calls"], items, blocks)
     calls = calls_of_steps(unfolded(items), blocks)
     low = min((min(call.layer, call.micro) for call in calls), default=0)
     if low < 0:
@@ -244,10 +330,11 @@ def _role(node: Node, blocks: list[tuple[Op, ...]]) -> Role:
 
 def _check_places(node: Node, mesh: Mesh, roles: tuple[Role, ...]) -> None:
     """Roles stand where they may, and an exchange stands only with the roles at its ends."""
+    listed = node.items()
     for number, said in faults_of_places(mesh, roles):
-        place = node.items()[number]
+        place = listed[number]
         (place if roles[number].at is None else place.key("at")).fail(said)
-    for item, role in zip(node.items(), roles, strict=True):
+    for item, role in zip(listed, roles, strict=True):
         for ops in {id(call.ops): call.ops for call in role.calls}.values():
             for op in ops:
                 fault = fault_of_end(op, role) if isinstance(op, Exchange) else None
@@ -260,16 +347,19 @@ def _at(node: Node) -> tuple[str, int]:
     return axis.name(), coordinate.whole()
 
 
-def _items(node: Node, num_blocks: int, depth: int) -> tuple[Item, ...]:
+def _items(node: Node, num_blocks: int, depth: int, spent: _Spent) -> tuple[Item, ...]:
     if depth > MAX_DEPTH:
         node.fail(f"loops nested more than {MAX_DEPTH} deep")
     out: list[Item] = []
-    for item in node.items():
+    listed = node.items()
+    spent.stored += len(listed)
+    node.within(STORED_STEPS, spent.stored)
+    for item in listed:
         entries = item.items()
         if entries and isinstance(entries[0].value, str):
             label, block, layer, micro = item.items(4)
-            out.append(Step(label.name(), block.whole(0, num_blocks - 1), layer.whole(), micro.whole()))
+            out.append(Step(label.name(), block.whole(0, num_blocks - 1), _steps(layer), _steps(micro)))
         else:
             times, body = item.items(2)
-            out.append(Loop(times.whole(1), _items(body, num_blocks, depth + 1)))
+            out.append(Loop(times.whole(1), _items(body, num_blocks, depth + 1, spent)))
     return tuple(out)

@@ -40,32 +40,40 @@ def steps_of_calls(calls: Iterable[Call], number: dict[int, int]) -> list[Step]:
 
 
 def folded(steps: Iterable[Step]) -> tuple[Item, ...]:
-    """The steps with every sequence that follows itself as a loop; short periods first, so that the form is unique."""
+    """The steps with every sequence that follows itself as a loop; short periods first, so that the form is unique.
+
+    Items are compared as numbers, all of one period at once: for each of many periods nothing else is looked at.
+    """
+    import numpy as np  # takes long to import, and a name in this module needs none
+
     items: list[Item] = list(steps)
+    number: dict[Item, int] = {}
+    numbers = np.array([number.setdefault(item, len(number)) for item in items], dtype=np.int64)
     period = 1
     while 2 * period <= len(items):
-        items = _fold(items, period)
+        same = np.flatnonzero(np.diff(np.concatenate(([False], numbers[:-period] == numbers[period:], [False]))))
+        runs = [(int(first), int(last)) for first, last in same.reshape(-1, 2) if last - first >= period]
+        if runs:
+            items = _fold(items, period, runs)
+            numbers = np.array([number.setdefault(item, len(number)) for item in items], dtype=np.int64)
         period += 1
     return tuple(items)
 
 
-def _fold(items: list[Item], period: int) -> list[Item]:
-    """One pass: runs of at least two equal stretches of `period` items become loops."""
+def _fold(items: list[Item], period: int, runs: list[tuple[int, int]]) -> list[Item]:
+    """One pass: runs of at least two equal stretches of `period` items become loops; `runs`: (first, end) of positions
+    whose item stands again `period` further on."""
     out: list[Item] = []
-    at, size = 0, len(items)
-    while at < size:
-        times = 1
-        if at + 2 * period <= size and items[at] == items[at + period]:
-            body = items[at : at + period]
-            while items[at + times * period : at + (times + 1) * period] == body:
-                times += 1
-        if times > 1:
-            out.append(Loop(times, tuple(body)))
-            at += times * period
-        else:
-            out.append(items[at])
-            at += 1
-    return out
+    at = 0
+    for first, end in runs:
+        begin = max(at, first)
+        if end - begin < period:
+            continue
+        times = 1 + (end - begin) // period
+        out += items[at:begin]
+        out.append(Loop(times, tuple(items[begin : begin + period])))
+        at = begin + times * period
+    return out + items[at:]
 
 
 def num_steps(items: Iterable[Item]) -> int:
@@ -106,25 +114,52 @@ MIN_RUN = 16  # shorter lists of operands are stored as they are
 
 def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | Run]:
     """Operands of a call over many layers, with the layers as runs; a short list stays as it is."""
+    if len(refs) < MIN_RUN:
+        return list(refs)
+    finder = _Runs(refs)
     out: list[Ref | Run] = []
-    at, size = 0, len(refs)
-    while at < size:
-        run = _run_at(refs, at) if size >= MIN_RUN else None
+    at = 0
+    while at < len(refs):
+        run = finder.at(at)
         out.append(run or refs[at])
         at += run.times * len(run.refs) if run else 1
     return out
 
 
-def _run_at(refs: tuple[Ref, ...], at: int) -> Run | None:
-    """The run that starts at a position: its period is the way to the next operand of the same name."""
-    first = refs[at]
-    again = next((i for i in range(at + 1, len(refs)) if refs[i].name == first.name), None)
-    if again is None:
-        return None
-    period, step, times = again - at, refs[again].layer - first.layer, 1
-    while refs[at + times * period : at + (times + 1) * period] == _shifted(refs[at : at + period], times * step):
-        times += 1
-    return Run(times, refs[at : at + period], step) if times > 1 else None
+class _Runs:
+    """Finds the run that starts at a position: its period is the way to the next operand of the same name.
+
+    Where operands no longer repeat is kept by period and step, so that none is compared again from every position.
+    """
+
+    def __init__(self, refs: tuple[Ref, ...]) -> None:
+        self.refs = refs
+        self.again = [0] * len(refs)  # where the name stands next; 0 where it does not
+        last: dict[str, int] = {}
+        for at in range(len(refs) - 1, -1, -1):
+            self.again[at] = last.get(refs[at].name, 0)
+            last[refs[at].name] = at
+        self.ends: dict[tuple[int, int], int] = {}
+
+    def at(self, at: int) -> Run | None:
+        again = self.again[at]
+        if not again:
+            return None
+        period, step = again - at, self.refs[again].layer - self.refs[at].layer
+        times = 1 + (self._end(at, period, step) - at) // period
+        return Run(times, self.refs[at : at + period], step) if times > 1 else None
+
+    def _end(self, at: int, period: int, step: int) -> int:
+        """The first position from `at` on whose operand does not stand again a period and a step further."""
+        end = self.ends.get((period, step), -1)
+        if end < at:
+            end = at
+            while end + period < len(self.refs) and self.refs[end + period] == Ref(
+                self.refs[end].name, self.refs[end].layer + step, self.refs[end].micro
+            ):
+                end += 1
+            self.ends[period, step] = end
+        return end
 
 
 def _shifted(refs: tuple[Ref, ...], layers: int) -> tuple[Ref, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError
+from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
 from simfrontier.schedule.repeats import Item, Run, Step, folded, runs_of_refs, steps_of_calls
@@ -51,15 +52,17 @@ def save(schedule: Schedule, path: Path) -> None:
     write_whole(path, to_json(schedule) + "\n")
 
 
-def load(path: Path) -> Schedule:
-    """The schedule of a file; raises InputError with the file and the place in it."""
+def load(path: Path, large: bool = False) -> Schedule:
+    """The schedule of a file; `large` as in `from_json`. Raises InputError with the file and the place in it."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = SCHEDULE_FILE.text(path)
     except OSError as error:
         raise InputError(f"{path}: cannot read the schedule: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a schedule: byte {error.start} is not UTF-8 text") from error
-    return from_json(text, str(path))
+    except ValueError as error:  # of its size
+        raise InputError(f"{path}: not a schedule: {error}") from None
+    return from_json(text, str(path), large)
 
 
 class _Tables:

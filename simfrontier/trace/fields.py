@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Never, TypeVar, cast
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import TRACE_FILE, FileLimit
 from simfrontier.wholefile import write_whole
 
 _Made = TypeVar("_Made")
@@ -24,17 +25,17 @@ def write_json(value: object, path: Path) -> None:
     write_whole(path, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def read_json(path: Path, what: str, made: Callable[[object], _Made]) -> _Made:
+def read_json(path: Path, what: str, made: Callable[[object], _Made], limit: FileLimit = TRACE_FILE) -> _Made:
     """What `made` makes of the file's value; it raises Fault. Raises InputError: file, place, fault."""
     try:
-        value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        value: object = json.loads(limit.text(path), parse_constant=_no_constant)
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{path}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from None
     except RecursionError:
         raise InputError(f"{path}: not a {what}: nested too deeply") from None
-    except ValueError as error:  # no UTF-8, NaN, or a number of thousands of digits
+    except ValueError as error:  # no UTF-8, NaN, a number of thousands of digits, or too large a file
         raise InputError(f"{path}: not a {what}: {error}") from None
     try:
         return made(value)

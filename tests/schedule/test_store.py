@@ -213,7 +213,7 @@ def change(*path: object) -> Callable[[Any], str]:
         (change("roles", 0, "calls", 0, ["a", 999, 0, 0]), "roles[0].calls[0][1]: 999 is out of range"),
         (
             change("roles", 0, "calls", [[10**6, [[10**6, [["a", 0, 0, 0]]]]]]),
-            "roles[0].calls: the loops mean 1000000000000 calls; allowed: up to 1000000",
+            "roles[0].calls: the loops mean 1,000,000,000,000 calls; allowed: up to 400,000",
         ),
         (change("roles", 0, "name", None), "roles[0].name: null is not a text"),
     ],

@@ -11,6 +11,8 @@ from typing import Final, Never
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import LOWERINGS, Recipe
 from simfrontier.errors import InputError, nearest
+from simfrontier.jsontext import unique_pairs
+from simfrontier.limits import LOWERED_FILE
 from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"
@@ -27,7 +29,7 @@ def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
 def load_lowered(path: Path) -> LoweredSchedule:
     """The lowered schedule of a file; raises InputError with the file and the place in it."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_pairs)
+        value = json.loads(LOWERED_FILE.text(path), object_pairs_hook=unique_pairs)
     except OSError as error:
         raise InputError(f"{path}: cannot read the lowered schedule: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -36,7 +38,7 @@ def load_lowered(path: Path) -> LoweredSchedule:
         raise InputError(f"{path}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise InputError(f"{path}: not a lowered schedule: nested too deeply") from error
-    except ValueError as error:  # a key that stands twice, a number of more digits than Python reads
+    except ValueError as error:  # a key that stands twice, a number of more digits than Python reads, too large a file
         raise InputError(f"{path}: not a lowered schedule: {str(error).partition(';')[0]}") from error
     return _Reader(path).lowered(value)
 
@@ -54,14 +56,6 @@ def to_json(lowered: LoweredSchedule) -> str:
         "version": VERSION,
     }
     return json.dumps(form, sort_keys=True, separators=(",", ":"))
-
-
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(n for n in names if names.count(n) > 1)!r} stands twice in one object")
-    return out
 
 
 class _Reader:

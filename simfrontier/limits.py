@@ -1,0 +1,159 @@
+"""Limits of what is read: one budget per kind of file, on bytes as written and on what they mean once expanded.
+
+A reader counts first and expands afterwards, so that a small file cannot ask for unbounded work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_MAX_WRITTEN: Final = 10**18  # larger counts are not written out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The most of something that is taken: how many, of what, and why no more."""
+
+    most: int
+    what: str
+    why: str
+
+    def fault(self, got: int) -> str | None:
+        """What is wrong with so many, if anything: got and allowed, in words."""
+        if got <= self.most:
+            return None
+        told = f"{got:,}" if got <= _MAX_WRITTEN else f"more than {_MAX_WRITTEN:.0e}"
+        return f"{told} {self.what}; allowed: up to {self.most:,}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLimit:
+    """The most bytes that a kind of file may have, and why no more."""
+
+    most_bytes: int
+    why: str
+
+    def read(self, path: Path) -> bytes:
+        """All bytes of a file. Raises OSError as reading does, and ValueError where the file is larger than the limit;
+        no more than that is read, so that a device without an end is refused, too."""
+        with path.open("rb") as file:
+            data = file.read(self.most_bytes + 1)
+        if len(data) > self.most_bytes:
+            raise ValueError(f"more than {self.most_bytes:,} bytes; allowed: up to {self.most_bytes:,} in such a file")
+        return data
+
+    def text(self, path: Path) -> str:
+        """The same as UTF-8 with any ends of lines; raises UnicodeDecodeError (a ValueError) for other bytes."""
+        return self.read(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+# ── files, in bytes as written ──
+
+SCHEDULE_FILE: Final = FileLimit(
+    most_bytes=32 << 20,
+    why="stored schedules repeat nothing: 16 stages of a 1T model are 70 kB; parsed JSON takes 20 x",
+)
+LOWERED_FILE: Final = FileLimit(most_bytes=32 << 20, why="recipes repeat once: 128 ranks of the toy plans are 40 kB")
+TRACE_FILE: Final = FileLimit(most_bytes=512 << 20, why="400 bytes for every op of every rank that is told apart")
+JSON_FILE: Final = FileLimit(most_bytes=4 << 20, why="lists of jobs and wirings of an emulation: kilobytes")
+TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the catalog has 12 kB, a calibration 100 kB")
+TABLE_FILE: Final = FileLimit(most_bytes=64 << 20, why="a million lines of measurements, losses or a job's log")
+JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search per plan: 2,700 plans take 1 MB")
+
+# ── lines and names, in characters ──
+
+LINE: Final = Limit(most=65_536, what="characters in a line", why="a row of a table has tens to hundreds")
+LOG_LINE: Final = Limit(most=4_096, what="characters in a line", why="benchmarks print some hundred; rest is no row")
+TOML_DOTS: Final = Limit(
+    most=1_000, what="dots in a line that is no text", why="Python's reader takes quadratic time for a.b.c.d and so on"
+)
+NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
+CELLS: Final = Limit(most=1_000, what="columns", why="known tables have up to 20")
+LINES: Final = Limit(most=1_000_000, what="lines", why="as many as measurements of a whole machine would have")
+
+# ── what a misspelt name is compared with ──
+
+COMPARED_CHARACTERS: Final = 64  # difflib takes quadratic time in the length of names
+COMPARED_NAMES: Final = 200  # and linear time in their number: those nearest in the alphabet are looked at
+
+# ── schedules, once expanded ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleBudget:
+    """What a schedule may mean once it is expanded, over all its roles."""
+
+    calls: Limit
+    ops: Limit
+    operands: Limit
+
+
+_CALLS_WHY, _OPS_WHY = (
+    "no call has less than an op",
+    "500 bytes and 20 us each, expanded and checked; the 1T model: 317,023",
+)
+_OPERANDS_WHY = "some 200 bytes each, expanded and checked; a 1T model on 16 stages has 1.1 million"
+USUAL: Final = ScheduleBudget(
+    calls=Limit(most=400_000, what="calls", why=_CALLS_WHY),
+    ops=Limit(most=400_000, what="ops", why=_OPS_WHY),
+    operands=Limit(most=2_000_000, what="operands", why=_OPERANDS_WHY),
+)
+LARGE: Final = ScheduleBudget(  # where --yes-large is given
+    calls=Limit(most=4_000_000, what="calls", why=_CALLS_WHY),
+    ops=Limit(most=4_000_000, what="ops", why="gigabytes and minutes: the user has agreed to that"),
+    operands=Limit(most=20_000_000, what="operands", why="gigabytes and minutes: the user has agreed to that"),
+)
+VALUES: Final = Limit(
+    most=2_000_000,
+    what="commas",
+    why="each separates values, of some 100 bytes once read; a 1T model on 16 stages: 8,000",
+)
+STORED_STEPS: Final = Limit(
+    most=50_000,
+    what="steps as they are stored",
+    why="a 1T model on 16 stages stores under 2,000; folding them is compared",
+)
+OPERANDS_OF_OP: Final = Limit(
+    most=200_000, what="operands of an op", why="an optimizer of 1,000 layers has 48 states in each of them"
+)
+ROLES: Final = Limit(most=256, what="roles", why="a role is a pipeline stage; published runs have up to 64")
+RANKS: Final = Limit(most=1 << 21, what="ranks", why="28 times Frontier; some arrays have an entry for every rank")
+AXES: Final = Limit(most=16, what="axes", why="plans made here have up to 7")
+DIMENSIONS: Final = Limit(most=16, what="dimensions", why="tensors made here have up to 4")
+SIZE: Final = Limit(most=1 << 60, what="elements", why="beyond, sizes in bytes are no longer exact")
+EXTENT: Final = Limit(most=1 << 100, what="elements", why="products of sizes are made floats")
+POSITION: Final = Limit(most=1 << 31, what="layers or micro-batches from here", why="calls count theirs in thousands")
+RANK_NAMES: Final = Limit(most=1 << 21, what="ranks", why="as of a schedule; in all processes of a trace together")
+
+# ── lowered collectives, and fidelity chunk ──
+
+RECIPE_PARTS: Final = Limit(
+    most=65_536,
+    what="parts of each message (channels x slices)",
+    why="128 channels of 512 slices; libraries have 16 of 32",
+)
+TRANSFERS: Final = Limit(
+    most=2_000_000, what="transfers", why="each takes some 300 bytes, and every message is an event"
+)
+
+# ── machines and libraries ──
+
+NODES: Final = Limit(most=1 << 20, what="nodes", why="100 times Frontier; some arrays have an entry for every node")
+DEVICES_OF_NODE: Final = Limit(most=256, what="devices", why="every pair of a node's devices has its route")
+GROUPS: Final = Limit(most=2_048, what="groups", why="every pair of groups has a link: 4 million")
+NICS: Final = Limit(most=256, what="NICs", why="one per device of a node")
+LINK_CLASSES: Final = Limit(most=256, what="link classes", why="a catalog's machine has up to 8")
+COMPUTE_UNITS: Final = Limit(most=1_000_000, what="compute units", why="devices have hundreds")
+CHANNELS: Final = Limit(most=128, what="channels", why="NCCL's MAXCHANNELS is 64, RCCL's 128")
+SLICES: Final = Limit(most=4_096, what="slices", why="messages of 4 GiB in slices of 1 MiB")
+COUNT: Final = Limit(most=1 << 40, what="of it", why="counts become sizes and products of sizes")
+
+LARGEST: Final = (
+    1e30  # of any number of a machine, library or calibration: far beyond the meaningful, far from overflow
+)
+SMALLEST: Final = 1e-30  # of those above zero, which are divided by
+LARGEST_SD: Final = 3.0  # of the logarithm of a time: a factor of 20 either way
+LARGEST_S: Final = 1e9  # of one time: thirty years
+LEAST_S: Final = 1e-12  # of a measured one: a picosecond
