@@ -66,10 +66,14 @@ JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search 
 
 LINE: Final = Limit(most=65_536, what="characters in a line", why="a row of a table has tens to hundreds")
 LOG_LINE: Final = Limit(most=4_096, what="characters in a line", why="benchmarks print some hundred; rest is no row")
+JOURNAL_LINE: Final = Limit(
+    most=1 << 20, what="bytes in a line", why="a result with ten thousand samples takes a fifth of it"
+)
 TOML_DOTS: Final = Limit(
     most=1_000, what="dots in a line that is no text", why="Python's reader takes quadratic time for a.b.c.d and so on"
 )
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
+TEXT: Final = Limit(most=4_096, what="characters in a text", why="sources and titles have up to 500")
 CELLS: Final = Limit(most=1_000, what="columns", why="known tables have up to 20")
 LINES: Final = Limit(most=1_000_000, what="lines", why="as many as measurements of a whole machine would have")
 
@@ -122,26 +126,29 @@ ROLES: Final = Limit(most=256, what="roles", why="a role is a pipeline stage; pu
 RANKS: Final = Limit(most=1 << 21, what="ranks", why="28 times Frontier; some arrays have an entry for every rank")
 AXES: Final = Limit(most=16, what="axes", why="plans made here have up to 7")
 DIMENSIONS: Final = Limit(most=16, what="dimensions", why="tensors made here have up to 4")
-SIZE: Final = Limit(most=1 << 60, what="elements", why="beyond, sizes in bytes are no longer exact")
+SIZE: Final = Limit(most=1 << 62, what="elements or bytes", why="what a whole number of 8 bytes holds")
 EXTENT: Final = Limit(most=1 << 100, what="elements", why="products of sizes are made floats")
 POSITION: Final = Limit(most=1 << 31, what="layers or micro-batches from here", why="calls count theirs in thousands")
 RANK_NAMES: Final = Limit(most=1 << 21, what="ranks", why="as of a schedule; in all processes of a trace together")
 
-# ── lowered collectives, and fidelity chunk ──
+# ── collectives as explicit transfers ──
 
-RECIPE_PARTS: Final = Limit(
-    most=65_536,
-    what="parts of each message (channels x slices)",
-    why="128 channels of 512 slices; libraries have 16 of 32",
-)
 TRANSFERS: Final = Limit(
-    most=2_000_000, what="transfers", why="each takes some 300 bytes, and every message is an event"
+    most=1_000_000, what="transfers", why="some 300 bytes each; a ring of 128 ranks in 8 channels has 260,096"
 )
+
+# ── scenarios ──
+
+SIZES: Final = Limit(most=1_000, what="sizes", why="every one is simulated for every plan")
+PLANS: Final = Limit(
+    most=20_000, what="plans", why="every one is laid out; a search of thousands is what `tune` is for"
+)
+ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of every device of Frontier and more")
 
 # ── machines and libraries ──
 
 NODES: Final = Limit(most=1 << 20, what="nodes", why="100 times Frontier; some arrays have an entry for every node")
-DEVICES_OF_NODE: Final = Limit(most=256, what="devices", why="every pair of a node's devices has its route")
+DEVICES_OF_NODE: Final = Limit(most=128, what="devices", why="every pair of a node's devices has its route")
 GROUPS: Final = Limit(most=2_048, what="groups", why="every pair of groups has a link: 4 million")
 NICS: Final = Limit(most=256, what="NICs", why="one per device of a node")
 LINK_CLASSES: Final = Limit(most=256, what="link classes", why="a catalog's machine has up to 8")
@@ -156,4 +163,3 @@ LARGEST: Final = (
 SMALLEST: Final = 1e-30  # of those above zero, which are divided by
 LARGEST_SD: Final = 3.0  # of the logarithm of a time: a factor of 20 either way
 LARGEST_S: Final = 1e9  # of one time: thirty years
-LEAST_S: Final = 1e-12  # of a measured one: a picosecond

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -190,8 +190,10 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
         )
         for call in file.calls
     )
+    known: set[Group] = set()
     for place, call in enumerate(calls):
-        fault = _fault(call, calls[:place])
+        fault = _fault(call, known)
+        known.add(call.group)
         if fault:
             raise InputError(f"{where}: calls[{place}]{fault}")
     _refuse_intervals(file, where)
@@ -219,8 +221,8 @@ def _refuse_intervals(file: CalibrationFile, where: str) -> None:
             raise InputError(f'{where}: intervals."{key}": got {low:g} to {high:g}, allowed: around {numbers[key]:g}')
 
 
-def _fault(call: CallTable, before: Iterable[CallTable]) -> str:
-    """What is wrong with a table besides its form."""
+def _fault(call: CallTable, known: Collection[Group]) -> str:
+    """What is wrong with a table besides its form; `known`: the groups of the tables before it."""
     sizes = [point.num_bytes for point in call.points]
     for place, (low, high) in enumerate(pairwise(sizes), 1):
         if low >= high:
@@ -230,7 +232,7 @@ def _fault(call: CallTable, before: Iterable[CallTable]) -> str:
             return f".{key}: got {parts}, allowed: a divisor of ranks = {call.ranks}"
     if call.packages % call.nodes:
         return f".nodes: got {call.nodes}, allowed: a divisor of packages = {call.packages}"
-    if any(call.group == other.group for other in before):
+    if call.group in known:
         return f": {call.kind} over {call.ranks} ranks on {call.nodes} nodes and {call.packages} packages stands twice"
     return ""
 

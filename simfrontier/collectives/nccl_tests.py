@@ -14,6 +14,7 @@ from pathlib import Path
 from simfrontier.collectives.calibration import CallTable, Point
 from simfrontier.collectives.merge import merged
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import LOG_LINE, TABLE_FILE
 from simfrontier.schedule.ir import CollectiveKind
 
 TESTS: dict[str, CollectiveKind] = {
@@ -54,9 +55,11 @@ def read_log(path: Path, packages: int | None = None) -> Log:
     name. Out-of-place times are taken. Raises InputError: one line that names file, line and what is wrong.
     """
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = TABLE_FILE.read(path).decode("utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: cannot read this log: {error.strerror}") from None
+    except ValueError as error:  # of its size
+        raise InputError(f"{path}: cannot read this log: {error}") from None
     runs = [run for run in _runs(path, text) if run.times]
     if not runs:
         raise InputError(f"{path}: no times of nccl-tests or rccl-tests in it, allowed: their output, or a calibration")
@@ -67,6 +70,8 @@ def read_log(path: Path, packages: int | None = None) -> Log:
 def _runs(path: Path, text: str) -> Iterator[_Run]:
     named, run = None, None
     for number, line in enumerate(text.splitlines(), 1):
+        if LOG_LINE.fault(len(line)):
+            continue  # nothing that these tests print
         found = _TEST.search(line)
         if found:
             named = found[1]

@@ -6,10 +6,26 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simfrontier.collectives.tuning import Way
-from simfrontier.machine.schema import AtLeastZero, Count, Number, Part, Positive, Share, Strict, Table, Text
+from simfrontier.limits import LARGEST_S, RANKS, SIZE
+from simfrontier.machine.schema import (
+    AtLeastZero,
+    Channels,
+    Count,
+    Deviation,
+    NotNegativeFloat,
+    Number,
+    Part,
+    Positive,
+    PositiveFloat,
+    Share,
+    Slices,
+    Strict,
+    Table,
+    Text,
+)
 from simfrontier.schedule.ir import CollectiveKind
 
-NotNegative = Annotated[float, Field(ge=0)]
+NotNegative = NotNegativeFloat
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
 CapName = Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_packages_[1-9][0-9]*_bytes_per_s$")]
 
@@ -22,14 +38,16 @@ class HopsFile(Strict):
 
 class RingFile(HopsFile):
     forwarded_share: Part
-    sharpness: Number[Annotated[float, Field(ge=1)]] | None = None  # of the corner of a step's law; without: a corner
-    slices: Count | None = None  # parts that a channel cuts a block into; without: 1
+    sharpness: Number[Annotated[float, Field(ge=1, le=1e6)]] | None = (
+        None  # of the corner of a step's law; without: a corner
+    )
+    slices: Slices | None = None  # parts that a channel cuts a block into; without: 1
     least_elements: Count | None = None  # of a part of a block; without: 1
 
 
 class TreeFile(HopsFile):
     bandwidth_ratio: Share
-    slices: Count | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
+    slices: Slices | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
     chunk_bytes: Positive | None = None  # of a channel, that go from node to node at a time; without: 0
     least_slice_bytes: Positive | None = None  # of such a part over several nodes; without: 1
 
@@ -38,7 +56,7 @@ class LowLatencyFile(HopsFile):
     rate_share: Share  # of a ring's rate: half where every 4 bytes carry a flag of 4
     channel_s: AtLeastZero | None = None  # more for a hop between nodes, per channel; without: 0
     bytes_per_channel: Positive | None = None  # of a block; without: one channel
-    num_channels: Count | None = None  # at most; without: 1
+    num_channels: Channels | None = None  # at most; without: 1
 
 
 class BelievedFile(HopsFile):
@@ -53,7 +71,7 @@ class BelievedFile(HopsFile):
 class CorrectionsFile(Table):
     """Factors of a way's rate over several nodes, by floor(log2(bytes / 64)); beyond the last the last holds."""
 
-    factors: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    factors: Annotated[list[PositiveFloat], Field(min_length=1)]
 
 
 class TuningFile(Strict):
@@ -71,14 +89,14 @@ class TuningFile(Strict):
 class ResidualFile(Strict):
     """Standard deviations of log time."""
 
-    model_sd: AtLeastZero
-    run_sd: AtLeastZero
-    small_sd: AtLeastZero | None = None  # at least, for messages below small_bytes over several nodes
+    model_sd: Deviation
+    run_sd: Deviation
+    small_sd: Deviation | None = None  # at least, for messages below small_bytes over several nodes
     small_bytes: AtLeastZero | None = None
-    all_gather_sd: AtLeastZero | None = None  # instead of model_sd, likewise below
-    reduce_scatter_sd: AtLeastZero | None = None
-    all_reduce_sd: AtLeastZero | None = None
-    all_to_all_sd: AtLeastZero | None = None
+    all_gather_sd: Deviation | None = None  # instead of model_sd, likewise below
+    reduce_scatter_sd: Deviation | None = None
+    all_reduce_sd: Deviation | None = None
+    all_to_all_sd: Deviation | None = None
     common_share: Part | None = None  # of the model's variance, common to all sizes of a kind of call; without: all
 
 
@@ -99,7 +117,7 @@ class LibraryFile(Strict):
     paced: bool = True
     reduces_backwards: bool = False
     in_flight: Count | None = None  # messages under way on one connection; without: any number
-    num_channels: Count
+    num_channels: Channels
     units_per_channel: AtLeastZero
     least_bytes: AtLeastZero | None = None  # of messages from this size on the law was fitted; without: of all
     algorithms: AlgorithmsFile | None = None  # without: rings, trees for all-reduces too, direct for all-to-alls
@@ -115,18 +133,18 @@ class LibraryFile(Strict):
 
 
 class PointFile(Strict):
-    bytes: Annotated[int, Field(ge=1)]
-    seconds: Annotated[float, Field(gt=0)]
-    spread: Annotated[float, Field(ge=0)] | None = None
+    bytes: Annotated[int, Field(ge=1, le=SIZE.most)]
+    seconds: Annotated[PositiveFloat, Field(le=LARGEST_S)]
+    spread: NotNegative | None = None
 
 
 class CallFile(Strict):
     kind: CollectiveKind
-    ranks: Annotated[int, Field(ge=2)]
-    nodes: Annotated[int, Field(ge=1)]
-    packages: Annotated[int, Field(ge=1)]
+    ranks: Annotated[int, Field(ge=2, le=RANKS.most)]
+    nodes: Annotated[int, Field(ge=1, le=RANKS.most)]
+    packages: Annotated[int, Field(ge=1, le=RANKS.most)]
     points: Annotated[list[PointFile], Field(min_length=1)]
-    residual: Annotated[float, Field(ge=0)] | None = None
+    residual: NotNegative | None = None
 
 
 class FarFile(Strict):

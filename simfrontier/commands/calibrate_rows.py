@@ -10,6 +10,7 @@ from pathlib import Path
 from simfrontier.collectives import CallTable, Point
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting.data import named
+from simfrontier.limits import TABLE_FILE
 from simfrontier.machine import Machine, catalog
 from simfrontier.measured import CallRow, Setup
 from simfrontier.measured.csv_calls import COLUMNS
@@ -36,8 +37,8 @@ def has_columns(file: Path) -> bool:
 def text_of(file: Path) -> str:
     """What stands in a file; "" where it cannot be read, which its reader is left to complain about."""
     try:
-        return file.read_bytes().decode("utf-8-sig", errors="replace")
-    except OSError:
+        return TABLE_FILE.read(file).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
         return ""
 
 

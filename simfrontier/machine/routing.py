@@ -3,6 +3,7 @@
 This is what the hardware is seen to do for pairs without a direct link, as far as point-to-point measurements show it.
 """
 
+import math
 from collections.abc import Sequence
 
 from simfrontier.machine.hardware import Link
@@ -20,20 +21,26 @@ def routes(links: Sequence[Link], num_devices: int) -> Routes:
 
 
 def _from(start: int, outgoing: list[list[tuple[int, int]]], links: Sequence[Link]) -> tuple[tuple[int, ...], ...]:
-    # All shortest paths are kept, level by level: the best path to b need not extend the best path to its predecessor,
-    # since a narrow last link makes the widths before it equal.
-    found: dict[int, list[tuple[int, ...]]] = {start: [()]}
+    # Level by level; of each device the first path (by link ids) for every width that all of its links have at least.
+    # The best path to b need not extend the best path to its predecessor, since a narrow last link makes the widths
+    # before it equal; but it extends the predecessor's first path of its own width.
+    found: dict[int, dict[float, tuple[int, ...]]] = {start: {math.inf: ()}}
     level = {start: found[start]}
     while level:
-        reached: dict[int, list[tuple[int, ...]]] = {}
+        reached: dict[int, dict[float, tuple[int, ...]]] = {}
         for device, paths in level.items():
             for link_id, to in outgoing[device]:
                 if to not in found:
-                    reached.setdefault(to, []).extend((*path, link_id) for path in paths)
+                    first = reached.setdefault(to, {})
+                    for width, path in paths.items():
+                        narrowest, longer = min(width, links[link_id].bytes_per_s), (*path, link_id)
+                        if narrowest not in first or longer < first[narrowest]:
+                            first[narrowest] = longer
         found.update(reached)
         level = reached
 
-    def narrowest_first(path: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-        return (-min((links[link_id].bytes_per_s for link_id in path), default=0.0), path)
+    return tuple(_widest(found.get(to, {})) for to in range(len(outgoing)))
 
-    return tuple(min(found.get(to, [()]), key=narrowest_first) for to in range(len(outgoing)))
+
+def _widest(paths: dict[float, tuple[int, ...]]) -> tuple[int, ...]:
+    return paths[max(paths)] if paths else ()

@@ -9,8 +9,22 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from simfrontier.limits import (
+    CHANNELS,
+    COMPUTE_UNITS,
+    COUNT,
+    DEVICES_OF_NODE,
+    GROUPS,
+    LARGEST,
+    LARGEST_SD,
+    NODES,
+    SLICES,
+    SMALLEST,
+    TEXT,
+)
+
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1, max_length=TEXT.most)]
 Order = Annotated[list[int], Field(min_length=2)]
 T = TypeVar("T", bound=float)
 
@@ -48,10 +62,25 @@ def _zero_or_one(value: float) -> float:
     return value
 
 
-Count = Number[Annotated[int, Field(ge=1)]]
-AtLeastOne = Number[Annotated[float, Field(ge=1)]]
-Positive = Number[Annotated[float, Field(gt=0)]]
-AtLeastZero = Number[Annotated[float, Field(ge=0)]]
+def _not_tiny(value: float) -> float:
+    if value < SMALLEST:
+        raise PydanticCustomError("tiny", f"at least {SMALLEST:g}")
+    return value
+
+
+PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST), AfterValidator(_not_tiny)]
+NotNegativeFloat = Annotated[float, Field(ge=0, le=LARGEST)]
+Count = Number[Annotated[int, Field(ge=1, le=COUNT.most)]]
+Nodes = Number[Annotated[int, Field(ge=1, le=NODES.most)]]
+Groups = Number[Annotated[int, Field(ge=1, le=GROUPS.most)]]
+Devices = Number[Annotated[int, Field(ge=1, le=DEVICES_OF_NODE.most)]]
+ComputeUnits = Number[Annotated[int, Field(ge=1, le=COMPUTE_UNITS.most)]]
+Channels = Number[Annotated[int, Field(ge=1, le=CHANNELS.most)]]
+Slices = Number[Annotated[int, Field(ge=1, le=SLICES.most)]]
+AtLeastOne = Number[Annotated[float, Field(ge=1, le=LARGEST)]]
+Positive = Number[PositiveFloat]
+AtLeastZero = Number[NotNegativeFloat]
+Deviation = Number[Annotated[float, Field(ge=0, le=LARGEST_SD)]]  # of the logarithm of a time
 Share = Number[Annotated[float, Field(gt=0, le=1)]]
 Part = Number[Annotated[float, Field(ge=0, le=1)]]
 Switch = Number[Annotated[float, AfterValidator(_zero_or_one)]]  # a number, so that overrides reach it
@@ -88,14 +117,14 @@ class NodeFile(Strict):
 
 
 class DragonflyFile(Strict):
-    nodes_per_group: Count
-    num_groups: Count
+    nodes_per_group: Nodes
+    num_groups: Groups
     nonminimal_share: Part
 
 
 class FatTreeFile(Strict):
-    nodes_per_leaf: Count
-    num_leaves: Count
+    nodes_per_leaf: Nodes
+    num_leaves: Nodes
     taper: AtLeastOne  # injection over uplink capacity of a leaf
 
 
@@ -142,7 +171,7 @@ class DeviceFile(Strict):
     hbm_bytes: Positive
     hbm_bytes_per_s: Positive
     hbm_share: Share
-    num_compute_units: Count
+    num_compute_units: ComputeUnits
     peak_flops_per_s: Positive
     matmul_flops_per_s: Positive
     matmul_half_edge: AtLeastZero
@@ -184,9 +213,9 @@ class MachineFile(Strict):
     title: Text
     device_word: Text | None = None  # what people call a device: GCD, GPU
     library: Text
-    num_nodes: Count
-    devices_per_node: Count
-    devices_per_package: Count
+    num_nodes: Nodes
+    devices_per_node: Devices
+    devices_per_package: Devices
     link_classes: dict[str, LinkClassFile]
     node: NodeFile
     dragonfly: DragonflyFile | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from simfrontier.errors import InputError, near, nearest
-from simfrontier.limits import CELLS, LINE, LINES, TABLE_FILE
+from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
 
 MAX_SHOWN: Final = 40
 OTHER_SIGNS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}  # that separate cells elsewhere
@@ -56,11 +56,14 @@ class Line:
         return int(got)
 
     def above_zero(self, column: str, what: str) -> float:
-        """A finite number above 0; `what` it is, with its unit, is for the message."""
+        """A number above 0, from 1e-30 to 1e30, so that what follows of it stays finite; `what` it is, with its unit,
+        is for the message."""
         got = self.cells[column]
         value = float(got) if _NUMBER.fullmatch(got) else math.nan
         if not 0.0 < value < math.inf:
             raise self.fault(column, what)
+        if not SMALLEST <= value <= LARGEST:
+            raise self.fault(column, f"{what}, {SMALLEST:g} to {LARGEST:g}")
         return value
 
     def choice(self, column: str, names: Sequence[str]) -> str:

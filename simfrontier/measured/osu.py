@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import LOG_LINE
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.csvfile import read_text
 from simfrontier.measured.rows import CallKind, CallRow
@@ -28,8 +29,9 @@ COLLECTIVES: Final[dict[str, CallKind]] = {
 }
 COPIES: Final = ("Bandwidth Test", "Bi-Directional Bandwidth Test", "Latency Test")
 PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
-HEADER: Final = re.compile(r"#\s*OSU\s+(\S+)\s+(.*?)\s*(?:v[0-9.]+)?\s*")
-_COLUMNS: Final = re.compile(r"#\s*Size\s+(.*?)\s*")
+_HEADER: Final = re.compile(r"#\s*OSU\s+\S+\s(.*)")  # the rest is taken apart word by word, in linear time
+_VERSION: Final = re.compile(r"v[0-9.]+$")
+_COLUMNS: Final = re.compile(r"#\s*Size\s(.*)")
 _ROW: Final = re.compile(r"\s*([0-9]{1,18})\s+(\S+)(?:\s.*)?")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
 
@@ -79,10 +81,13 @@ def _entries(path: Path) -> Iterator[_Entry]:
     test, inside, found = "", False, False
     for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
         place = f"{path} line {number}"
-        if header := HEADER.fullmatch(line):
-            test, inside = header[2], False
+        if LOG_LINE.fault(len(line)):
+            inside = False  # nothing that these benchmarks print
+            continue
+        if header := _HEADER.fullmatch(line):
+            test, inside = _without_version(header[1]), False
         elif columns := _COLUMNS.fullmatch(line):
-            _check_unit(columns[1], test, place)
+            _check_unit(columns[1].strip(), test, place)
             inside = True
         elif inside and (row := _ROW.fullmatch(line)):
             found = True
@@ -94,6 +99,13 @@ def _entries(path: Path) -> Iterator[_Entry]:
         raise InputError(
             f'{path}: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines'
         )
+
+
+def _without_version(text: str) -> str:
+    """What a header says behind the first word, less the version at its end."""
+    text = text.strip()
+    version = _VERSION.search(text)
+    return text if version is None else text[: version.start()].rstrip()
 
 
 def _check_unit(columns: str, test: str, place: str) -> None:

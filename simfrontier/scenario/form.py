@@ -6,15 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
 from simfrontier.machine.schema import Strict, Text
 from simfrontier.plan.plan import Engine
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.workload import Attention, Softmax
 
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=COUNT.most)]
+Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
 Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
 Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
-NotNegative = Annotated[int, Field(ge=0)]
+NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 Factor = Annotated[float, Field(gt=0, le=1)]
@@ -87,7 +89,7 @@ class TrainingTable(Strict):
 class RunTable(Strict):
     """Sizes, fidelity, and how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes)."""
 
-    devices: Annotated[list[Positive], Field(min_length=1)]
+    devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES.most)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
 
@@ -126,8 +128,8 @@ class SlowDevice(Strict):
 class PerturbationTable(Strict):
     """What is wrong with the machine today."""
 
-    slow: list[SlowDevice] = Field(default_factory=list)
-    links: list[DegradedLink] = Field(default_factory=list)
+    slow: Annotated[list[SlowDevice], Field(max_length=ENTRIES.most)] = Field(default_factory=list)
+    links: Annotated[list[DegradedLink], Field(max_length=ENTRIES.most)] = Field(default_factory=list)
 
 
 class UncertaintyTable(Strict):
@@ -212,7 +214,7 @@ class ScenarioFile(Strict):
     training: TrainingTable = TrainingTable()
     run: RunTable
     engine: EngineTable = EngineTable()
-    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS.most)]
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     perturbation: PerturbationTable = PerturbationTable()
     uncertainty: UncertaintyTable = UncertaintyTable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -311,16 +312,16 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
         if not FILE_NAME.fullmatch(name):
             raise InputError(f"{key}: got {name!r}, allowed: letters, digits and . _ - (files are called after it)")
     sizes = file.run.devices
-    for size in sizes:
-        if sizes.count(size) > 1:
+    for size, times in Counter(sizes).items():
+        if times > 1:
             raise InputError(f"run.devices: got {size} twice, allowed: every size once")
     slow = [entry.device for entry in file.perturbation.slow]
     links = [(entry.node, entry.link) for entry in file.perturbation.links]
-    for device in slow:
-        if slow.count(device) > 1:
+    for device, times in Counter(slow).items():
+        if times > 1:
             raise InputError(f"perturbation.slow: got device {device} twice, allowed: every device once")
-    for node, link in links:
-        if links.count((node, link)) > 1:
+    for (node, link), times in Counter(links).items():
+        if times > 1:
             raise InputError(f"perturbation.links: got {link!r} of node {node} twice, allowed: every link once")
     for key, names in _plan_names(file):
         for name in names:

@@ -207,6 +207,7 @@ def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
     if "matmul" in of:
         batch, m, n, k = (item.texts() for item in of["matmul"].items(4))
         matmul = (batch, m, n, k)
+        _refuse_product(of, matmul)
     if "kernel" in of and not (kind in SOFTMAX_KINDS and "reads" in of and "writes" in of):
         of["kernel"].fail(f"is of {' and '.join(sorted(SOFTMAX_KINDS))} only, with reads and writes, not of a {kind}")
     return Compute(
@@ -223,6 +224,16 @@ def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
         kernel=of["kernel"].choice(KERNELS) if "kernel" in of else "",
         lane=of["lane"].name(),
     )
+
+
+def _refuse_product(of: Mapping[str, Node], matmul: tuple[tuple[str, ...], ...]) -> None:
+    """A matrix product is of what is read, and its labels are of the op's iteration space."""
+    if "reads" not in of or not of["reads"].items():
+        of["matmul"].fail("a product of an op that reads nothing; allowed: with reads")
+    labels = [label for label, _ in _iteration(of.get("iteration"))]
+    for label in (label for side in matmul for label in side):
+        if label not in labels:
+            of["matmul"].fail(f"unknown label {label!r}; {nearest(label, labels)}")
 
 
 def _iteration(node: Node | None) -> tuple[tuple[str, int], ...]:

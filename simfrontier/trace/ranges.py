@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-MAX_RANKS: Final = 10_000_000  # in one text; a file that names more is broken
+from simfrontier.limits import RANK_NAMES
+
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
@@ -38,8 +39,8 @@ def ranks_of_text(text: str) -> tuple[int, ...]:
         if last < first or stride < 1 or (found and first <= found[-1]):
             raise ValueError(f"{_short(part)}: ranks do not ascend")
         several = range(first, last + 1, stride)
-        if len(found) + len(several) > MAX_RANKS:
-            raise ValueError(f"{_short(part)}: more than {MAX_RANKS:,} ranks")
+        if fault := RANK_NAMES.fault(len(found) + len(several)):
+            raise ValueError(f"{_short(part)}: {fault}")
         found += several
     return tuple(found)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from simfrontier.limits import RANK_NAMES
 from simfrontier.trace.fields import Fault, read_json, shown
 from simfrontier.trace.perfetto import FORMAT, VERSION
 from simfrontier.trace.ranges import ranks_of_text
@@ -83,6 +84,8 @@ class _Processes:
             members = ranks_of_text(_text(args, "members", f"{place}.args"))
         except ValueError as error:
             raise Fault(f"{place}.args.members: {error}") from None
+        if fault := RANK_NAMES.fault(len(self.taken) + len(members)):
+            raise Fault(f"{place}.args.members: {fault} in all")
         twice = self.taken.intersection(members)
         if twice:
             raise Fault(f"{place}.args.members: rank {min(twice)} stands in two processes")

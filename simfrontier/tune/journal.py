@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.limits import JOURNAL_FILE, JOURNAL_LINE
 from simfrontier.tune.crew import CrewLostError
 from simfrontier.wholefile import NO_LINKS, write_all, write_whole
 
 NAME = "search.jsonl"
-MAX_LINE_BYTES = 1 << 20  # a result with ten thousand samples takes a fifth of it
-MAX_BYTES = 1 << 30  # of a file; what is beyond is work that is not done
 Readers = Mapping[str, Callable[[Mapping[str, Any]], object]]
 
 
@@ -141,15 +140,15 @@ def _read(path: Path, digest: str, readers: Readers) -> dict[tuple[str, str], An
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file, without those that are too long, as far as it is read."""
-    left = MAX_BYTES
-    while left > 0 and (line := file.readline(MAX_LINE_BYTES)):
+    """The lines of a file, without those that are too long; what is beyond its limit is work that is not done."""
+    left, longest = JOURNAL_FILE.most_bytes, JOURNAL_LINE.most
+    while left > 0 and (line := file.readline(longest)):
         left -= len(line)
-        if len(line) < MAX_LINE_BYTES:
+        if len(line) < longest:
             yield line
             continue
         while left > 0 and line and not line.endswith(b"\n"):
-            line = file.readline(MAX_LINE_BYTES)
+            line = file.readline(longest)
             left -= len(line)
 
 

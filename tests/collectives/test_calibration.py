@@ -22,6 +22,7 @@ from simfrontier.collectives import (
 from simfrontier.collectives.calibration import KINDS, calibration_of, to_toml
 from simfrontier.collectives.merge import merged
 from simfrontier.errors import InputError
+from simfrontier.limits import LARGEST_S, SMALLEST
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import CollectiveKind
 
@@ -86,7 +87,7 @@ numbers = st.dictionaries(
     max_size=3,
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-positive = st.floats(min_value=1e-300, max_value=1e300)
+positive = st.floats(min_value=SMALLEST, max_value=LARGEST_S)
 tables = st.builds(
     lambda group, times, spread, residual: CallTable(
         kind=group[0],
