@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.tune.journal import MAX_LINE_BYTES, NAME, JournalError, journal_in
+from simfrontier.limits import JOURNAL_LINE
+from simfrontier.tune.journal import NAME, JournalError, journal_in
 from simfrontier.tune.work import READERS
 
 DIGEST = "d" * 64
@@ -73,8 +74,8 @@ DAMAGES: dict[str, tuple[Damage, list[str]]] = {
     "the head torn": (lambda lines: [lines[0][:20] + b"\n", *lines[1:]], plans(0, 1, 2, 3, 4)),
     "the head gone": (lambda lines: lines[1:], plans(0, 1, 2, 3, 4)),
     "no text": (lambda lines: [*lines[:3], b"\xff\xfe\x00\n", *lines[3:]], plans(0, 1, 2, 3, 4)),
-    "a long line": (lambda lines: [*lines[:3], b"x" * 3 * MAX_LINE_BYTES + b"\n", *lines[3:]], plans(0, 1, 2, 3, 4)),
-    "a long end": (lambda lines: [*lines, b"[" * 3 * MAX_LINE_BYTES], plans(0, 1, 2, 3, 4)),
+    "a long line": (lambda lines: [*lines[:3], b"x" * 3 * JOURNAL_LINE.most + b"\n", *lines[3:]], plans(0, 1, 2, 3, 4)),
+    "a long end": (lambda lines: [*lines, b"[" * 3 * JOURNAL_LINE.most], plans(0, 1, 2, 3, 4)),
     "nothing": (lambda lines: [], []),
     "before checksums": (lambda lines: [line[17:] for line in lines], []),
 }
