@@ -41,7 +41,8 @@ def with_collectives(
             if hooks:
                 out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
         elif isinstance(item, Gate):
-            out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
+            if item.lane != "compute":
+                out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
         else:
             out.append((number, item))
     return program.with_items(out, maker.tensors)

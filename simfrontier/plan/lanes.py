@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from simfrontier.plan.plan import Purpose
-from simfrontier.plan.program import Item, Move, Program
+from simfrontier.plan.program import Gate, Item, Move, Program
 from simfrontier.schedule.ir import Compute, Ref
 
 Numbered = list[tuple[int, Item]]
@@ -25,13 +25,13 @@ LANE_OF: dict[Purpose, str] = {
 
 
 def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
-    """Give moves lanes of their own, so that the compute lane goes on beside them: AxoNN's OAR is this pass for
-    `input_gradient`, its ORS for `gradient`, the second half of its OAG for `weight_gather`."""
+    """Give moves, and the gates before them, lanes of their own, so that the compute lane goes on beside them: AxoNN's
+    OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for `weight_gather`."""
     chosen = frozenset(purposes)
     return program.with_items(
         [
             (number, replace(item, lane=LANE_OF[item.purpose]))
-            if isinstance(item, Move) and item.purpose in chosen
+            if isinstance(item, Move | Gate) and item.purpose in chosen
             else (number, item)
             for number, item in program.items()
         ]

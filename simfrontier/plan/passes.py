@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from simfrontier.plan.lanes import LANE_OF, Numbered, overlap, statistics_beside
+from simfrontier.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.products import inputs_first, weights_first
@@ -156,14 +156,16 @@ def coalesced(moves: list[Move]) -> list[Move]:
 
 def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
     """Hold moves of one purpose back until the next would overflow the bucket, then issue them as one call (or, where
-    they cannot go `together`, one after the other). What is left is issued where its micro-batch's backward, or the
-    step, ends."""
+    they cannot go `together`, one after the other, none before all that the bucket holds is there). What is left is
+    issued where its micro-batch's backward, or the step, ends."""
     items = list(program.items())
     last_of = _flush_points(items, purpose)
     out: Numbered = []
     held: list[Move] = []
 
     def flush(number: int) -> None:
+        if not together and len(held) > 1:
+            out.append((number, _gate_of(held)))
         out.extend((number, move) for move in (coalesced(held) if together else held))
         held.clear()
 
@@ -177,6 +179,13 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
         if index in last_of:
             flush(number)
     return program.with_items(out)
+
+
+def _gate_of(held: list[Move]) -> Gate:
+    """DeepSpeed's reduction stream has nothing to do until a bucket is full (stage3.py, `__reduce_and_partition_ipg_
+    grads`); then it waits for the last gradient."""
+    waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
+    return Gate(name="bucket", waits=waits, purpose=held[0].purpose)
 
 
 def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
@@ -294,7 +303,7 @@ def fetch_at_hooks(program: Program) -> Program:
             written = _activations(program, item.writes) or written
         elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
             waits = dict.fromkeys((*written, *_read_next(program, items, index)))
-            out.append((number, Gate(name=item.module, waits=tuple(waits), lane=LANE_OF["weight_gather"])))
+            out.append((number, Gate(name=item.module, waits=tuple(waits), purpose="weight_gather")))
             continue
         out.append((number, item))
     return program.with_items(out)

@@ -187,7 +187,9 @@ class Plan:
 class Engine:
     """How the training engine issues its communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
 
-    Sizes are in elements. `blocking` says what a blocking call holds up: the host, or only its own stream.
+    Sizes are in elements. `blocking` says what qgZ's calls hold up, which are not asynchronous: only their own stream
+    (what synchronous calls of torch.distributed do over NCCL; DeepSpeed makes these on its reduction stream), or, as
+    with TORCH_NCCL_BLOCKING_WAIT=1, the host, which then issues nothing before each has ended.
     """
 
     persistence_elements: int = 100_000
@@ -199,5 +201,5 @@ class Engine:
     outstanding_fetches: int = 2
     granularity: Literal["module", "layer"] = "module"
     overlap: bool = True
-    blocking: Literal["host", "stream"] = "host"
+    blocking: Literal["host", "stream"] = "stream"
     step_reduction: Literal["overlap", "end"] = "overlap"

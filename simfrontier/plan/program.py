@@ -42,12 +42,13 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """The wait of one stream for another: what stands behind it on its `lane` begins when what it `waits` for is there.
-    It takes no time."""
+    """The wait of one stream for another: what stands behind it on its `lane`, that of moves of a `purpose`, begins
+    when what it `waits` for is there. It takes no time, and is nothing on the lane of the work itself."""
 
     name: str
     waits: tuple[Ref, ...]
-    lane: str
+    purpose: Purpose
+    lane: str = "compute"
 
 
 Item = Compute | Collective | Exchange | Move | Hook | Gate
