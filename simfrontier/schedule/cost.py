@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from simfrontier.schedule.codec import DTYPE_BYTES
-from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.softmax import KERNELS
 
 MatmulForm = Literal["tn", "nn", "nt"]
+GRADIENT_ROLES: tuple[TensorRole, ...] = ("gradient", "accumulator")
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
-    """Bytes read and written: each operand once (a softmax's row and result as often as its kernel passes over them),
-    what is added to twice; of a table or a memory only the rows that are taken, of a queue only the entries that are
-    replaced; the product that makes a weight's gradient does not read the weight that a hook fetched before it."""
+    """Bytes read and written: each operand once (a softmax's row and result as often as its kernel passes over them,
+    the optimizer's as often as its passes do), what is added to twice; of a table or a memory only the rows that are
+    taken, of a queue only the entries that are replaced; the product that makes a weight's gradient does not read the
+    weight that a hook fetched before it."""
 
     def total(refs: tuple[Ref, ...]) -> int:
         return sum(tensors[ref.name].local_bytes(mesh) for ref in refs)
@@ -39,6 +41,8 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
             for a, b in zip(op.reads, op.writes, strict=True)
         )
         return read + total(op.writes)
+    if op.kind == "adam":
+        return _optimizer_bytes(op, tensors, mesh)
     if op.kind == "enqueue":  # of a queue only the entries that are replaced
         return 2 * total(tuple(ref for ref in op.reads if tensors[ref.name].role != "state"))
     if op.kind in ("pick", "first", "nearest"):  # rows of what is read; what says which is read as a whole
@@ -48,6 +52,32 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
     if op.matmul is not None and _makes_gradients_of_weights(op, tensors):  # likewise
         reads = tuple(ref for ref in reads if tensors[ref.name].role != "gathered")
     return total(reads) + total(op.writes) + 2 * total(op.accumulates) + _more_passes(op, total)
+
+
+def _optimizer_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
+    """What DeepSpeed's step reads and writes (0.16.5, runtime/zero/stage3.py `step` and stage_1_and_2.py `step`), of g
+    bytes per number of the model's type, w of the master's, and two moments of w bytes each (16 bits: g = 2, w = 4):
+
+        gradients side by side in one buffer (`flatten`)                  2 g            4
+        cast to the master's type (`to`), where that is another           g + w          6
+        loss scale and clipping (`unscale_and_clip_grads`, `mul_`)        2 w            8
+        Adam (csrc/adam/multi_tensor_adam.cu): reads gradient, master,
+          moments; writes master, moments                                 4 w + 3 w     28
+        new weights in the model's type (`copy_`)                         w + g          6
+                                                                                        52 bytes a parameter
+
+    Megatron-LM's does without the first (48).
+    """
+
+    def total(refs: tuple[Ref, ...], *roles: TensorRole) -> int:
+        return sum(tensors[ref.name].local_bytes(mesh) for ref in refs if tensors[ref.name].role in roles)
+
+    gradients, masters = total(op.reads, *GRADIENT_ROLES), total(op.reads, "master")
+    moments, scalars = total(op.reads, "optimizer"), total(op.reads, "scalar")
+    new = total(tuple(ref for ref in op.writes if ref not in op.reads), "weight", *GRADIENT_ROLES)
+    types = {tensors[ref.name].dtype for ref in op.reads if tensors[ref.name].role in ("master", *GRADIENT_ROLES)}
+    widened = gradients + masters if len(types) > 1 else 0
+    return scalars + 2 * gradients + widened + 2 * masters + (3 * masters + 2 * moments) + (masters + new)
 
 
 def _more_passes(op: Compute, total: Callable[[tuple[Ref, ...]], int]) -> int:
@@ -60,7 +90,7 @@ def _more_passes(op: Compute, total: Callable[[tuple[Ref, ...]], int]) -> int:
 
 
 def _makes_gradients_of_weights(op: Compute, tensors: Mapping[str, Tensor]) -> bool:
-    return all(tensors[ref.name].role in ("gradient", "accumulator") for ref in (*op.writes, *op.accumulates))
+    return all(tensors[ref.name].role in GRADIENT_ROLES for ref in (*op.writes, *op.accumulates))
 
 
 def matmul_dtype(op: Compute, tensors: Mapping[str, Tensor]) -> str:
