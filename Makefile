@@ -15,7 +15,7 @@ LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -28,6 +28,7 @@ help:
 	@echo "make softmax     softmax by two passes over memory against three, timed on this CPU: $(SOFTMAX)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
+	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
@@ -91,6 +92,10 @@ test: setup-real
 
 exhaustive: setup
 	$(BIN)/python -m tests.tune.exhaustive
+
+# Exit code 1 where a fault that is larger than what codecs lose passes; it is said which.
+mutants: setup-real
+	$(BIN)/python -m tests.real.mutation
 
 check: setup-real
 	$(BIN)/ruff format --check .

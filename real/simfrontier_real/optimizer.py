@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
@@ -12,16 +13,22 @@ from simfrontier_real.mugs.settings import MugsSettings
 from simfrontier_real.site import Site
 from simfrontier_real.work import Kernel
 
+CLIP: Final = 1000.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
-    """Adam's settings, and the norm to which gradients are clipped (infinity: never)."""
+    """Adam's settings, and the norm to which gradients are clipped (infinity: never).
+
+    The default clip binds on no step of the small models of this repository, so that a wrong scale of the gradients is
+    not hidden by it (docs/real.md has their norms).
+    """
 
     learning_rate: float = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    clip: float = 1.0
+    clip: float = CLIP
 
 
 @dataclass
@@ -29,7 +36,8 @@ class Trainer:
     """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
 
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
-    16-bit gradients do not vanish.
+    16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
+    by (name, layer), before clipping, and the norms of all gradients that it read.
     """
 
     adam: Adam
@@ -40,12 +48,16 @@ class Trainer:
     num_skipped: int = 0
     labels: dict[int, Array] = field(default_factory=dict)
     losses: dict[int, Array] = field(default_factory=dict)
+    gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
+    norms: set[float] = field(default_factory=set)
 
     def begin_step(self) -> None:
         """Set out on a step."""
         self.step += 1
         self.overflowed = False
         self.losses.clear()
+        self.gradients.clear()
+        self.norms.clear()
 
     def end_step(self) -> None:
         """The step has run: it does not count where a gradient overflowed."""
@@ -87,6 +99,8 @@ class Trainer:
         held = {ref.name: ref for ref in reads}
         overflow = float(site.buffers[held["overflow.total"]][0]) > 0
         self.overflowed |= overflow
+        if "gradient_norm.total" in held:
+            self.norms.add(math.sqrt(max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0)))
         new = {ref.name: ref for ref in writes}
         for name in [n.removesuffix(".moments") for n in new if n.endswith(".moments")]:
             self._update(site, name, held, new, overflow)
@@ -97,6 +111,7 @@ class Trainer:
         if not overflow:
             ref = held[f"{name}.grad.reduced"] if f"{name}.grad.reduced" in held else held[f"{name}.grad"]
             gradient = xp.astype(buffers[ref], master.dtype) / self.loss_scale
+            self.gradients[name, ref.layer] = gradient
             gradient = gradient * self._factor(site, gradient, held)
             first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
             second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient

@@ -7,6 +7,7 @@ from typing import Any
 
 from simfrontier.schedule.ir import Schedule
 from simfrontier_real.data import batch, input_names
+from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.mugs.limits import is_mugs
 from simfrontier_real.mugs.reference import train_mugs
@@ -14,15 +15,18 @@ from simfrontier_real.states import initial_weights
 from simfrontier_real.train import Trained, Training
 
 
-def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64") -> Trained:
+def train_unsharded(
+    schedule: Schedule, training: Training, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
+) -> Trained:
     """Train the schedule's model on the same data from the same weights; the schedule only says which model.
 
     `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
+    Steps of the numbers in `skipped`, counted from 0, leave weights and moments as they are.
     """
     import torch
 
     if is_mugs(schedule):
-        return train_mugs(schedule, training, dtype)
+        return train_mugs(schedule, training, dtype, skipped)
 
     kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
     start = initial_weights(schedule, training.seed)
@@ -33,7 +37,8 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
     )
     grad_accum = int(schedule.meta.get("grad_accum", 1))
     model = {"tokens": _gpt, "inputs": _mlp}[input_names(schedule)[0]]
-    losses = []
+    losses, digests, num_clipped = [], [], 0
+    directions: dict[tuple[str, int], Any] = {}
     for step in range(training.steps):
         optimizer.zero_grad()
         total = 0.0
@@ -44,14 +49,18 @@ def train_unsharded(schedule: Schedule, training: Training, dtype: str = "fp64")
             loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
-        gradients = [weight.grad for weight in weights.values() if weight.grad is not None]
-        norm = math.sqrt(sum(float((gradient * gradient).sum()) for gradient in gradients))
+        gradients = {key: weight.grad for key, weight in weights.items() if weight.grad is not None}
+        digests.append(whole_digests(((key, each.double().numpy()) for key, each in gradients.items()), directions))
+        norm = math.sqrt(sum(float((gradient * gradient).sum()) for gradient in gradients.values()))
         factor = min(1.0, adam.clip / norm) if norm > 0 else 1.0
-        for gradient in gradients:
+        num_clipped += factor < 1.0
+        for gradient in gradients.values():
             gradient.mul_(factor)
-        optimizer.step()
+        if step not in skipped:
+            optimizer.step()
         losses.append(total)
-    return Trained(tuple(losses), {key: weight.detach().double().numpy() for key, weight in weights.items()})
+    held = {key: weight.detach().double().numpy() for key, weight in weights.items()}
+    return Trained(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:

@@ -110,7 +110,7 @@ def assembled(
         order = canonical(tensor, mesh)
         flat, cuts = _digits(tensor, mesh)
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
-        for (cut, digits), copies in _copies(schedule, tensor, layer, by_rank).items():
+        for (cut, digits), copies in by_place(schedule, tensor, layer, by_rank).items():
             for rank, line in copies.items():
                 if not may_differ and not np.array_equal(next(iter(copies.values())), line):
                     raise SimfrontierError(
@@ -133,7 +133,7 @@ def copies_apart(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], 
 
     worst = 0.0
     for tensor, layer in _every(schedule):
-        for copies in _copies(schedule, tensor, layer, by_rank).values():
+        for copies in by_place(schedule, tensor, layer, by_rank).values():
             lines = np.stack(list(copies.values()))
             largest = float(np.abs(lines).max())
             worst = max(worst, float(np.ptp(lines, axis=0).max()) / largest if largest > 0 else 0.0)
@@ -146,7 +146,7 @@ def _digits(tensor: Tensor, mesh: Mesh) -> tuple[Order, Order]:
     return flat, tuple(axis for axis, _ in tensor.placement.shards)
 
 
-def _copies(
+def by_place(
     schedule: Schedule, tensor: Tensor, layer: int, by_rank: Sequence[Mapping[tuple[str, int], Any]]
 ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]]:
     """The lines of one weight by rank, by where they belong: (coordinates of the block, digits within it)."""

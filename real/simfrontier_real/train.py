@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,8 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.data import batch, input_names
-from simfrontier_real.executor import Executor
+from simfrontier_real.executor import Executor, StepTimes
+from simfrontier_real.gradients import Digests, StepGradients, Watch
 from simfrontier_real.lanes import InlineLanes, Step
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
@@ -22,6 +24,7 @@ from simfrontier_real.mugs.settings import MugsSettings
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
+from simfrontier_real.record import Clocked, clocked
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
 from simfrontier_real.transport import Transport
@@ -49,11 +52,29 @@ class Training:
 @dataclass(frozen=True, slots=True)
 class Trained:
     """The mean loss of every step, and the whole weights and states at the end, of which `copies_apart` is how far
-    those are from each other that ranks should hold alike."""
+    those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
+    gradients before clipping, and in how many steps some gradient was clipped."""
 
     losses: tuple[float, ...]
     weights: Weights
     copies_apart: float = 0.0
+    gradients: tuple[Digests, ...] = ()
+    clipped_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one rank tells of its training: its part of every step's loss, what its optimizer was given in every step,
+    and its lines of the weights and states at the end."""
+
+    losses: tuple[float, ...]
+    gradients: tuple[StepGradients, ...]
+    held: dict[tuple[str, int], Any]
+
+    @property
+    def skipped(self) -> frozenset[int]:
+        """The numbers, from 0, of the steps that were skipped because gradients overflowed."""
+        return frozenset(number for number, step in enumerate(self.gradients) if step.was_skipped)
 
 
 class TrainingRank:
@@ -77,8 +98,10 @@ class TrainingRank:
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
         work = RealWork(self.site, all_kernels(self.trainer, training.mugs))
         self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
-        self._inputs = input_names(schedule)
+        self.inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
+        self._watch = Watch(self.site)
+        self._seen: list[tuple[float, StepGradients]] = []
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
@@ -86,7 +109,7 @@ class TrainingRank:
         backend = self.site.backend
         for micro in range(self.trainer.grad_accum):
             whole = batch(self.site.schedule, self._training.data_seed, number, micro)
-            for name in self._inputs:
+            for name in self.inputs:
                 ref = Ref(name, 0, micro)
                 if ref in self.site.touched:
                     dtype = self.site.schedule.tensors[name].dtype
@@ -99,8 +122,16 @@ class TrainingRank:
         self.trainer.end_step()
         return sum(float(loss) for loss in self.trainer.losses.values())
 
-    def held(self) -> dict[tuple[str, int], Any]:
-        return held(self.site)
+    def look(self) -> None:
+        """Keep for `told` what the step that has just run came to, which this ends."""
+        was_skipped, trainer = self.trainer.overflowed, self.trainer
+        digests = {} if was_skipped else self._watch.digests(trainer.gradients)
+        norms = () if was_skipped else tuple(sorted(trainer.norms))
+        self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped)))
+
+    def told(self) -> Told:
+        """What this rank tells of its training, at the end."""
+        return Told(tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen), held(self.site))
 
 
 def train_in_one_process(
@@ -115,6 +146,24 @@ def train_in_one_process(
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
+    told, _ = run_in_one_process(schedule, training, backend, programs, lowered)
+    lines = [each.held for each in told]
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in told), strict=True))
+    if schedule.codes_per_hop:
+        return Trained(losses, assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
+    return Trained(losses, assembled(schedule, lines))
+
+
+def run_in_one_process(
+    schedule: Schedule,
+    training: Training,
+    backend: Backend | None = None,
+    programs: Programs | None = None,
+    lowered: LoweredSchedule | None = None,
+    adjust: Callable[[TrainingRank], None] = lambda _: None,
+) -> tuple[list[Told], list[Clocked]]:
+    """What all ranks tell of their training in this process, and their times and bytes; `adjust` is called with every
+    rank before it starts. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend
@@ -123,17 +172,21 @@ def train_in_one_process(
         TrainingRank(schedule, programs.of(rank), backend, rank, _transport(world, schedule, rank, lowered), training)
         for rank in range(schedule.mesh.num_ranks)
     ]
+    for rank in ranks:
+        adjust(rank)
     executors = [inline(rank.step) for rank in ranks]
-    losses = []
+    times: list[list[StepTimes]] = [[] for _ in ranks]
     for number in range(training.steps):
         for rank in ranks:
             rank.load(number)
         run_together(executors)
-        losses.append(sum(rank.loss() for rank in ranks))
-    lines = [rank.held() for rank in ranks]
-    if schedule.codes_per_hop:
-        return Trained(tuple(losses), assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
-    return Trained(tuple(losses), assembled(schedule, lines))
+        for rank, executor, spent in zip(ranks, executors, times, strict=True):
+            rank.look()
+            spent.append(executor.end())
+    clocks = [
+        clocked(spent, 0.0, "loopback", rank.step.message_bytes) for rank, spent in zip(ranks, times, strict=True)
+    ]
+    return [rank.told() for rank in ranks], clocks
 
 
 def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:

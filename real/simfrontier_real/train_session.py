@@ -11,7 +11,7 @@ from simfrontier_real.data import input_names
 from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
-from simfrontier_real.states import assembled, copies_apart, weights_of
+from simfrontier_real.states import weights_of
 from simfrontier_real.timed import timed_steps
 from simfrontier_real.train import Trained, Training, TrainingRank
 from simfrontier_real.verdict import Result, judged, model_dtype, print_results, write_results
@@ -53,19 +53,17 @@ def _train(
 ) -> Result | None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
     rank = training_rank(session, loaded, training)
-    losses: list[float] = []
     timed, clock_error_s = timed_steps(
         session,
         rank.step,
         training.steps,
         f"training by {loaded.name}",
         before=rank.load,
-        after=lambda _: losses.append(rank.loss()),
+        after=lambda _: rank.look(),
     )
-    everybody = world.gathered((losses, rank.held(), rank.trainer.num_skipped))
+    everybody = world.gathered(rank.told())
     if everybody is None or timed is None:
         return None
-    lines = [each[1] for each in everybody]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         notes = {
@@ -76,25 +74,24 @@ def _train(
         }
         trace = trace_of(schedule, programs, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
         write_perfetto(trace, out / f"trace-{loaded.name}.json")
-    return judged(
-        loaded,
-        losses=tuple(sum(parts) for parts in zip(*(each[0] for each in everybody), strict=True)),
-        weights=assembled(schedule, lines, may_differ=schedule.codes_per_hop),
-        copies_differ=copies_apart(schedule, lines),
-        reference=_unsharded(schedule, training, known) if compare else None,
-        ranks=timed,
-        skipped=everybody[0][2],
-    )
+    reference = unsharded(schedule, training, known, everybody[0].skipped) if compare else None
+    return judged(loaded, everybody, timed, training, reference)
 
 
-def _unsharded(schedule: Schedule, training: Training, known: dict[tuple[Any, ...], Trained]) -> Trained:
-    """The reference of a schedule's model; schedules of one model, batch and precision share it."""
+def unsharded(
+    schedule: Schedule,
+    training: Training,
+    known: dict[tuple[Any, ...], Trained],
+    skipped: frozenset[int] = frozenset(),
+) -> Trained:
+    """The reference of a schedule's model, which skips the steps that the ranks skipped; schedules of one model, batch
+    and precision share it."""
     meta = schedule.meta
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))
     inputs = tuple(schedule.tensors[name].shape for name in input_names(schedule))
     said = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual", "heads", "neighbours"))
-    key = (shapes, inputs, said, dtype)
+    key = (shapes, inputs, said, dtype, skipped)
     if key not in known:
-        known[key] = train_unsharded(schedule, training, dtype)
+        known[key] = train_unsharded(schedule, training, dtype, skipped)
     return known[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,22 @@ from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier.wholefile import write_whole
+from simfrontier_real.bounds import EQUAL, bounds_of
+from simfrontier_real.checks import Check, compared, distance
+from simfrontier_real.optimizer import CLIP
 from simfrontier_real.record import Clocked, sent_bytes
 from simfrontier_real.session import Loaded
-from simfrontier_real.states import Weights
-from simfrontier_real.train import Trained
-
-TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, relative, where nothing is quantised
+from simfrontier_real.states import assembled, copies_apart, initial_weights
+from simfrontier_real.train import Told, Trained, Training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
     `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
+    `checks` are all comparisons with their bounds, which `allowed` explains where something is lost on the way;
+    `gradient_norms` are those of every step before clipping, `clipped_steps` the number of steps of the unsharded model
+    in which a gradient was clipped to `clip`.
 
     Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
 
@@ -52,6 +57,12 @@ class Result:
     copies_differ: float = 0.0
     measured_bytes: int = 0  # of messages of which only the values say how long they are
     codes_per_hop: bool = False
+    checks: tuple[Check, ...] = ()
+    allowed: str = ""
+    gradient_norms: tuple[float, ...] = ()
+    reference_norms: tuple[float, ...] = ()
+    clip: float = CLIP
+    clipped_steps: int = 0
 
     @property
     def has_right_bytes(self) -> bool:
@@ -59,37 +70,44 @@ class Result:
         return self.message_bytes == self.scheduled_bytes
 
     @property
+    def has_right_steps(self) -> bool:
+        """Whether steps were skipped only where gradients can overflow, and not all of them."""
+        return self.skipped_steps == 0 or (self.precision == "fp16" and self.skipped_steps < len(self.losses))
+
+    @property
+    def missed(self) -> tuple[Check, ...]:
+        """The comparisons that are beyond their bounds, the furthest first."""
+        return tuple(sorted((each for each in self.checks if not each.holds), key=lambda each: -each.seen / each.limit))
+
+    @property
     def is_good(self) -> bool:
-        if not self.has_right_bytes or not all(map(math.isfinite, self.losses)):
-            return False
-        if not self.must_agree or self.weights_error is None or self.loss_error is None:
-            return True
-        limit = TOLERANCE[self.precision]
-        return self.weights_error <= limit and self.loss_error <= limit
+        finite = all(map(math.isfinite, self.losses))
+        return self.has_right_bytes and finite and self.has_right_steps and not self.missed
 
 
 def judged(
-    loaded: Loaded,
-    losses: tuple[float, ...],
-    weights: Weights,
-    copies_differ: float,
-    reference: Trained | None,
-    ranks: list[Clocked],
-    skipped: int,
+    loaded: Loaded, told: Sequence[Told], ranks: list[Clocked], training: Training, reference: Trained | None
 ) -> Result:
-    """What came of training a schedule: mean losses and whole weights, against the unsharded model's; how far copies of
-    weights are apart on ranks that should hold the same; `ranks` are all ranks' times and bytes."""
-    every = loaded.programs.of_roles
-    reason = next((why for why in (why_inexact(loaded.schedule, each) for each in every) if why), "")
-    error, worst, loss_error = None, "", None
+    """What came of training a schedule: what all ranks tell, against the unsharded model (None: not compared); `ranks`
+    are their times and bytes. Raises SimfrontierError where ranks hold other values than their copies."""
+    schedule, every = loaded.schedule, loaded.programs.of_roles
+    lines = [each.held for each in told]
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in told), strict=True))
+    weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
+    reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
+    precision = model_dtype(schedule)
+    found, bounds, error, worst, loss_error = None, None, None, "", None
     if reference is not None:
-        error, worst = _distance(weights, reference.weights)
-        errors = [abs(a - b) / abs(b) for a, b in zip(losses, reference.losses, strict=True)]
-        loss_error = max(errors) if all(map(math.isfinite, errors)) else math.inf
+        start = initial_weights(schedule, training.seed)
+        bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
+        found = compared(schedule, told, losses, weights, reference, start, bounds)
+        error, worst = distance(weights, reference.weights)
+        losses_check = found.seen("losses")
+        loss_error = None if losses_check is None else losses_check.seen
     return Result(
         name=loaded.name,
         digest=loaded.digest,
-        precision=model_dtype(loaded.schedule),
+        precision=precision,
         codecs=tuple(sorted({str(op.codec) for each in every for op in each.ops if not isinstance(op, Compute)})),
         must_agree=not reason,
         reason=reason,
@@ -97,32 +115,24 @@ def judged(
         reference_losses=() if reference is None else reference.losses,
         weights_error=error,
         worst=worst,
-        copies_differ=copies_differ,
+        copies_differ=copies_apart(schedule, lines),
         loss_error=loss_error,
         message_bytes=_sent_bytes(loaded, ranks, exact=True),
         measured_bytes=_sent_bytes(loaded, ranks, exact=False),
-        codes_per_hop=loaded.schedule.codes_per_hop,
+        codes_per_hop=schedule.codes_per_hop,
         scheduled_bytes=_scheduled_bytes(loaded),
         step_median_s=statistics.median(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
             for number in range(len(losses))
         ),
-        skipped_steps=skipped,
+        skipped_steps=sum(step.was_skipped for step in told[0].gradients),
+        checks=() if found is None else found.checks,
+        allowed="" if bounds is None else bounds.said,
+        gradient_norms=() if found is None else found.norms,
+        reference_norms=() if found is None else found.reference_norms,
+        clip=training.adam.clip,
+        clipped_steps=0 if reference is None else reference.clipped_steps,
     )
-
-
-def _distance(ours: Weights, theirs: Weights) -> tuple[float, str]:
-    """The largest relative difference of a parameter tensor, and which tensor it is."""
-    import numpy as np
-
-    worst = (0.0, "")
-    for key, values in theirs.items():
-        largest = float(np.abs(values).max())
-        error = float(np.abs(ours[key] - values).max()) / (largest if largest > 0 else 1.0)
-        error = error if math.isfinite(error) else math.inf
-        if error > worst[0]:
-            worst = (error, f"{key[0]} of layer {key[1]}")
-    return worst
 
 
 def model_dtype(schedule: Schedule) -> str:
@@ -133,7 +143,7 @@ def model_dtype(schedule: Schedule) -> str:
 def why_inexact(schedule: Schedule, program: Expanded) -> str:
     """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
     dtype = model_dtype(schedule)
-    if dtype not in TOLERANCE:
+    if dtype not in EQUAL:
         return f"the model is {dtype}"
     for tensor in schedule.tensors.values():
         if tensor.codec is not None and tensor.codec.name not in (dtype, "mpc"):
@@ -193,6 +203,7 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
         "codecs",
         "loss, first",
         "last",
+        "gradients differ",
         "weights differ",
         "losses differ",
         "per rank",
@@ -212,6 +223,7 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
                 " ".join(codec for codec in each.codecs if codec not in (each.precision, *INTEGERS)) or "none",
                 f"{each.losses[0]:.4f}",
                 f"{each.losses[-1]:.4f}",
+                f"{each.checks[0].seen:.1e}" if each.checks else "",
                 "" if each.weights_error is None else f"{each.weights_error:.1e}",
                 "" if each.loss_error is None else f"{each.loss_error:.1e}",
                 f"{(each.message_bytes + each.measured_bytes) / ranks / 1e6:.3f} MB",
@@ -224,16 +236,36 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         typer.echo("  ".join(cells).rstrip())
+    for each in results:
+        if compared and not each.must_agree:
+            typer.echo(_bounds(each))
 
 
 def _verdict(result: Result, compared: bool) -> str:
     if not compared:
         return ""
+    wrong = [str(each) for each in result.missed]
+    if not result.has_right_bytes:
+        wrong.append("bytes")
+    if not all(map(math.isfinite, result.losses)):
+        wrong.append("a loss that is not finite")
+    if not result.has_right_steps:
+        wrong.append(f"{result.skipped_steps} of {len(result.losses)} steps skipped (gradients overflowed)")
+    if wrong:
+        return f"DIFFERS: {'; '.join(wrong)}" + (f"; {result.reason}" if result.reason else "")
+    clipped = f"; clipped to {result.clip:g} in {result.clipped_steps} steps" if result.clipped_steps else ""
     if result.must_agree:
-        return "equal" if result.is_good else f"DIFFERS, most in {result.worst}"
+        return f"equal{clipped}"
     copies = f"; copies of weights differ by {result.copies_differ:.1e}" if result.copies_differ else ""
     skipped = f"; {result.skipped_steps} steps skipped (gradients overflowed)" if result.skipped_steps else ""
-    return f"apart: {result.reason}{copies}{skipped}"
+    return f"apart within bounds: {result.reason}{copies}{skipped}{clipped}"
+
+
+def _bounds(result: Result) -> str:
+    """What is allowed where something is lost on the way, and what was seen of it."""
+    return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
+        f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
+    )
 
 
 def _finite(value: Any) -> Any:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
+from simfrontier_real.checks import Check, distance
 from simfrontier_real.failure import _by_line
 from simfrontier_real.options import refuse_number, refuse_places
 from simfrontier_real.train import Trained, Training, train_in_one_process
-from simfrontier_real.train_session import _unsharded
-from simfrontier_real.verdict import Result, _distance, _finite
+from simfrontier_real.train_session import unsharded
+from simfrontier_real.verdict import Result, _finite, _verdict
 from tests.real.schedules import EXACT, schedule
 
 GOOD = Result(
@@ -37,22 +38,31 @@ GOOD = Result(
 def test_a_weight_that_is_not_a_number_differs_most_whatever_comes_after_it() -> None:
     whole = {("w1", 0): np.ones(2), ("w2", 0): np.ones(2)}
     broken = {("w1", 0): np.array([math.nan, 1.0]), ("w2", 0): np.ones(2)}
-    assert _distance(broken, whole) == (math.inf, "w1 of layer 0")
-    assert _distance(whole, whole) == (0.0, "")
+    assert distance(broken, whole) == (math.inf, "w1 of layer 0")
+    assert distance(whole, whole) == (0.0, "")
 
 
 def test_a_result_is_good_only_with_finite_losses_and_the_scheduled_bytes() -> None:
     assert GOOD.is_good
     assert not replace(GOOD, must_agree=False, losses=(1.0, math.nan)).is_good
-    assert not replace(GOOD, weights_error=math.inf).is_good
+    assert not replace(GOOD, checks=(Check("weights", math.inf, 1e-10),)).is_good
+    assert not replace(GOOD, checks=(Check("weights", 0.0, 1.0), Check("losses", 1.1, 1.0))).is_good
     assert not replace(GOOD, message_bytes=2).is_good
+
+
+def test_steps_are_skipped_only_where_gradients_overflow_and_never_all() -> None:
+    assert not replace(GOOD, skipped_steps=1).is_good
+    half = replace(GOOD, precision="fp16", losses=(1.0, 1.0), must_agree=False)
+    assert replace(half, skipped_steps=1).is_good
+    assert not replace(half, skipped_steps=2).is_good
+    assert _verdict(replace(half, skipped_steps=2), True) == "DIFFERS: 2 of 2 steps skipped (gradients overflowed)"
 
 
 def test_two_shapes_of_one_name_have_references_of_their_own() -> None:
     known: dict[tuple[object, ...], Trained] = {}
     training = Training(steps=1)
     for model in ("gpt", "mlp", "gpt"):
-        _unsharded(schedule(EXACT["ddp"], (1, 1, 2), model=model), training, known)
+        unsharded(schedule(EXACT["ddp"], (1, 1, 2), model=model), training, known)
     assert len(known) == 2
 
 

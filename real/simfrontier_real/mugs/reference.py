@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simfrontier.schedule.ir import Schedule
+from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.mugs.data import crops
 from simfrontier_real.mugs.limits import refuse
@@ -16,10 +17,13 @@ from simfrontier_real.train import Trained, Training
 Key = tuple[str, int]  # (name, layer)
 
 
-def train_mugs(schedule: Schedule, training: Training, dtype: str = "fp64") -> Trained:
+def train_mugs(
+    schedule: Schedule, training: Training, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
+) -> Trained:
     """Train the schedule's model on the same data from the same weights and states; the schedule only says which model.
 
-    `dtype`: fp64 or fp32. Every gradient is clipped by its own norm. Raises InputError as `refuse` does.
+    `dtype`: fp64 or fp32. Every gradient is clipped by its own norm. In steps of the numbers in `skipped` the optimizer
+    does nothing. Raises InputError as `refuse` does.
     """
     import torch
 
@@ -35,6 +39,8 @@ def train_mugs(schedule: Schedule, training: Training, dtype: str = "fp64") -> T
         trained.values(), lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
     )
     grad_accum, losses = int(schedule.meta.get("grad_accum", 1)), []
+    digests, num_clipped = [], 0
+    directions: dict[Key, Any] = {}
     for step in range(training.steps):
         optimizer.zero_grad()
         total = 0.0
@@ -42,13 +48,18 @@ def train_mugs(schedule: Schedule, training: Training, dtype: str = "fp64") -> T
             loss = model.loss(crops(schedule, training.data_seed, step, micro)) / grad_accum
             loss.backward()
             total += float(loss.detach())
-        for gradient in (weight.grad for weight in trained.values() if weight.grad is not None):
-            norm = float(gradient.norm())
-            gradient.mul_(min(1.0, adam.clip / norm) if norm > 0 else 1.0)
-        optimizer.step()
+        gradients = {key: weight.grad for key, weight in trained.items() if weight.grad is not None}
+        digests.append(whole_digests(((key, each.double().numpy()) for key, each in gradients.items()), directions))
+        norms = {key: float(gradient.norm()) for key, gradient in gradients.items()}
+        num_clipped += max(norms.values()) > adam.clip
+        for key, gradient in gradients.items():
+            gradient.mul_(min(1.0, adam.clip / norms[key]) if norms[key] > 0 else 1.0)
+        if step not in skipped:
+            optimizer.step()
         model.follow()
         losses.append(total)
-    return Trained(tuple(losses), {key: values.detach().double().numpy() for key, values in model.held.items()})
+    held = {key: values.detach().double().numpy() for key, values in model.held.items()}
+    return Trained(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
 @dataclass

@@ -1,0 +1,210 @@
+"""How far training by a schedule may be from the unsharded model: rounding, and what codecs, narrow types and old
+weights add to it.
+
+What a value loses where it is coded is `noise_of` its codec, relative to its length. What it loses in moves of
+different kinds is independent, so the squares add up; what it loses in a move that every layer has adds up layer by
+layer as it is (zfp rounds to one side), and so do weights that are a step old:
+
+    noise^2 = sum over the kinds of moves of (layers that have it * noise of its codec)^2
+
+Gradients are coded once per hop. Weights that are published in a codec are used in every layer. A model of a 16-bit
+type loses the type's rounding at every activation. Weights that are a step old are off by one step of Adam, along the
+gradients, where these change fastest: 4 times its size over the weights', in every layer.
+
+    gradients together     rounding + 2.5 noise, at most 0.9 (at 1 there need be no gradient)
+    one tensor's gradient  rounding + 1.75 * that; tensors below a tenth of the whole norm count as a tenth
+    losses                 rounding + 0.3 * that of all gradients
+    weights, how they move rounding + 4 * that of all gradients (Adam gives small ones as much weight as large ones), at
+                           most 0.9; and 3 times what the codec that publishes weights loses of them
+    length of a move       within a factor of 1.5, and the same 3 times
+
+The factors are set from healthy runs (docs/real.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from simfrontier.schedule.codec import FLOATS, Codec
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.ir import Collective, Compute, Schedule
+from simfrontier_real.states import Weights, instances
+
+EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost
+ROUNDING: Final = {"fp64": 1e-9, "fp32": 5e-5}  # of gradients and their norm
+GRADIENTS: Final = 2.5
+OLD: Final = 4.0
+ONE_TENSOR: Final = 1.75
+LOSSES: Final = 0.3
+MOVES: Final = 4.0
+MOST: Final = 0.9  # at 1 weights need not move at all
+PUBLISHED: Final = 3.0
+LENGTHS: Final = 0.5
+SHARES: Final = {
+    "fp64": 1e-6,
+    "fp32": 1e-3,
+}  # of the whole norm: what one tensor's gradient is measured against at least
+SHARE: Final = 0.1  # and where something is lost
+
+_NUMBERS: Final = 4096
+_WAYS: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moves:
+    """So many kinds of moves of weights, activations or gradients, which so many layers have each, that lose `noise` of
+    what they move, relative to its length; `codec` says how it is written."""
+
+    of: str
+    codec: str
+    layers: int
+    kinds: int
+    noise: float
+
+    @property
+    def square(self) -> float:
+        """What they add to the square of the noise."""
+        return self.kinds * (self.layers * self.noise) ** 2
+
+    def __str__(self) -> str:
+        layers = f" in {self.layers} layers" if self.layers > 1 else ""
+        return f"{self.kinds} × {self.of} in {self.codec}{layers} ({self.noise:.1e} each)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far apart training may be, relative: gradients of all tensors together, of one, the norm by which is clipped,
+    losses, weights. `share` of the whole norm is what one tensor's gradient is measured against at least, `published`
+    is what weights lose where they are published. `is_exact`: nothing is lost but rounding, and weights are compared
+    element by element. `said` names the moves that lose something."""
+
+    is_exact: bool
+    gradients: float
+    one_tensor: float
+    share: float
+    norm: float
+    losses: float
+    weights: float
+    published: float = 0.0
+    said: str = ""
+
+
+@cache
+def noise_of(codec: Codec) -> float:
+    """What coding loses of normal numbers, as a length over theirs. The same for any backend, from a fixed seed."""
+    import numpy as np
+
+    from simfrontier_real.arrays import numpy_backend, torch_backend
+    from simfrontier_real.codecs import decode, encode
+
+    if codec.is_measured:
+        return 0.0
+    numbers = np.random.default_rng(0).normal(size=(1, _NUMBERS))
+    dtype = "fp64" if codec.name in FLOATS else "fp32"
+    backend = torch_backend() if codec.name == "bf16" else numpy_backend()  # numpy has no bfloat16
+    values = backend.array(numbers, dtype)
+    back = decode(backend, encode(backend, values, codec), codec, _NUMBERS, dtype)
+    return float(np.linalg.norm(backend.numpy(back) - numbers) / np.linalg.norm(numbers))
+
+
+def moves_of(schedule: Schedule, programs: tuple[Expanded, ...]) -> list[Moves]:
+    """The moves of a schedule, on all its programs, that lose something of what they move."""
+    found: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
+    for program in programs:
+        decoded = _decoded(schedule, program)
+        for op, writes in zip(program.ops, program.writes, strict=True):
+            if isinstance(op, Compute) or op.codec.is_measured:
+                continue
+            axes = op.axes if isinstance(op, Collective) else (op.axis,)
+            per_hop = isinstance(op, Collective) and op.per_hop
+            for ref in writes:
+                role = schedule.tensors[ref.name].role if per_hop else decoded.get(ref.name, "")
+                if role in ("", "token"):
+                    continue
+                what = _WAYS.get(role, "gradients")
+                layers = 1 if what == "gradients" or not isinstance(op, Collective) else _layers(schedule)
+                kinds = 2 * (schedule.mesh.size(axes) - 1) if per_hop else 1
+                found[what, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
+    total: dict[tuple[str, Codec, int], int] = {}
+    for (what, *_), (codec, layers, kinds) in found.items():
+        total[what, codec, layers] = total.get((what, codec, layers), 0) + kinds
+    moves = [Moves(what, str(codec), layers, kinds, noise_of(codec)) for (what, codec, layers), kinds in total.items()]
+    return sorted(each for each in moves if each.noise > 0) + _roundings(schedule)
+
+
+def _decoded(schedule: Schedule, program: Expanded) -> dict[str, str]:
+    """The role of what is decoded from each coded tensor."""
+    out: dict[str, str] = {}
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Compute) and op.kind in ("decode", "decode_sum"):
+            targets = (*program.writes[index], *program.accumulates[index])
+            for src, dst in zip(program.reads[index], targets, strict=False):  # a token may be written, too
+                role = schedule.tensors[dst.name].role
+                out[src.name] = role if role in _WAYS else "gradient"
+    return out
+
+
+def _roundings(schedule: Schedule) -> list[Moves]:
+    """Of a model of a 16-bit type every activation is rounded to it."""
+    dtype = next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
+    if dtype in EQUAL:
+        return []
+    rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
+    by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
+    noise = noise_of(Codec(dtype))
+    moves = [Moves("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
+    return [*moves, Moves("published weights", dtype, _layers(schedule), 1, noise)]
+
+
+def _layers(schedule: Schedule) -> int:
+    return max(1, int(schedule.meta.get("num_layers", 1)))
+
+
+def bounds_of(
+    schedule: Schedule,
+    programs: tuple[Expanded, ...],
+    precision: str,
+    is_exact: bool,
+    start: Weights,
+    learning_rate: float,
+) -> Bounds:
+    """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
+    kind = precision if precision in EQUAL else "fp32"
+    equal, rounding = EQUAL[kind], ROUNDING[kind]
+    if is_exact:
+        return Bounds(
+            is_exact=True,
+            gradients=rounding,
+            one_tensor=rounding,
+            share=SHARES[kind],
+            norm=rounding,
+            losses=equal,
+            weights=equal,
+        )
+    moves = moves_of(schedule, programs)
+    noise = math.sqrt(sum(each.square for each in moves))
+    said = [str(each) for each in moves]
+    age = max((op.max_age for each in programs for op in each.ops if isinstance(op, Compute)), default=0)
+    if age:
+        old = OLD * age * _layers(schedule) * learning_rate / _root_mean_square(start)
+        said.append(f"weights that are {age} step old ({old:.1e})")
+        noise += old
+    return Bounds(
+        is_exact=False,
+        gradients=min(MOST, rounding + GRADIENTS * noise),
+        one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
+        share=SHARE,
+        norm=rounding,
+        losses=equal + LOSSES * GRADIENTS * noise,
+        weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
+        published=PUBLISHED * math.sqrt(sum(e.kinds * e.noise**2 for e in moves if e.of == "published weights")),
+        said=", ".join(said),
+    )
+
+
+def _root_mean_square(weights: Weights) -> float:
+    squares = sum(float((values * values).sum()) for values in weights.values())
+    return math.sqrt(squares / sum(values.size for values in weights.values()))

@@ -1,0 +1,137 @@
+"""What the verdict on a trained schedule looks at: gradients of every step, losses and weights, each with its bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simfrontier.schedule.ir import Schedule
+from simfrontier_real.bounds import LENGTHS, Bounds
+from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
+from simfrontier_real.states import Weights
+from simfrontier_real.train import Told, Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison with the unsharded model: what, how far apart it is at most, how far it may be, and where it is
+    furthest."""
+
+    name: str
+    seen: float
+    limit: float
+    where: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.seen <= self.limit
+
+    def __str__(self) -> str:
+        at = f" ({self.where})" if self.where else ""
+        return f"{self.name} {self.seen:.1e} of {self.limit:.1e}{at}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """All comparisons of one training, and the norms of the gradients of every step: the ranks' and the unsharded ones
+    (not a number where a step was skipped)."""
+
+    checks: tuple[Check, ...]
+    norms: tuple[float, ...]
+    reference_norms: tuple[float, ...]
+
+    def seen(self, name: str) -> Check | None:
+        """The comparison of that name."""
+        return next((each for each in self.checks if each.name == name), None)
+
+
+def compared(
+    schedule: Schedule,
+    told: Sequence[Told],
+    losses: tuple[float, ...],
+    weights: Weights,
+    reference: Trained,
+    start: Weights,
+    bounds: Bounds,
+) -> Compared:
+    """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step."""
+    steps: dict[int, StepApart] = {}
+    for number in _taken(told):
+        mine = [each.gradients[number] for each in told]
+        steps[number] = step_apart(schedule, bounds.share, mine, reference.gradients[number])
+    errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses, strict=True)]
+    checks = [
+        _worst("gradients", bounds.gradients, {number: step.together for number, step in steps.items()}),
+        _worst(
+            "gradient of one tensor", bounds.one_tensor, {number: step.one_tensor for number, step in steps.items()}
+        ),
+        _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
+        _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
+        *_of_weights(weights, reference.weights, start, bounds),
+    ]
+    norms = [_norm_of(told, number) for number in range(len(losses))]
+    return Compared(
+        checks=tuple(checks),
+        norms=tuple(norms),
+        reference_norms=tuple(norm_of(each) for each in reference.gradients),
+    )
+
+
+def _taken(told: Sequence[Told]) -> list[int]:
+    """The numbers of the steps that were not skipped."""
+    return [number for number, step in enumerate(told[0].gradients) if not step.was_skipped]
+
+
+def _norm_of(told: Sequence[Told], number: int) -> float:
+    """The norm that the first rank clips by, or that it would clip by if it did."""
+    return next(iter(told[0].gradients[number].norms), math.nan)
+
+
+def _worst(name: str, limit: float, by_step: dict[int, Apart]) -> Check:
+    if not by_step:
+        return Check(name, 0.0, limit)
+    number = max(by_step, key=lambda each: by_step[each].error)
+    found = by_step[number]
+    return Check(name, found.error, limit, f"step {number + 1}" + (f", {found.worst}" if found.worst else ""))
+
+
+def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) -> Iterator[Check]:
+    """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
+    error, worst = distance(ours, theirs)
+    if bounds.is_exact:
+        yield Check("weights", error, bounds.weights, worst)
+        return
+    apart = moved = size = 0.0
+    lengths = []
+    for key, values in theirs.items():
+        far, length = _square(ours[key] - values), _square(values - start[key])
+        apart, moved, size = apart + far, moved + length, size + _square(start[key])
+        if length > 0:
+            ratio = math.sqrt(_square(ours[key] - start[key]) / length)
+            ratio = finite(max(ratio, 1 / ratio) if ratio > 0 else math.inf) - 1
+            published = bounds.published * math.sqrt(_square(start[key]) / length)
+            lengths.append(Check("length of a move", ratio, LENGTHS + published, title(key)))
+    share = math.sqrt(size / moved) if moved > 0 else 0.0
+    error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
+    yield Check("weights", error, bounds.weights + bounds.published * share)
+    yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, LENGTHS))
+
+
+def _square(values: object) -> float:
+    import numpy as np
+
+    return float(np.sum(np.square(values)))  # type: ignore[call-overload]
+
+
+def distance(ours: Weights, theirs: Weights) -> tuple[float, str]:
+    """The largest relative difference of a parameter tensor, and which tensor it is."""
+    import numpy as np
+
+    worst = (0.0, "")
+    for key, values in theirs.items():
+        largest = float(np.abs(values).max())
+        error = finite(float(np.abs(ours[key] - values).max()) / (largest if largest > 0 else 1.0))
+        if error > worst[0]:
+            worst = (error, title(key))
+    return worst

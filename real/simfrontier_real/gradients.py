@@ -1,0 +1,170 @@
+"""Digests of gradients: a few numbers per tensor and step, by which a step's gradients are held against the unsharded
+model's."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simfrontier.schedule.ir import Schedule
+from simfrontier_real.arrays import Array
+from simfrontier_real.blocks import block_of
+from simfrontier_real.layout import canonical, rearranged, whole_line
+from simfrontier_real.site import Site
+from simfrontier_real.states import by_place
+
+NUM_PROBES: Final = 4
+Key = tuple[str, int]  # (name of a weight, layer)
+Digests = Mapping[Key, Any]  # float64 [1 + NUM_PROBES]: the sum of squares, then the products with the probes
+
+
+@dataclass(frozen=True, slots=True)
+class StepGradients:
+    """What one rank's optimizer was given in one step, before clipping: digests of its shares of the gradients, and the
+    norms of all gradients that it read (none where each is clipped by its own). Nothing where the step was skipped."""
+
+    digests: Digests
+    norms: tuple[float, ...] = ()
+    was_skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How far something is from what it should be, relative, and where that is the case."""
+
+    error: float = 0.0
+    worst: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepApart:
+    """How far the gradients of one step are from the unsharded ones: all together, the tensor that is furthest, and
+    the norm that some rank clips by from the norm of the gradients that the ranks do have."""
+
+    together: Apart
+    one_tensor: Apart
+    norm: Apart
+
+
+def probes(key: Key, shape: tuple[int, ...]) -> Any:
+    """[NUM_PROBES, *shape]: directions for the gradient of one weight, normal numbers that its name and layer seed.
+
+    The mean square of a vector's products with them is, on average, its squared length, whatever its direction: the
+    digest of a difference tells how long it is. A norm alone would not see that elements have changed places.
+    """
+    import numpy as np
+
+    name, layer = key
+    return np.random.default_rng([zlib.crc32(f"probes of {name}".encode()), layer]).normal(size=(NUM_PROBES, *shape))
+
+
+def digest_of(line: Any, directions: Any) -> Any:
+    """[1 + NUM_PROBES] of a gradient as a float64 numpy array, or of a rank's share of it."""
+    import numpy as np
+
+    flat = line.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
+
+
+def own_probes(site: Site, key: Key) -> Any:
+    """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
+    import numpy as np
+
+    from simfrontier_real.arrays import numpy_backend
+
+    mesh, (name, _) = site.schedule.mesh, key
+    tensor, host = site.schedule.tensors[f"{name}.master"], numpy_backend()
+    at = block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)
+    nesting, free = mesh.live(tensor.nesting), canonical(tensor, mesh)
+    blocks = (each[at] for each in probes(key, tensor.shape))
+    lines = (rearranged(host, whole_line(host, each, tensor, mesh), mesh, nesting, free, site.at) for each in blocks)
+    return np.stack([line.reshape(-1) for line in lines])
+
+
+class Watch:
+    """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._probes: dict[Key, Any] = {}
+
+    def digests(self, gradients: Mapping[Key, Array]) -> dict[Key, Any]:
+        """The digests of the gradients of one step, given as arrays of the site's backend."""
+        out = {}
+        for key, values in gradients.items():
+            if key not in self._probes:
+                self._probes[key] = own_probes(self._site, key)
+            out[key] = digest_of(self._site.backend.numpy(values).astype("float64"), self._probes[key])
+        return out
+
+
+def whole_digests(gradients: Iterable[tuple[Key, Any]], known: dict[Key, Any]) -> dict[Key, Any]:
+    """The digests of whole gradients, float64 numpy arrays in the shapes of their weights; `known` keeps the probes."""
+    out = {}
+    for key, values in gradients:
+        if key not in known:
+            known[key] = probes(key, values.shape)
+        out[key] = digest_of(values, known[key])
+    return out
+
+
+def norm_of(digests: Digests) -> float:
+    """The norm of all gradients together."""
+    return math.sqrt(sum(float(each[0]) for each in digests.values()))
+
+
+def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, Any], dict[Key, float]]:
+    """(the digests of whole gradients out of those of the ranks' shares; how far the digests of copies of one share are
+    from each other on ranks that should hold the same)."""
+    import numpy as np
+
+    total: dict[Key, Any] = {}
+    apart: dict[Key, float] = {}
+    for key in dict.fromkeys(key for digests in by_rank for key in digests):
+        name, layer = key
+        master = schedule.tensors[f"{name}.master"]
+        lines = [{(master.name, layer): digests[key]} if key in digests else {} for digests in by_rank]
+        places = by_place(schedule, master, layer, lines)
+        total[key] = sum(next(iter(copies.values())) for copies in places.values())
+        spread = [np.ptp(np.stack(list(copies.values()))[:, 1:], axis=0) for copies in places.values()]
+        apart[key] = math.sqrt(float(np.mean(np.sum(spread, axis=0) ** 2)))
+    return total, apart
+
+
+def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], theirs: Digests) -> StepApart:
+    """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
+    difference, over its norm or a `share` of the norm of all; and how far copies of it are apart."""
+    ours, copies = joined(schedule, [each.digests for each in by_rank])
+    whole = norm_of(theirs)
+    apart = {key: _length(ours, copies, key, theirs[key]) for key in theirs}
+    lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in theirs.items()}
+    tensors = [Apart(finite(apart[key] / lengths[key]), title(key)) for key in theirs]
+    together = finite(math.sqrt(sum(each**2 for each in apart.values())) / (whole or 1.0))
+    worst = max(tensors, key=lambda each: each.error, default=Apart())
+    own = norm_of(ours) or 1.0
+    norms = [Apart(finite(abs(norm - own) / own), f"rank {rank}") for rank, e in enumerate(by_rank) for norm in e.norms]
+    return StepApart(Apart(together, worst.worst), worst, max(norms, key=lambda each: each.error, default=Apart()))
+
+
+def _length(ours: Digests, copies: Mapping[Key, float], key: Key, theirs: Any) -> float:
+    import numpy as np
+
+    if key not in ours:
+        return math.inf
+    by_norm = abs(math.sqrt(max(float(ours[key][0]), 0.0)) - math.sqrt(float(theirs[0])))
+    by_probes = math.sqrt(float(np.mean((ours[key][1:] - theirs[1:]) ** 2)))
+    return max(finite(each) for each in (by_norm, by_probes, copies[key]))
+
+
+def finite(error: float) -> float:
+    """An error, infinite where it is not a number."""
+    return error if math.isfinite(error) else math.inf
+
+
+def title(key: Key) -> str:
+    """A weight in words."""
+    return f"{key[0]} of layer {key[1]}"

@@ -1,0 +1,91 @@
+"""Every fault in every family, in one process, by the verdict that `simfrontier-real train` prints and exits by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.schedule import Schedule
+from simfrontier_real.optimizer import Adam
+from simfrontier_real.programs import programs_of
+from simfrontier_real.session import Loaded
+from simfrontier_real.train import Trained, Training, TrainingRank, run_in_one_process
+from simfrontier_real.train_session import unsharded
+from simfrontier_real.verdict import Result, judged
+from tests.real.mutation.seams import Fault, Memory, put_in
+
+STEPS = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the verdict said of a fault, and how often the fault changed a value.
+
+    `caught`: exit code 1; `ended`: the run itself ended with exit code 1 and one line; `crashed`: it ended in another
+    way; `passed`: exit code 0; `not applicable`: the fault changed nothing, because nothing of its kind is there.
+    """
+
+    said: str
+    fired: int
+    why: str = ""
+
+
+class Bench:
+    """One schedule, ready to be trained with faults in it; the unsharded model is trained once."""
+
+    def __init__(
+        self, name: str, schedule: Schedule, steps: int = STEPS, seed: int = 0, clip: float | None = None
+    ) -> None:
+        epsilon = 1e-4 if name.startswith("mugs fp32") else 1e-5
+        adam = Adam(epsilon=epsilon) if clip is None else Adam(epsilon=epsilon, clip=clip)
+        self.training = Training(steps=steps, seed=seed, adam=adam)
+        self.loaded = Loaded(name=name, path=Path(name), schedule=schedule, programs=programs_of(schedule), digest="")
+        self._known: dict[tuple[object, ...], Trained] = {}
+
+    def result(self, fault: Fault | None = None) -> tuple[Result, int]:
+        """(the verdict, how often the fault changed a value). Raises what the run raises."""
+        memories: list[Memory] = []
+
+        def adjust(rank: TrainingRank) -> None:
+            if fault is not None:
+                memories.append(put_in(rank, fault))
+
+        loaded = self.loaded
+        try:
+            with np.errstate(all="ignore"):
+                told, clocks = run_in_one_process(
+                    loaded.schedule, self.training, programs=loaded.programs, adjust=adjust
+                )
+                reference = unsharded(loaded.schedule, self.training, self._known, told[0].skipped)
+                return judged(loaded, told, clocks, self.training, reference), sum(each.fired for each in memories)
+        finally:
+            self.fired = sum(each.fired for each in memories)
+
+    def outcome(self, fault: Fault) -> Outcome:
+        """What becomes of a fault."""
+        if not any(fault.concerns(op) for program in self.loaded.programs.of_roles for op in program.ops):
+            return Outcome("not applicable", 0)
+        try:
+            result, fired = self.result(fault)
+        except SimfrontierError as error:
+            return Outcome("ended", self.fired, str(error))
+        except Exception as error:
+            return Outcome("crashed", self.fired, f"{type(error).__name__}: {error}")
+        if not fired:
+            return Outcome("not applicable" if result.is_good else "broken", 0)
+        if result.is_good:
+            nearest = max(result.checks, key=lambda each: each.seen / each.limit)
+            return Outcome("passed", fired, f"nearest to its bound: {nearest}")
+        return Outcome("caught", fired, "; ".join(map(str, result.missed)))
+
+
+def outcomes(bench: Bench, faults: tuple[Fault, ...]) -> Iterator[tuple[Fault, Outcome]]:
+    """Every fault in one schedule, which is good without any."""
+    sound, _ = bench.result()
+    assert sound.is_good, sound.missed
+    for fault in faults:
+        yield fault, bench.outcome(fault)

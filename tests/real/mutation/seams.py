@@ -1,0 +1,196 @@
+"""The seams at which a fault enters a rank: an op that runs, what a collective sends and brings, the data of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref
+from simfrontier.schedule.placement import PartialOp
+from simfrontier_real.arrays import Array, Backend
+from simfrontier_real.codecs import Encoded
+from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.site import Site
+from simfrontier_real.train import TrainingRank
+from simfrontier_real.transport import channel_of
+from simfrontier_real.work import Work
+
+Messages = tuple[Array, ...]
+
+
+@dataclass
+class Memory:
+    """What a fault keeps between its calls, of one rank: how often it changed a value, and whatever it wants."""
+
+    fired: int = 0
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One op of one step on one rank."""
+
+    rank: TrainingRank
+    index: int
+    step: int
+    memory: Memory
+    sent: Messages = ()
+
+    @property
+    def site(self) -> Site:
+        return self.rank.site
+
+    @property
+    def op(self) -> Op:
+        return self.site.program.ops[self.index]
+
+    @property
+    def micro(self) -> int:
+        return self.site.program.calls[self.index].micro
+
+    @property
+    def layer(self) -> int:
+        return self.site.program.calls[self.index].layer
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks of a collective's group."""
+        assert isinstance(self.op, Collective)
+        mesh = self.site.schedule.mesh
+        return LoopbackWorld(mesh).members(channel_of(self.op, mesh), self.site.rank)[1]
+
+    @property
+    def number(self) -> int:
+        """The place of this rank in a collective's group."""
+        return self.members.index(self.site.rank)
+
+    def changed(self, before: Any, after: Any) -> Any:
+        """`after`; counted where it is not `before`."""
+        self.memory.fired += not same(before, after)
+        return after
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault by what it does at each seam (nothing: as it should be). `run` gets the op and what runs it, `sends` and
+    `brings` the messages of a collective or exchange, `loads` a rank and the number of the step, after its data. A
+    schedule without ops that it `concerns` need not be run to know that the fault is not applicable."""
+
+    name: str
+    run: Callable[[Place, Callable[[], None]], None] | None = None
+    sends: Callable[[Place, Messages], Messages] | None = None
+    brings: Callable[[Place, Messages], Messages] | None = None
+    reduction: Callable[[Place, PartialOp], PartialOp] | None = None
+    loads: Callable[[TrainingRank, int, Memory], None] | None = None
+    concerns: Callable[[Op], bool] = lambda op: True
+
+
+class Faulty:
+    """A rank's work with a fault in it."""
+
+    def __init__(self, rank: TrainingRank, fault: Fault, memory: Memory) -> None:
+        self._rank, self._fault, self._memory = rank, fault, memory
+        self._inner: Work = rank.step.work
+        self._step = -1
+        self._sent: dict[int, Messages] = {}
+
+    def begin_step(self) -> None:
+        self._step += 1
+        self._inner.begin_step()
+
+    def run(self, index: int, ready_s: float) -> None:
+        def go() -> None:
+            self._inner.run(index, ready_s)
+
+        if self._fault.run is None:
+            go()
+        else:
+            self._fault.run(self._place(index), go)
+
+    def outgoing(self, index: int) -> Messages:
+        messages = self._inner.outgoing(index)
+        if self._fault.sends is not None and isinstance(self._rank.site.program.ops[index], Collective):
+            messages = self._fault.sends(self._place(index), messages)
+        if self._fault.brings is not None:
+            self._sent[index] = tuple(copied(message) for message in messages)
+        return messages
+
+    def reduction(self, index: int) -> PartialOp:
+        how = self._inner.reduction(index)
+        return how if self._fault.reduction is None else self._fault.reduction(self._place(index), how)
+
+    def room(self, index: int) -> Array | None:
+        return self._inner.room(index)
+
+    def incoming(self, index: int, results: Messages) -> None:
+        if self._fault.brings is not None:
+            results = self._fault.brings(self._place(index), results)
+        self._inner.incoming(index, results)
+
+    def measures(self, index: int) -> Backend | None:
+        return self._inner.measures(index)
+
+    def read_by(self, index: int) -> list[Array]:
+        return self._inner.read_by(index)
+
+    def done(self, index: int) -> None:
+        self._inner.done(index)
+
+    def _place(self, index: int) -> Place:
+        return Place(self._rank, index, self._step, self._memory, self._sent.get(index, ()))
+
+
+def put_in(rank: TrainingRank, fault: Fault) -> Memory:
+    """Put a fault into a rank."""
+    memory = Memory()
+    rank.step.work = Faulty(rank, fault, memory)
+    if fault.loads is not None:
+        load, loads = rank.load, fault.loads
+
+        def loaded(number: int) -> None:
+            load(number)
+            loads(rank, number, memory)
+
+        rank.load = loaded  # type: ignore[method-assign]
+    return memory
+
+
+def copied(values: Any) -> Any:
+    """A copy of an array of either library, of coded pieces, or of nothing."""
+    if isinstance(values, Encoded):
+        return Encoded(copied(values.data), copied(values.scales))
+    if values is None:
+        return None
+    return values.clone() if hasattr(values, "clone") else values.copy()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays, pieces, tuples of them or numbers are equal bit for bit."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Encoded) and isinstance(b, Encoded):
+        return same(a.parts, b.parts)
+    return (a is None) == (b is None) and np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True)
+
+
+def outputs(at: Place) -> tuple[Ref, ...]:
+    """What an op writes or adds to, tokens left out."""
+    _, writes, added = at.site.operands(at.index)
+    return tuple(ref for ref in (*writes, *added) if at.site.schedule.tensors[ref.name].role != "token")
+
+
+def values_of(at: Place, refs: tuple[Ref, ...]) -> tuple[Any, ...]:
+    """Copies of what is held of them, None where nothing is."""
+    return tuple(copied(at.site.buffers.held.get(ref)) for ref in refs)
+
+
+def is_compute(at: Place, *kinds: str) -> bool:
+    """Whether an op is computed and of one of these kinds."""
+    return isinstance(at.op, Compute) and at.op.kind in kinds
+
+
+def is_exchange(at: Place) -> bool:
+    return isinstance(at.op, Exchange)

@@ -1,0 +1,131 @@
+"""Faults of the executor are seen by the verdict of `train`: quickly some of them here, all in all families by `make
+mutants`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simfrontier.schedule import save
+from simfrontier_real.bounds import ROUNDING, noise_of
+from simfrontier_real.optimizer import CLIP
+from simfrontier_real.verdict import _verdict
+from tests.real.mutation.cases import CASES
+from tests.real.mutation.faults import ALL, BY_NAME
+from tests.real.mutation.matrix import Bench
+from tests.real.ranks import Ended, Ranks
+from tests.real.schedules import EXACT, schedule
+
+LIMIT_S = 120.0  # of a launch of two ranks, on a box that is busy with other tests
+LOSSY = [name for name in CASES if "int" in name or "zfp" in name or "ZHybrid" in name or "old" in name or "16" in name]
+
+SOME = {
+    "ddp": ("loss: gradient × 4", "loss: gradient × 1.0001", "accumulate: overwritten", "Adam: gradients × 1.0001"),
+    "zero2": ("gradients: slice of another member", "norm: not summed over ranks", "Adam: one gradient × 1.001"),
+    "zero3": ("weights: gather left out", "gradients: sum left out, own × members", "accumulate: not cleared"),
+    "hsdp": ("gradients: mean for sum", "Adam: left out on the last rank"),
+    "zero-topo": ("weights: gather of the step before", "loss: not divided by ranks"),
+    "lattice, three hops": ("gradients: pieces to scatter transposed", "weights: gathered pieces swapped"),
+    "zero3 fp32": ("loss: gradient × 1.0001", "gradients: sum × 1.0001"),
+    "megatron 2×2×2, zero1": ("exchange: halves swapped", "activations: sum left out, own × members"),
+    "sequence parallel": ("activations: gather left out", "gradients: sum × members"),
+    "interleaved": ("exchange: × 1.0001", "loss: not divided by micro-batches"),
+    "mugs": ("statistics: gathered pieces swapped", "teacher: does not follow", "Adam: gradients × 4"),
+    "compressed, zfp:16": ("gradients: sum left out, own × members", "loss: gradient × 4"),
+    "zeropp int4 gradients": ("gradients: sum left out, own × members", "codec: scales doubled"),
+    "zeropp int8 and int4": ("weights: gather left out", "Adam: left out for one tensor"),
+    "zero-topo int8 and int4": ("accumulate: first micro-batch dropped", "gradients: slice of another member"),
+}
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_the_verdict_sees_faults(case: str) -> None:
+    bench = Bench(case, CASES[case]())
+    sound, _ = bench.result()
+    assert sound.is_good, sound.missed
+    for name in SOME[case]:
+        found = bench.outcome(BY_NAME[name])
+        assert found.said in ("caught", "ended"), (name, found)
+        assert found.fired > 0, name
+
+
+def test_a_fault_that_has_nothing_to_change_is_not_applicable() -> None:
+    bench = Bench("ddp", CASES["ddp"]())
+    for name in ("weights: gather left out", "exchange: halves swapped", "gradients: slice of another member"):
+        assert bench.outcome(BY_NAME[name]).said == "not applicable", name
+
+
+def test_faults_have_names_of_their_own() -> None:
+    assert len(BY_NAME) == len(ALL) > 100
+
+
+@pytest.mark.parametrize("case", LOSSY)
+def test_what_codecs_lose_is_within_bounds_from_any_start(case: str) -> None:
+    """Four fifths of a bound are left for nothing: not a seed is that near."""
+    for seed in (1, 2):
+        result, _ = Bench(case, CASES[case](), steps=3, seed=seed).result()
+        assert not result.must_agree and result.is_good, (seed, result.missed)
+        assert all(each.seen <= 0.9 * each.limit for each in result.checks), (seed, list(map(str, result.checks)))
+        assert result.allowed
+        gradients = next(each for each in result.checks if each.name == "gradients")
+        assert ROUNDING["fp32"] < gradients.limit <= 0.9
+
+
+def test_noise_of_a_codec_is_below_its_error_bound() -> None:
+    """The bound is of the largest number of a block, at most 4.5 times the length of a normal one here."""
+    from simfrontier.schedule.codec import parse_codec
+
+    for text in ("int8:64", "int4:64", "zfp:8", "zfp:16", "zfp:24", "fp16", "bf16"):
+        codec = parse_codec(text)
+        assert 0 < noise_of(codec) <= codec.error_bound(4.5), text
+    assert noise_of(parse_codec("mpc")) == 0.0
+
+
+# ── clipping ──
+
+
+@pytest.mark.parametrize("case", ["ddp", "megatron 2×2×2, zero1", "mugs", "axonn 2×2×1, 2 replicas"])
+def test_the_default_clip_binds_on_no_step(case: str) -> None:
+    result, _ = Bench(case, CASES[case](), steps=4).result()
+    assert result.clip == CLIP and result.clipped_steps == 0
+    assert 0 < max(result.reference_norms) < CLIP / 10
+    assert result.gradient_norms == pytest.approx(result.reference_norms, rel=1e-9)
+
+
+@pytest.mark.parametrize("case", ["zero3", "megatron 2×2×2, zero1", "mugs"])
+def test_a_clip_that_binds_on_every_step_is_trained_equally(case: str) -> None:
+    """And does not hide a wrong scale of the gradients, which it takes away again before Adam."""
+    bench = Bench(case, CASES[case](), clip=0.05)
+    result, _ = bench.result()
+    assert result.is_good and result.clipped_steps == len(result.losses) == 2
+    assert _verdict(result, True) == "equal; clipped to 0.05 in 2 steps"
+    for name in ("loss: gradient × 4", "loss: gradient × 1.0001"):
+        wrong, _ = bench.result(BY_NAME[name])
+        assert {each.name for each in wrong.missed} >= {"gradients", "gradient of one tensor"}
+        assert not wrong.is_good
+
+
+# ── real ranks ──
+
+
+def _trained(fault: str, folder: Path, case: str = "zero3", precision: str = "fp64") -> tuple[Ended, dict[str, object]]:
+    file, report = folder / "schedule-a.json", folder / "trained.json"
+    made = schedule(EXACT[case], (1, 1, 2), 2, precision=precision)
+    save(made, file)
+    arguments = [fault, "train", str(file), "--steps", "2", "--json", str(report)]
+    ended = Ranks.start([arguments] * 2, module="tests.real.mutation.ranks").wait(LIMIT_S)
+    (result,) = json.loads(report.read_text(encoding="utf-8"))
+    return ended, result
+
+
+def test_real_ranks_with_gradients_too_large_end_with_exit_code_1(tmp_path: Path) -> None:
+    """Over gloo, as a user starts them."""
+    for fault, apart in (("Adam: gradients × 4", 3.0), ("loss: gradient × 1.0001", 1e-4)):
+        ended, result = _trained(fault, tmp_path)
+        assert 0 not in ended.codes and 1 in ended.codes and not result["is_good"], ended.err
+        checks = {each["name"]: each for each in result["checks"]}  # type: ignore[attr-defined]
+        assert checks["gradients"]["seen"] == pytest.approx(apart, rel=0.3)
+        assert checks["gradients"]["limit"] == 1e-9
+        assert "DIFFERS: " in ended.out and "gradients" in ended.out
