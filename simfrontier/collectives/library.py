@@ -17,6 +17,7 @@ from simfrontier.collectives.ring_law import (
     low_latency_step,
     simple_step,
 )
+from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
 from simfrontier.collectives.tuning import Tuning
 from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
@@ -95,6 +96,8 @@ class Library:
     cuts a block only into parts of at least so many elements. `ring_slices`, `tree_slices`: into how many parts a
     channel cuts a block, and 1 MiB of what it carries on a tree; over several nodes such a part has at least
     `tree_least_bytes`. `tree_chunk_bytes`: of a channel, that a hop of a tree between nodes waits for.
+    `tree_fill_share`: what a part costs on a hop inside a node, of its time at the tree's rate, before the next hop has
+    it; over several nodes.
 
     `halving`: exchanges in pairs, of half of the message with the neighbour, of a quarter two ranks further and so on,
     each as a direct message. `two_level`: the two libraries behind a call of that algorithm.
@@ -128,6 +131,7 @@ class Library:
     tree_slices: int = TREE_SLICES
     tree_least_bytes: float = 1.0
     tree_chunk_bytes: float = 0.0
+    tree_fill_share: float = 0.0
     least_bytes: float = 0.0
     two_level: TwoLevel | None = None
 
@@ -219,6 +223,21 @@ class Library:
             case "halving":
                 raise AssertionError("each round of it is a direct exchange in pairs, at a rate of its own")
 
+    def least_latency_s(
+        self, algorithm: Algorithm, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """No more than `latency_s` at that rate and at any above it.
+
+        Of rings and direct messages it is longer, or shorter, the faster a rank sends, by algorithm and protocol: the
+        least is at one of the ends. A tree's is least in between, where it waits for the hops that nothing hides.
+        """
+        rates = (bytes_per_s, math.inf)
+        if algorithm != "tree":
+            return min([self.latency_s(algorithm, kind, message_bytes, group, rate) for rate in rates])
+        hops, _ = self._tree_hops(message_bytes, group, math.inf)
+        in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.in_node_s
+        return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.between_nodes_s)
+
     def ring_step(
         self, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float, rounds: int
     ) -> RingStep:
@@ -273,10 +292,13 @@ class Library:
 
     def _tree_latency(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> float:
         hops, rate_share = self._tree_hops(message_bytes, group, bytes_per_s)
-        per_node = group.size // group.num_nodes
-        depth = math.floor(math.log2(group.num_nodes))
-        latency_s = hops.base_s + 2 * ((per_node - 1) * hops.in_node_s + depth * hops.between_nodes_s)
-        return latency_s + message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)
+        volume_s = message_bytes / bytes_per_s
+        in_node = 2 * (group.size // group.num_nodes - 1)
+        latency_s = hops.base_s + in_node * hops.in_node_s + volume_s * (1.0 / rate_share - 1.0)
+        if group.num_nodes > 1:
+            parts = self.slices("tree", message_bytes / self.num_channels, group.num_nodes)
+            latency_s += in_node * self.tree_fill_share * volume_s / parts
+        return latency_s + tree_passage_s(group.tree_depth, hops.between_nodes_s, volume_s) - volume_s
 
     def _tree_hops(self, message_bytes: float, group: GroupShape, bytes_per_s: float) -> tuple[HopTimes, float]:
         """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves.

@@ -140,6 +140,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
         tree_slices=told(tree.slices if tree else None, TREE_SLICES),
         least_bytes=told(file.least_bytes, 0.0),
         tree_chunk_bytes=told(tree.chunk_bytes if tree else None, 0.0),
+        tree_fill_share=told(tree.fill_share if tree else None, 0.0),
         tree_least_bytes=told(tree.least_slice_bytes if tree else None, 1.0),
     )
 

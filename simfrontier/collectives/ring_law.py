@@ -20,6 +20,11 @@ class GroupShape:
         between = self.num_nodes if self.num_nodes > 1 else 0
         return self.size - between, between
 
+    @property
+    def tree_depth(self) -> int:
+        """Edges from the root to the farthest leaf of a binary tree over the nodes, as `double_tree` lays it."""
+        return (self.num_nodes - 1).bit_length()
+
     def ring_mean(self, inside: float, between: float) -> float:
         """Mean over the edges of the closed ring."""
         near, far = self.ring_edges

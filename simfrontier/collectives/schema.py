@@ -50,6 +50,7 @@ class TreeFile(HopsFile):
     slices: Slices | None = None  # parts of 1 MiB that follow one another through a tree; without: 32
     chunk_bytes: Positive | None = None  # of a channel, that go from node to node at a time; without: 0
     least_slice_bytes: Positive | None = None  # of such a part over several nodes; without: 1
+    fill_share: Part | None = None  # of a part's time at the tree's rate, that a hop inside a node adds; without: 0
 
 
 class LowLatencyFile(HopsFile):

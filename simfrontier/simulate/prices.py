@@ -85,13 +85,13 @@ class Prices:
         return min([self._least_s(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
 
     def _least_s(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
-        """Start-up is longer, or shorter, the faster a group goes, by algorithm and protocol: so the least is that of
-        the slowest group, or of one without limit."""
+        """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
+        cap."""
         if way == "two_level":
             return 0.0
         library, shape = self.library, groups.shape
-        rates = (groups.sent_per_s(way, library), NO_LIMIT)
-        start_up = min([sum(library.latency_s(way, kind, size, shape, rate) for size in sizes) for rate in rates])
+        slowest = groups.sent_per_s(way, library)
+        start_up = sum(library.least_latency_s(way, kind, size, shape, slowest) for size in sizes)
         return start_up + sum(sizes) * sent(kind, way, shape.size) / library.cap_bytes_per_s(way, shape)
 
     def _by(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:

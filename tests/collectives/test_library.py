@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simfrontier.collectives import Residual, libraries, load_library
+from simfrontier.collectives.double_tree import double_tree
 from simfrontier.collectives.library import Algorithm, GroupShape, Library
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import CollectiveKind, Via
@@ -113,28 +115,62 @@ def test_latency_is_never_negative(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "us"),
+    ("shape", "hops_us", "left_us"),
     [
-        (group(4), 7 + 2 * 3 * 2),  # along the chain of the node and back
-        (TWO_NODES, 7 + 2 * (3 * 2 + 1 * 20)),  # and one level of nodes
-        (group(64, 16, 32), 7 + 2 * (3 * 2 + 4 * 20)),  # 16 nodes: four levels
-        (group(12, 3, 6), 7 + 2 * (3 * 2 + 1 * 20)),  # 3 nodes: floor(log2 3) = 1
-        (group(16, 16, 16), 7 + 2 * 4 * 20),  # one rank on each node
+        (group(4), 7 + 2 * 3 * 2, 7 + 2 * 3 * 2),  # along the chain of the node and back
+        (TWO_NODES, 7 + 2 * (3 * 2 + 1 * 20), 7 + 2 * 3 * 2 + 20),  # and one level of nodes
+        (group(64, 16, 32), 7 + 2 * (3 * 2 + 4 * 20), 7 + 2 * 3 * 2 + 5 * 20),  # 16 nodes: four levels
+        (group(12, 3, 6), 7 + 2 * (3 * 2 + 2 * 20), 7 + 2 * 3 * 2 + 20),  # 3 nodes: 0-2-1, two levels
+        (group(16, 16, 16), 7 + 2 * 4 * 20, 7 + 5 * 20),  # one rank on each node
+        (group(48, 48, 48), 7 + 2 * 6 * 20, 7 + 9 * 20),  # 48 nodes: six levels
     ],
 )
-def test_a_tree_goes_up_and_down_its_levels(library: Library, shape: GroupShape, us: float) -> None:
-    for size in (1e3, 1e9):
-        assert library.latency_s("tree", "all_reduce", size, shape, 100e9) == pytest.approx(us * US, rel=1e-12)
+def test_a_tree_goes_up_and_down_its_levels(
+    library: Library, shape: GroupShape, hops_us: float, left_us: float
+) -> None:
+    """All 2 d hops of a message that takes no time; of a large one those that its busiest link has to wait for:
+    2 d - 3, or one."""
+    for size, us in ((1e-3, hops_us), (1e9, left_us)):
+        assert library.latency_s("tree", "all_reduce", size, shape, 100e9) == pytest.approx(us * US, rel=1e-6)
+
+
+def test_a_tree_hides_half_of_its_bytes_behind_its_hops(library: Library) -> None:
+    """One rank on each of 4 nodes, 100 GB/s, 20 us a hop. 4 MB are 40 us: 4 hops and one half of them, 100 us; 16 MB
+    are 160 us: one hop and all of them, 180 us, where 4 hops and one half would be 160 us."""
+    shape = group(4, 4, 4)
+    for size, us in ((4e6, 100), (16e6, 180)):
+        taken_s = library.latency_s("tree", "all_reduce", size, shape, 100e9) + size / 100e9
+        assert taken_s == pytest.approx((7 + us) * US, rel=1e-12)
+
+
+@pytest.mark.parametrize("num_nodes", [*range(1, 66), 1000, 9408])
+def test_a_tree_is_as_high_as_it_is_laid(num_nodes: int) -> None:
+    for parents in double_tree(np.arange(num_nodes), np.full(num_nodes, num_nodes)):
+        edges, at = 0, np.arange(num_nodes)
+        while (parents[at] >= 0).any():
+            edges, at = edges + 1, np.where(parents[at] >= 0, parents[at], at)
+        assert group(num_nodes, num_nodes, num_nodes).tree_depth == edges
 
 
 def test_a_tree_between_nodes_waits_for_a_chunk(tmp_path: Path) -> None:
     """Chunks of 1 MB in 4 channels at 100 GB/s: 40 us for each hop between nodes, 10 us where the message has 1 MB;
-    none inside a node. 7 + 2 (3 * 2 + 20 + 40) us and 7 + 2 (6 + 20 + 10) us."""
+    none inside a node. Two such hops and half of the bytes are more than one hop and all of them."""
     chunk = '[tree]\nchunk_bytes = { value = 1e6, kind = "assumed", source = "test" }\n'
     library = load_library(str(written(tmp_path, FILE.replace("[tree]\n", chunk))))
-    for size, us in ((8e6, 139), (1e6, 79)):
+    for size, us in ((8e6, 7 + 2 * 6 + 2 * (20 + 40) + 80 / 2 - 80), (1e6, 7 + 2 * 6 + 2 * (20 + 10) + 10 / 2 - 10)):
         assert library.latency_s("tree", "all_reduce", size, TWO_NODES, 100e9) == pytest.approx(us * US, rel=1e-12)
     assert library.latency_s("tree", "all_reduce", 8e6, group(4), 100e9) == pytest.approx(19 * US, rel=1e-12)
+
+
+def test_a_hop_inside_a_node_costs_a_part_of_the_message(tmp_path: Path) -> None:
+    """64 MB in 4 channels, 16 MB each: 32 sqrt(16e6 / 2^20) = 125 parts, of 5.12 us at 100 GB/s. A quarter of that on
+    each of 6 hops there and back over two nodes, nothing in one node."""
+    share = '[tree]\nfill_share = { value = 0.25, kind = "assumed", source = "test" }\n'
+    with_share = load_library(str(written(tmp_path, FILE.replace("[tree]\n", share))))
+    plain = replace(with_share, tree_fill_share=0.0)
+    for shape, us in ((TWO_NODES, 6 * 5.12 / 4), (group(4), 0.0)):
+        filled, bare = (each.latency_s("tree", "all_reduce", 64e6, shape, 100e9) for each in (with_share, plain))
+        assert filled - bare == pytest.approx(us * US, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,28 @@ def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, said: str)
     with pytest.raises(InputError) as caught:
         Groups(FRONTIER, devices)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("devices", "stride"),
+    [(2, 1), (8, 1), (8, 2), (8, 4), (16, 8), (16, 4), (16, 2), (16, 1), (24, 8), (32, 8), (32, 2), (64, 8), (64, 1)],
+)
+@pytest.mark.parametrize("library", ["rccl", "nccl"])
+def test_times_jump_only_where_the_library_changes_its_mind(library: str, devices: int, stride: int) -> None:
+    """Twice the bytes take as long or longer, and at most twice as long, while algorithm and protocol stay: halves of
+    powers of two, so that nothing hides between the sizes that are looked at."""
+    groups, used = Groups(FRONTIER, devices, stride), load_library(library)
+    assert used.tuning is not None
+
+    def way(size: float) -> tuple[bool, str]:
+        assert used.tuning is not None
+        by_tree = used.tuning.takes_tree(size, groups.shape)
+        return by_tree, used.tuning.protocol(by_tree, "all_reduce", size, groups.shape)
+
+    compared = 0
+    for size in [64 * 2 ** (number / 2) for number in range(60)]:
+        if way(size) == way(2 * size):
+            once, twice = (groups.seconds(used, "all_reduce", each) for each in (size, 2 * size))
+            assert once * (1 - 1e-9) <= twice <= 2 * once * (1 + 1e-9), f"{size:,.0f} bytes"
+            compared += 1
+    assert compared > 40
