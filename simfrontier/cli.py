@@ -15,6 +15,7 @@ from simfrontier.commands.options import (
     Plans,
     ScenarioArgument,
     Settings,
+    YesLarge,
     byte_sizes,
     fidelity_of,
     load,
@@ -60,11 +61,17 @@ def run(
     sensitivity: Annotated[bool, typer.Option(help="run the scenario's variations of what is unknown")] = True,
     page: Annotated[bool, typer.Option(help="write index.html")] = True,
     json: Annotated[bool, typer.Option("--json", help="print the rows as JSON instead of a table")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Simulate every plan of a scenario at every size; write results.csv, index.html, traces and a manifest."""
+    from simfrontier.commands.large import announce
+    from simfrontier.forecast import forecast_run
+
+    loaded, chosen = load(scenario, set_, plans, devices), fidelity_of(fidelity)
+    announce(forecast_run(loaded, chosen, exact, sensitivity), str(scenario), yes_large)
     from simfrontier.commands.run import run_scenario
 
-    run_scenario(load(scenario, set_, plans, devices), out, fidelity_of(fidelity), exact, jobs, sensitivity, page, json)
+    run_scenario(loaded, out, chosen, exact, jobs, sensitivity, page, json)
 
 
 @app.command()
@@ -76,20 +83,27 @@ def show(
     save: Annotated[Path | None, to_write("--save", "also write the schedule to this JSON file")] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
     volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Print a schedule that a person can read."""
+    from simfrontier.commands.large import announce
     from simfrontier.commands.show import show_file, show_links, show_schedule, show_volumes
 
     size = None if devices is None else str(devices)
     if links:
         show_links(load(scenario, set_, None, None))
-    elif volumes:
-        show_volumes(load(scenario, set_, plan, size), plan)
-    elif scenario.suffix == ".json":
+    elif scenario.suffix == ".json" and not volumes:
         refuse_options(scenario, {"--set": set_, "--plan": plan, "--devices": size})
-        show_file(scenario, save)
+        show_file(scenario, save, yes_large)
     else:
-        show_schedule(load(scenario, set_, plan, size), plan, save)
+        from simfrontier.forecast import forecast_show
+
+        loaded = load(scenario, set_, plan, size)
+        announce(forecast_show(loaded, plan), str(scenario), yes_large)
+        if volumes:
+            show_volumes(loaded, plan)
+        else:
+            show_schedule(loaded, plan, save)
 
 
 @app.command()
@@ -126,6 +140,7 @@ def check(
     devices: Devices = None,
     capacity: Annotated[float | None, typer.Option(help="bytes of memory per device (default: the machine's)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Check schedules: placements, versions, sums, order, deadlock, memory. Exit code 1 if there is a finding."""
     from simfrontier.commands.check import check_file, check_scenario
@@ -134,9 +149,14 @@ def check(
         raise InputError(f"--capacity: got {capacity}; allowed: a number of bytes greater than 0, e.g. 64e9")
     if scenario.suffix == ".json":
         refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
-        found = check_file(scenario, capacity, json)
+        found = check_file(scenario, capacity, json, yes_large)
     else:
-        found = check_scenario(load(scenario, set_, plans, devices), capacity, json)
+        from simfrontier.commands.large import announce
+        from simfrontier.forecast import forecast_check
+
+        loaded = load(scenario, set_, plans, devices)
+        announce(forecast_check(loaded), str(scenario), yes_large)
+        found = check_scenario(loaded, capacity, json)
     raise typer.Exit(1 if found else 0)
 
 
@@ -217,13 +237,18 @@ def export(
     devices: Annotated[int | None, typer.Option(help="size to export (default: the scenario's largest)")] = None,
     fidelity: FidelityOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Write the schedule of every plan at one size, and the trace of its simulated step with all ranks; with
     --fidelity chunk also how its collectives are lowered, and the bytes of every link."""
     from simfrontier.commands.export import export_scenario
+    from simfrontier.commands.large import announce
+    from simfrontier.forecast import forecast_export
 
     size = None if devices is None else str(devices)
-    export_scenario(load(scenario, set_, plans, size), out, fidelity_of(fidelity), exact)
+    loaded, chosen = load(scenario, set_, plans, size), fidelity_of(fidelity)
+    announce(forecast_export(loaded, chosen, exact), str(scenario), yes_large)
+    export_scenario(loaded, out, chosen, exact)
 
 
 @app.command()
@@ -235,11 +260,13 @@ def replay(
     exact: Annotated[bool, typer.Option("--exact", help="every rank by itself: no folding of what is alike")] = False,
     out: Annotated[Path | None, to_write("--out", "also write the trace to this file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Check a schedule file and simulate it on a scenario's machine. Exit code 1 if the check has a finding."""
     from simfrontier.commands.replay import replay_file
 
-    found = replay_file(schedule, load(scenario, set_, None, None), fidelity_of(fidelity), exact, out, json)
+    loaded = load(scenario, set_, None, None)
+    found = replay_file(schedule, loaded, fidelity_of(fidelity), exact, out, json, yes_large)
     raise typer.Exit(1 if found else 0)
 
 

@@ -20,7 +20,7 @@ LAYERS = (
     ("measured", "network"),
     ("simulate", "analysis"),
     ("scenario",),
-    ("study",),
+    ("forecast", "study"),
     ("sensitivity", "tune", "explain"),
     ("validation",),
     ("fitting",),

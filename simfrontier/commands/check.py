@@ -15,9 +15,9 @@ from simfrontier.study import schedule_of
 from simfrontier.tune import Searcher
 
 
-def check_file(path: Path, capacity: float | None, as_json: bool) -> int:
-    """Check a schedule file; returns the number of findings."""
-    return _report([(str(path), load(path))], capacity, as_json)
+def check_file(path: Path, capacity: float | None, as_json: bool, large: bool = False) -> int:
+    """Check a schedule file, also a `large` one; returns the number of findings."""
+    return _report([(str(path), load(path, large))], capacity, as_json)
 
 
 def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) -> int:

@@ -30,6 +30,11 @@ FidelityOption = Annotated[
     ),
 ]
 
+YesLarge = Annotated[
+    bool,
+    typer.Option("--yes-large", help="do it although it may take more than half an hour or 8 GB of memory"),
+]
+
 
 def to_write(option: str, help: str) -> Any:
     """An option that names a file or folder to write."""

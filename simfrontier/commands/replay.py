@@ -10,7 +10,9 @@ import typer
 
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.commands.export import notes_of
+from simfrontier.commands.large import announce
 from simfrontier.errors import InputError
+from simfrontier.forecast import forecast_replay
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.check import check
 from simfrontier.schedule.ir import Schedule
@@ -32,11 +34,19 @@ _PARTS = {
 
 
 def replay_file(
-    path: Path, scenario: Scenario, fidelity: Fidelity | None, exact: bool, out: Path | None, as_json: bool
+    path: Path,
+    scenario: Scenario,
+    fidelity: Fidelity | None,
+    exact: bool,
+    out: Path | None,
+    as_json: bool,
+    large: bool = False,
 ) -> int:
     """Check the file, simulate it, say where its time goes, write its trace to `out`; returns the number of findings
-    (nothing is simulated where there are any). Raises InputError where the machine cannot run it."""
-    schedule, chosen = load(path), fidelity or scenario.file.run.fidelity
+    (nothing is simulated where there are any). Raises InputError where the machine cannot run it, or where it is too
+    large and not agreed to be `large`."""
+    schedule, chosen = load(path, large), fidelity or scenario.file.run.fidelity
+    announce(forecast_replay(schedule, chosen, exact), str(path), large)
     digested = digest(schedule)
     report = check(schedule)
     found = [str(finding) for finding in report.findings]

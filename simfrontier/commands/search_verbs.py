@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfrontier.commands.options import FidelityOption, ScenarioArgument, Settings, fidelity_of, load, to_write
+from simfrontier.commands.options import (
+    FidelityOption,
+    ScenarioArgument,
+    Settings,
+    YesLarge,
+    fidelity_of,
+    load,
+    to_write,
+)
 from simfrontier.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -56,6 +64,7 @@ def tune(
         ),
     ] = None,
     page: Annotated[bool | None, typer.Option("--page/--no-page", help="write index.html (default: yes)")] = None,
+    yes_large: YesLarge = False,
 ) -> None:
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
     best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
@@ -78,6 +87,10 @@ def tune(
     if loaded.file.run.fidelity not in SEARCHED:
         told = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
         raise InputError(f"{told}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
+    from simfrontier.commands.large import announce
+    from simfrontier.forecast import forecast_tune
+
+    announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
     how: Search = {
         "pins": pin or (),
         "lossy": lossy,
@@ -102,14 +115,19 @@ def explain(
     jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
     out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: YesLarge = False,
 ) -> None:
     """Say why a plan is as fast as it is: the critical path of its step, what would help most (each simulated again),
     and what makes it differ from another plan. Exit code 1 where it does not fit into memory."""
     from simfrontier.commands.explain import explain_plan
+    from simfrontier.commands.large import announce
+    from simfrontier.forecast import forecast_explain
 
     for option, name in (("--plan", plan), ("--against", against)):
         if name is not None and (not name.strip() or "," in name):
             raise InputError(f"{option}: got {name!r}; allowed: the name of one plan")
     names = None if plan is None else plan if against is None else f"{plan},{against}"
     loaded = load(scenario, set_, names, None if devices is None else str(devices))
-    explain_plan(loaded, plan, against, devices, fidelity_of(fidelity), what_if, jobs, out, json)
+    chosen = fidelity_of(fidelity)
+    announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
+    explain_plan(loaded, plan, against, devices, chosen, what_if, jobs, out, json)

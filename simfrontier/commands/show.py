@@ -18,10 +18,10 @@ from simfrontier.tune import Searcher
 from simfrontier.units import written
 
 
-def show_file(path: Path, target: Path | None) -> None:
-    """Print the schedule of a file; write it to `target` if given. Raises InputError where it names what is not
-    there."""
-    schedule = load(path)
+def show_file(path: Path, target: Path | None, large: bool = False) -> None:
+    """Print the schedule of a file, also of a `large` one; write it to `target` if given. Raises InputError where it
+    names what is not there."""
+    schedule = load(path, large)
     report = check(schedule)
     if report.peak is None:
         raise InputError(f"{path}: cannot be shown: {report.findings[0]}")

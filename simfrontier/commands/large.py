@@ -1,0 +1,24 @@
+"""What a large job will take, said before it begins; refused above a limit unless the user agrees."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from simfrontier.errors import InputError
+
+if TYPE_CHECKING:
+    from simfrontier.forecast import Forecast
+
+
+def announce(forecast: Forecast, where: str, agreed: bool) -> None:
+    """One line on standard error where a job is large; nothing where it is not. Raises InputError where it is too
+    large and the user has not `agreed` (--yes-large)."""
+    from simfrontier.forecast import MOST_BYTES, MOST_S
+
+    if forecast.is_too_large and not agreed:
+        most = f"{MOST_S / 60:.0f} minutes and {MOST_BYTES / 1e9:.0f} GB"
+        raise InputError(f"{where}: would take about {forecast}; allowed: up to {most}, or any size with --yes-large")
+    if forecast.is_large:
+        sys.stderr.write(f"simfrontier: {where}: will take about {forecast}\n")
+        sys.stderr.flush()

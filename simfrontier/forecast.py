@@ -1,0 +1,282 @@
+"""How long a job will take and how much memory, told from sizes alone: nothing is built, expanded or simulated for it.
+
+The model. A plan's schedule has some 65 ops for each layer and micro-batch (measured: 39 for Megatron-LM's tensor and
+pipeline parallelism, 40 for ZeRO-1, 64 for ZeRO-3, 115 for ZeRO++, 121 for Mugs). Time and memory grow with ops; with
+ranks, of which some arrays have an entry for each; without folding (`exact`) with ops × ranks; at fidelity chunk with
+messages. The constants were measured on two cores of a shared server (November 2026, Python 3.11, CPU time of whole
+processes); of the jobs in the table below each was within a factor of three.
+
+CPU seconds and peak memory, measured → forecast:
+
+    zero3, 20B, 384 GCDs                         0.9 s   0.08 GB →  0.9 s  0.09 GB
+    the same, 1,000 layers                       7.1 s   0.38 GB →  6.1 s  0.36 GB
+    the same, 200 layers × 10 micro-batches      9.4 s   0.55 GB → 11.8 s  0.63 GB
+    the same on 3,072, exact                    30.9 s   0.95 GB → 35.7 s  1.2 GB
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from simfrontier.errors import InputError
+from simfrontier.plan.options import MOST_MICRO_BATCHES
+from simfrontier.plan.tensor import TensorOptions
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import Scenario
+    from simfrontier.schedule.ir import Schedule
+    from simfrontier.simulate import Fidelity
+
+OPS_PER_LAYER: Final = 65  # and micro-batch, of all roles together
+
+# CPU seconds
+BASE_S: Final = 0.6  # to start, and read a scenario
+CASE_S: Final = 0.05  # of a plan at a size, whatever its schedule
+BUILD_S: Final = 40e-6  # of an op of a schedule with one role: built, expanded, checked
+SIMULATE_S: Final = 45e-6  # of such an op: simulated, its error bars sampled, told
+STAGED_S: Final = 20e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
+RANK_S: Final = 10e-6
+STAGED_RANK_S: Final = 400e-6  # of a rank where there are several roles
+EXACT_S: Final = 4e-6  # of an op of a rank
+CHUNK_S: Final = 2.5e-6  # of an op and a pair of ranks
+WHAT_IFS: Final = 25  # that `explain` simulates
+OUTLINE_S: Final = 0.03  # that `tune` takes to estimate one plan
+OUTLINES: Final = 150  # plans of its space for each divisor of the number of devices (measured: 97 to 168)
+TUNED: Final = 20  # plans that `tune` simulates by default, at most
+REQUIRED: Final = 8  # runs to solve for a required value
+
+# bytes
+BASE_BYTES: Final = 75e6
+SCHEDULE_BYTES: Final = 500  # of an op of a schedule with one role
+EXPANDED_BYTES: Final = 700  # of such an op, expanded; both are kept for every plan
+SIMULATED_BYTES: Final = 3_100  # more while it is simulated
+STAGED_KEPT_BYTES: Final = 20  # of an op of a schedule with several roles: calls share their ops
+STAGED_BYTES: Final = 700  # more while it is expanded or simulated
+RANK_BYTES: Final = 1_500
+STAGED_RANK_BYTES: Final = 20_000
+EXACT_BYTES: Final = 130
+CHUNK_BYTES: Final = 1_000
+CASE_BYTES: Final = 250e3  # that is kept of a plan at a size
+
+# what is said, and what is refused
+TOLD_S: Final = 60.0
+TOLD_BYTES: Final = 1e9
+MOST_S: Final = 1_800.0  # half an hour: beyond, somebody has mistyped a number more often than not
+MOST_BYTES: Final = 8e9  # half of a usual laptop's memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """CPU seconds and peak bytes of a job; ops of its largest schedule, and how many plans at how many sizes it
+    simulates."""
+
+    seconds: float
+    num_bytes: float
+    num_ops: int
+    num_cases: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth a word before it begins."""
+        return self.seconds >= TOLD_S or self.num_bytes >= TOLD_BYTES
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it is refused unless the user agrees."""
+        return self.seconds > MOST_S or self.num_bytes > MOST_BYTES
+
+    def __str__(self) -> str:
+        cases = f"{self.num_cases:,} plans at a size" if self.num_cases > 1 else "one plan at a size"
+        needs = f"{_time(self.seconds)} of CPU time and {_memory(self.num_bytes)} of memory"
+        return f"{needs} ({cases}, up to {self.num_ops:,} ops)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """What a plan's schedule at a size will be: its ops of all roles together, roles, ranks, and how many such
+    schedules are tried where the plan is searched for."""
+
+    plan: str
+    num_ops: int
+    num_roles: int
+    num_ranks: int
+    tries: int = 1
+
+    @property
+    def build_s(self) -> float:
+        return self.tries * self.num_ops * (STAGED_S / 2 if self.num_roles > 1 else BUILD_S)
+
+    def simulate_s(self, fidelity: Fidelity, exact: bool) -> float:
+        """To simulate it once."""
+        staged = self.num_roles > 1
+        seconds = CASE_S + self.num_ops * (STAGED_S / 2 if staged else SIMULATE_S)
+        seconds += self.num_ranks * (STAGED_RANK_S if staged else RANK_S)
+        if fidelity == "chunk":
+            seconds += self.num_ops * self.num_ranks**2 * CHUNK_S
+        elif exact:
+            seconds += self.num_ops * self.num_ranks * EXACT_S / self.num_roles
+        return self.tries * seconds
+
+    @property
+    def kept_bytes(self) -> float:
+        return self.num_ops * (STAGED_KEPT_BYTES if self.num_roles > 1 else SCHEDULE_BYTES + EXPANDED_BYTES)
+
+    @property
+    def stored_bytes(self) -> float:
+        """Of the schedule alone."""
+        return self.num_ops * (STAGED_KEPT_BYTES if self.num_roles > 1 else SCHEDULE_BYTES)
+
+    @property
+    def expanded_bytes(self) -> float:
+        """More than that while it is checked."""
+        return self.num_ops * (STAGED_BYTES if self.num_roles > 1 else EXPANDED_BYTES)
+
+    def simulated_bytes(self, fidelity: Fidelity, exact: bool) -> float:
+        """More than is kept, while it is simulated."""
+        staged = self.num_roles > 1
+        size = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
+        size += self.num_ranks * (STAGED_RANK_BYTES if staged else RANK_BYTES)
+        if fidelity == "chunk":
+            return size + self.num_ops * self.num_ranks * CHUNK_BYTES
+        return size + (self.num_ops * self.num_ranks * EXACT_BYTES / self.num_roles if exact else 0)
+
+
+def sized(scenario: Scenario, plan: str, devices: int) -> Sized:
+    """A plan of a scenario at a size. Of one that is searched for, what all candidates have: micro-batches as the plan
+    or the scenario says, or as few as the batch makes."""
+    here = scenario.at(devices)
+    num_layers = here.shape.num_layers
+    search = here.searches.get(plan)
+    options = here.plans[plan]
+    if search is None or (plan, devices) in scenario.found:
+        case = scenario.case(plan, devices)
+        micro_batches, stages = case.grad_accum, case.stages
+        tries = 1
+    else:
+        training = here.file.training
+        few = 1 if training.batch is None else training.batch // devices
+        micro_batches = options.grad_accum or (min(MOST_MICRO_BATCHES, max(1, few)) if training.batch else 0)
+        micro_batches = micro_batches or training.grad_accum
+        stages = options.pipeline if isinstance(options, TensorOptions) else 1
+        tries = search.top if search.by is not None else 1
+        for values in search.values.values():
+            tries *= len(values)
+    return Sized(
+        plan=plan,
+        num_ops=OPS_PER_LAYER * num_layers * micro_batches,
+        num_roles=max(1, stages),
+        num_ranks=devices,
+        tries=tries,
+    )
+
+
+def _together(
+    cases: Iterable[tuple[Sized, int]], fidelity: Fidelity = "flow", exact: bool = False, extra_s: float = 0.0
+) -> Forecast:
+    """Of cases, each simulated so many times. Schedules of a plan with one role are built once for all sizes."""
+    seconds, kept, most, num_ops, num_cases = BASE_S + extra_s, 0.0, 0.0, 0, 0
+    built: dict[str, float] = {}
+    held: dict[str, float] = {}
+    for case, times in cases:
+        seconds += times * case.simulate_s(fidelity, exact)
+        built[case.plan] = max(built.get(case.plan, 0.0), case.build_s)
+        held[case.plan] = max(held.get(case.plan, 0.0), case.kept_bytes)
+        kept += CASE_BYTES
+        most = max(most, case.simulated_bytes(fidelity, exact))
+        num_ops, num_cases = max(num_ops, case.num_ops), num_cases + times * case.tries
+    seconds += sum(built.values())
+    total = BASE_BYTES + kept + sum(held.values()) + most
+    return Forecast(seconds=seconds, num_bytes=total, num_ops=num_ops, num_cases=num_cases)
+
+
+def forecast_run(scenario: Scenario, fidelity: Fidelity | None, exact: bool = False, vary: bool = True) -> Forecast:
+    """Every plan at every size, and the scenario's variations of what is unknown."""
+    cases = [(sized(scenario, plan, size), 1) for plan in scenario.plans for size in scenario.file.run.devices]
+    table = scenario.file.sensitivity if vary else None
+    if table is not None:
+        times = sum(len(variation.values) for variation in table.vary) + REQUIRED * len(table.required)
+        cases += [
+            (sized(scenario, plan, size), times)
+            for plan in table.plans
+            for size in table.sizes
+            if plan in scenario.at(size).plans and _can_run(scenario, plan, size)
+        ]
+    return _together(cases, fidelity or scenario.file.run.fidelity, exact)
+
+
+def forecast_export(scenario: Scenario, fidelity: Fidelity | None, exact: bool = False) -> Forecast:
+    """Every plan at the largest size."""
+    size = max(scenario.file.run.devices)
+    chosen = fidelity or scenario.file.run.fidelity
+    return _together([(sized(scenario, plan, size), 1) for plan in scenario.plans], chosen, exact)
+
+
+def forecast_check(scenario: Scenario) -> Forecast:
+    """Every plan at every size, built and checked; all schedules are kept until the last is built."""
+    cases = [sized(scenario, plan, size) for plan in scenario.plans for size in scenario.file.run.devices]
+    return Forecast(
+        seconds=BASE_S + sum(CASE_S + case.build_s for case in cases),
+        num_bytes=BASE_BYTES + sum(case.stored_bytes for case in cases) + max(case.expanded_bytes for case in cases),
+        num_ops=max(case.num_ops for case in cases),
+        num_cases=len(cases),
+    )
+
+
+def forecast_show(scenario: Scenario, plan: str | None) -> Forecast:
+    """One plan at the smallest size."""
+    chosen = plan if plan is not None and plan in scenario.plans else next(iter(scenario.plans))
+    return _together([(sized(scenario, chosen, min(scenario.file.run.devices)), 1)])
+
+
+def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None) -> Forecast:
+    """All plans of the space estimated, and the best simulated, which are taken to be as large as the scenario's own;
+    these are simulated too."""
+    size = max(scenario.file.run.devices) if devices is None else devices
+    own = [sized(scenario, plan, size) for plan in scenario.plans if _can_run(scenario, plan, size)]
+    outlines_s = OUTLINES * OUTLINE_S * sum(size % each == 0 for each in range(1, size + 1))
+    if not own:
+        return Forecast(seconds=BASE_S + outlines_s, num_bytes=BASE_BYTES, num_ops=0, num_cases=0)
+    largest = max(own, key=lambda case: case.num_ops)
+    wanted = simulate or scenario.file.tune.simulate or TUNED
+    chosen = scenario.file.run.fidelity
+    return _together([*((case, 1) for case in own), (largest, wanted)], chosen, extra_s=outlines_s)
+
+
+def forecast_explain(
+    scenario: Scenario, plan: str | None, against: str | None, fidelity: Fidelity | None, what_if: bool
+) -> Forecast:
+    """One plan and perhaps another at the largest size, and what would help the first."""
+    size, first = max(scenario.file.run.devices), plan or next(iter(scenario.plans))
+    named = [name for name in (first, against) if name is not None and name in scenario.plans]
+    times = 1 + (WHAT_IFS if what_if else 0)
+    return _together([(sized(scenario, name, size), times) for name in named], fidelity or scenario.file.run.fidelity)
+
+
+def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False) -> Forecast:
+    """A schedule that is there, whose ops are counted."""
+    num_ops = sum(len(call.ops) for role in schedule.roles for call in role.calls)
+    ranks = schedule.mesh.num_ranks
+    return _together(
+        [(Sized(plan="", num_ops=num_ops, num_roles=len(schedule.roles), num_ranks=ranks), 1)], fidelity, exact
+    )
+
+
+def _can_run(scenario: Scenario, plan: str, size: int) -> bool:
+    try:
+        sized(scenario, plan, size)
+    except InputError:
+        return False
+    return True
+
+
+def _time(seconds: float) -> str:
+    for unit, each in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 2 * each:
+            return f"{seconds / each:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _memory(num_bytes: float) -> str:
+    return f"{num_bytes / 1e9:,.0f} GB" if num_bytes >= 10e9 else f"{num_bytes / 1e9:.1f} GB"

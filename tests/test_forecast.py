@@ -1,0 +1,153 @@
+"""What is large is said before it begins, and refused above a limit; forecasts are told from sizes alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier import forecast as forecasts
+from simfrontier.forecast import forecast_check, forecast_explain, forecast_export, forecast_run, forecast_tune, sized
+from simfrontier.scenario import Scenario, load_scenario
+from simfrontier.study import schedule_of
+from tests.invoke import ROOT, TOY, invoke, refusal
+from tests.limited import limited_refusal
+
+B20 = ROOT / "scenarios" / "frontier-20b.toml"
+T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
+LASSEN = ROOT / "scenarios" / "lassen-neox-20b.toml"
+MUGS = ROOT / "scenarios" / "mugs-vit-l.toml"
+
+
+def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    return load_scenario(path, given, (), (devices,))
+
+
+# ── the model ──
+
+
+@pytest.mark.parametrize(
+    ("path", "devices", "settings"),
+    [
+        (TOY, 8, {}),
+        (TOY, 8, {"model__num_layers": 8, "training__grad_accum": 8}),
+        (B20, 64, {}),
+        (B20, 64, {"model__num_layers": 10, "training__grad_accum": 8}),
+        (LASSEN, 192, {}),
+        (MUGS, 40, {}),
+    ],
+)
+def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, settings: dict[str, Any]) -> None:
+    scenario = loaded(path, devices, **settings)
+    for plan in scenario.plans:
+        schedule = schedule_of(scenario, plan, devices)
+        counted = sum(len(call.ops) for role in schedule.roles for call in role.calls)
+        told = sized(scenario, plan, devices)
+        assert counted / 3 < told.num_ops < counted * 3, (plan, counted)
+        assert (told.num_roles, told.num_ranks) == (len(schedule.roles), devices)
+
+
+def test_forecasts_grow_with_every_size() -> None:
+    def run(devices: int = 64, exact: bool = False, fidelity: Any = None, vary: bool = False, **settings: Any) -> Any:
+        return forecast_run(loaded(B20, devices, **settings), fidelity, exact, vary)
+
+    usual = run()
+    for larger in (
+        run(model__num_layers=200),
+        run(training__grad_accum=16),
+        run(devices=75_264),
+        run(exact=True),
+        run(fidelity="chunk"),
+    ):
+        assert larger.seconds > usual.seconds and larger.num_bytes > usual.num_bytes
+    assert run(vary=True).seconds > usual.seconds
+    two = load_scenario(B20, {}, (), (64, 128))
+    assert forecast_run(two, None, vary=False).num_cases == 2 * usual.num_cases
+    assert forecast_check(two).num_bytes > forecast_check(loaded(B20, 64)).num_bytes
+    assert run(exact=True, devices=128).seconds > run(exact=True).seconds
+    assert run(fidelity="chunk", devices=128).seconds > 3 * run(fidelity="chunk").seconds
+    alone, also = (forecast_explain(loaded(B20, 64), "zero3", None, None, what_if) for what_if in (False, True))
+    assert also.seconds > 5 * alone.seconds
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
+    scenario = load_scenario(path)
+    told = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]
+    told.append(forecast_tune(scenario, None, None))
+    assert not any(each.is_too_large for each in told), told
+
+
+# ── the command line ──
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
+        ("check", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
+        ("explain", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
+        ("tune", TOY, "--set", "model.num_layers=1000", "--set", "training.grad_accum=1000"),
+        ("run", B20, "--plans", "zero3", "--devices", "75264", "--exact"),
+        ("export", B20, "--plans", "zero3", "--devices", "75264", "--exact"),
+    ],
+)
+def test_what_is_too_large_is_refused_before_it_begins(words: tuple[str | Path, ...], tmp_path: Path) -> None:
+    """In 1 GiB of memory: nothing is built for the forecast."""
+    out = () if words[0] in ("show", "check") else ("--out", tmp_path / "out")
+    told = limited_refusal(*words, *out)
+    assert "would take about " in told
+    assert told.endswith("; allowed: up to 30 minutes and 8 GB, or any size with --yes-large")
+    assert not (tmp_path / "out").exists()
+
+
+def test_ten_thousand_plans_are_refused(tmp_path: Path) -> None:
+    head = TOY.read_text(encoding="utf-8").partition("[plans.zero3]")[0]
+    path = tmp_path / "many.toml"
+    path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
+    assert "(40,000 plans at a size, up to 130 ops)" in refusal("run", path, "--out", tmp_path / "out")
+
+
+def test_a_large_job_is_told_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "out")
+    assert invoke(*words).err == ""
+    monkeypatch.setattr(forecasts, "TOLD_S", 0.0)
+    ran = invoke(*words)
+    assert ran.code == 0 and ran.err.count("\n") == 1
+    assert ran.err.startswith(f"simfrontier: {TOY}: will take about 1 seconds of CPU time and 0.1 GB of memory (")
+
+
+def test_the_user_may_agree_to_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecasts, "MOST_BYTES", 0.0)
+    monkeypatch.setattr(forecasts, "TOLD_BYTES", 0.0)
+    for words in (
+        ("run", TOY, "--plans", "zero3", "--devices", "8", "--no-page", "--out", tmp_path / "run"),
+        ("export", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "export"),
+        ("show", TOY),
+        ("show", TOY, "--volumes"),
+        ("check", TOY, "--plans", "zero3", "--devices", "8"),
+        ("explain", TOY, "--devices", "8", "--no-what-if"),
+        ("tune", TOY, "--devices", "2", "--no-page", "--simulate", "1", "--jobs", "1", "--out", tmp_path / "tune"),
+    ):
+        assert "would take about " in refusal(*words)
+        ran = invoke(*words, "--yes-large")
+        assert ran.code == 0 and ran.err.startswith(f"simfrontier: {TOY}: will take about "), ran
+
+
+def test_a_schedule_file_is_weighed_before_it_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.json"
+    invoke("show", TOY, "--save", path)
+    monkeypatch.setattr(forecasts, "MOST_BYTES", 0.0)
+    assert "would take about " in refusal("replay", path, "--scenario", TOY)
+    assert invoke("replay", path, "--scenario", TOY, "--yes-large").code == 0
+
+
+def test_a_million_devices_are_told_of() -> None:
+    overrides = {"machine.overrides.num_nodes": 131_072, "machine.overrides.dragonfly.num_groups": 1_024}
+    scenario = load_scenario(B20, overrides, ("zero3",), (1_000_000,))
+    told = forecast_run(scenario, None, vary=False)
+    assert told.is_large and not told.is_too_large
+    three = load_scenario(T1, overrides, ("1f1b",), (1_000_064 - 1_000_064 % 128,))
+    assert forecast_run(three, None).is_too_large
