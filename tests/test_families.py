@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.errors import InputError
 from simfrontier.plan.build import build
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.moves import Hop
@@ -304,6 +305,16 @@ def test_a_lattice_plan_may_all_reduce_like_deepspeed(family: str, move: str, si
     }
     options[move] = ({"axes": ("node", "package", "gcd"), "reduction": "all_reduce"},)
     assert stored(plan_of("lattice", mesh, **options), mesh) == stored(plan_of(family, mesh), mesh)
+
+
+def test_a_lattice_plan_cannot_all_reduce_codes() -> None:
+    mesh = mesh_of(1, 1, 2)
+    hop = {"axes": ("gcd",), "reduction": "all_reduce", "codec": Codec("int8", 64)}
+    plan = plan_of("lattice", mesh, weight=(), accumulator=("gcd",), optimizer=("gcd",), gradient=(hop,))
+    with pytest.raises(
+        InputError, match=r'grad: reduction = "all_reduce" over gcd cannot carry int8:64, .*; allowed: '
+    ):
+        stored(plan, mesh)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

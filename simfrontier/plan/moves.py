@@ -179,6 +179,11 @@ class _Builder:
 
     def _keep_own(self, axes: tuple[str, ...], hop: Hop) -> None:
         """All-reduce everything, and keep the own piece; tensors are copied side by side before."""
+        if hop.scatters:
+            raise InputError(
+                f'{self.name}: reduction = "all_reduce" over {", ".join(axes)} cannot carry {hop.codec}, which cannot '
+                'be added up on its way; allowed: reduction = "reduce_scatter", or fp64, fp32, fp16 or bf16'
+            )
         self._one_op(axes)
         self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop, permute=True)
         self._slice(axes, ())

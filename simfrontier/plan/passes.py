@@ -182,8 +182,8 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
 
 
 def _gate_of(held: list[Move]) -> Gate:
-    """DeepSpeed's reduction stream has nothing to do until a bucket is full (stage3.py, `__reduce_and_partition_ipg_
-    grads`); then it waits for the last gradient."""
+    """DeepSpeed's reduction stream has nothing to do until a bucket is full, and then waits for the last gradient
+    (stage3.py, `__reduce_and_partition_ipg_grads`)."""
     waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
     return Gate(name="bucket", waits=waits, purpose=held[0].purpose)
 

@@ -62,7 +62,8 @@ def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
 
 def _next_op(items: Numbered, index: int) -> Compute | None:
     """The first op behind an item."""
-    return next((item for _, item in items[index:] if isinstance(item, Compute)), None)
+    later = (items[at][1] for at in range(index + 1, len(items)))
+    return next((item for item in later if isinstance(item, Compute)), None)
 
 
 def _begins_with(program: Program, out: Numbered, at: int) -> tuple[Ref, ...]:
@@ -70,6 +71,7 @@ def _begins_with(program: Program, out: Numbered, at: int) -> tuple[Ref, ...]:
     it writes."""
     op = out[at][1]
     assert isinstance(op, Compute)
-    before = next((item for _, item in reversed(out[:at]) if isinstance(item, Compute)), None)
+    earlier = (out[before][1] for before in range(at - 1, -1, -1))
+    before = next((item for item in earlier if isinstance(item, Compute)), None)
     refs = (*op.reads, *(() if before is None else before.writes))
     return tuple(dict.fromkeys(ref for ref in refs if program.tensors[ref.name].role == "activation"))

@@ -118,6 +118,12 @@ def test_overlaps_that_are_off_are_switched_on() -> None:
     assert overlap.step_s == ran(toy("zero3", **{"engine.step_reduction": "end"}), "zero3", 8)[0]
 
 
+def test_all_reduced_gradients_are_coded_only_as_they_are_scattered() -> None:
+    found = {change.label: change for change in of_toy("zero2").changes if change.kind == "codec"}
+    coded = found["gradients reduced as int8:6144, reduce-scattered"]
+    assert told(coded) == {"plans.zero2.gradient_codec": "int8:6144", "plans.zero2.reduction": "reduce_scatter"}
+
+
 def test_codecs_both_ways() -> None:
     plain = {change.label: change for change in of_toy("zero3").changes if change.kind == "codec"}
     assert {*plain} == {
