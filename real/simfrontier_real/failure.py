@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
+from simfrontier_real.alive import LOOK_S, told
 from simfrontier_real.executor import GONE, StuckError, is_broken
 from simfrontier_real.world import LINGER_S, SpokenError, World
 
@@ -23,19 +24,28 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     code = getattr(error, "exit_code", 1)
     if isinstance(error, StuckError):
         _say_tables(error.table, world, rank)
-    elif not isinstance(error, SpokenError):
-        if _is_first(world, "said"):
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-            if is_broken(error):
-                _say(f"rank {rank}, between two steps: {GONE}")
-            else:
-                is_ours = isinstance(error, SimfrontierError)
-                _say(str(error) if is_ours else f"rank {rank}: {type(error).__name__}: {reason}")
+    else:
+        speaks = not isinstance(error, SpokenError) and _is_first(world, "said")
+        if speaks:
+            _say(_words(error, rank))
         if world is not None and rank == 0:
             _hang_up(world.place.port)
-            time.sleep(LINGER_S)  # the others ask this rank's store who speaks, whoever it is
+        if not speaks or rank == 0:
+            # a launcher ends all with the first that ends, so who speaks must have spoken by then; and the others ask
+            # rank 0's store who speaks, whoever it is
+            time.sleep(LINGER_S)
     sys.stdout.flush()
     os._exit(code)
+
+
+def _words(error: BaseException, rank: int) -> str:
+    """An error in one line."""
+    if is_broken(error):
+        return f"rank {rank}, between two steps: {GONE}"
+    if isinstance(error, SimfrontierError):
+        return str(error)
+    said = str(error).strip()
+    return f"rank {rank}: {type(error).__name__}: {said.splitlines()[0] if said else ''}"
 
 
 def _hang_up(port_of_store: int) -> None:
@@ -69,24 +79,29 @@ def _is_first(world: World | None, key: str) -> bool:
 def _say_tables(table: list[str], world: World | None, rank: int) -> None:
     """What each rank runs and waits for; the first rank that is stuck collects and prints."""
     tables: dict[int, list[str]] = {rank: table}
+    silent: list[int] = []
     if world is not None:
         try:
             world.store.set(f"stuck/{rank}", json.dumps(table))
             if not _is_first(world, "said"):
                 time.sleep(COLLECT_S + 1.0)  # the store may be this process: stay until the first has read it
                 return
-            tables |= _collected(world, rank)
+            silent = [each for each in world.alive.silent() if each != rank]
+            tables |= _collected(world, rank, silent)
         except RuntimeError as error:  # as above
             _say(f"the other ranks' tables cannot be had: {type(error).__name__}")
-    silent = [] if world is None else [str(each) for each in range(world.size) if each not in tables]
+    missing = [] if world is None else [each for each in range(world.size) if each not in tables]
+    wordless = [str(each) for each in missing if each not in silent]
     _say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
     lines = [f"  rank {who}  {line}" for line, who in _by_line(tables)]
     for line in lines[:MAX_LINES]:
         sys.stderr.write(line + "\n")
     if len(lines) > MAX_LINES:
         sys.stderr.write(f"  and {len(lines) - MAX_LINES} more lines\n")
+    if wordless:
+        sys.stderr.write(f"  no word from rank {', '.join(wordless)}\n")
     if silent:
-        sys.stderr.write(f"  no word from rank {', '.join(silent)}\n")
+        sys.stderr.write(f"  {told(silent)}\n")
     sys.stderr.flush()
 
 
@@ -99,12 +114,14 @@ def _by_line(tables: dict[int, list[str]]) -> list[tuple[str, str]]:
     return [(line, ", ".join(map(str, who))) for line, who in sorted(ranks.items(), key=lambda item: len(item[1]))]
 
 
-def _collected(world: World, rank: int) -> dict[int, list[str]]:
-    deadline = time.monotonic() + COLLECT_S
+def _collected(world: World, rank: int, silent: list[int]) -> dict[int, list[str]]:
+    """The tables of the other ranks; those that give no sign of life are not waited for."""
+    deadline = time.monotonic() + COLLECT_S - LOOK_S
+    others = [other for other in range(world.size) if other != rank and other not in silent]
     out: dict[int, Any] = {}
-    while time.monotonic() < deadline and len(out) < world.size - 1:
-        for other in range(world.size):
-            if other != rank and other not in out and world.store.check([f"stuck/{other}"]):
+    while time.monotonic() < deadline and len(out) < len(others):
+        for other in others:
+            if other not in out and world.store.check([f"stuck/{other}"]):
                 out[other] = json.loads(world.store.get(f"stuck/{other}"))
         time.sleep(0.05)
     return out

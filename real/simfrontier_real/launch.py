@@ -1,14 +1,18 @@
-"""Starting all ranks on this machine with torch's own launcher, and one line instead of its report where one fails."""
+"""Starting all ranks on this machine; where one fails, or this process is told to stop, all end with one line."""
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
+import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 
 from simfrontier.errors import InputError
+from simfrontier_real.watched import SHARED, StoppedError, end, say_stopped, signals, watch
+from simfrontier_real.world import LAUNCHER
+
+ADDRESS = "127.0.0.1"
 
 
 def _refuse_without_torch() -> None:
@@ -19,44 +23,52 @@ def _refuse_without_torch() -> None:
 def launch(num_ranks: int, arguments: list[str]) -> int:
     """Run `simfrontier-real ARGUMENTS` in so many processes; the exit code of the first that failed, or 0.
 
-    When one ends with an error or is killed, the others are ended too. Raises InputError where a launcher runs already,
-    or there is no torch.
+    When one ends with an error or is killed, the others are ended too; all end with this process, however it ends.
+    Raises InputError where a launcher runs already, or there is no torch.
     """
     _refuse_without_torch()
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
     if "RANK" in os.environ:
         raise InputError("--ranks: torchrun has started this process; allowed: one of the two")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the cores
-    # glibc's threshold moves with what was freed before, so that the same message costs 75 or 130 ms depending on the
-    # schedule that ran before it; a fixed one makes large buffers cost the same pages every time
-    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2 << 20))
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its report repeats what the ranks said
-    config = LaunchConfig(
-        run_id=f"simfrontier-{os.getpid()}",
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=num_ranks,
-        rdzv_backend="c10d",
-        rdzv_endpoint="127.0.0.1:0",
-        max_restarts=0,
-        monitor_interval=0.1,
-        local_addr="127.0.0.1",
+    from torch._C._distributed_c10d import TCPStore
+
+    store = TCPStore(ADDRESS, 0, is_master=True, wait_for_workers=False)  # any rank may end, and it stays
+    # The ranks hold the reading end, and leave at its end of file: this process may end as it likes.
+    reading, writing = os.pipe()
+    place = {
+        **SHARED,
+        **os.environ,
+        "WORLD_SIZE": str(num_ranks),
+        "MASTER_ADDR": ADDRESS,
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # torch's word for a store that the launcher has
+        LAUNCHER: str(reading),
+    }
+    ranks: list[subprocess.Popen[bytes]] = []
+    with signals():
+        try:
+            for rank in range(num_ranks):
+                ranks.append(_started(arguments, reading, {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+            return watch(ranks)
+        except StoppedError as stopped:
+            end(ranks)
+            return say_stopped(stopped.number, num_ranks)
+        finally:
+            for process in ranks:
+                with suppress(OSError):
+                    process.kill()
+            os.close(writing)
+            os.close(reading)
+
+
+def _started(arguments: list[str], reading: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A rank, in a session of its own: Ctrl-C comes to this process only, which ends the ranks in order."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "simfrontier_real", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=(reading,),
+        start_new_session=True,
     )
-    try:
-        elastic_launch(config, sys.executable)("-m", "simfrontier_real", *arguments)
-    except (SignalException, KeyboardInterrupt) as error:
-        number = int(getattr(error, "sigval", signal.SIGINT))
-        sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {num_ranks} ranks are stopped\n")
-        return 128 + number
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        how = f"was killed by signal {-failure.exitcode}" if failure.exitcode < 0 else f"ended with {failure.exitcode}"
-        sys.stderr.write(f"simfrontier-real: rank {rank} {how}; all {num_ranks} ranks are stopped\n")
-        return failure.exitcode if failure.exitcode > 0 else 1
-    return 0
 
 
 def without_ranks(arguments: list[str]) -> list[str]:

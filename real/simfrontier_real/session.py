@@ -101,7 +101,7 @@ def session(
         if backend not in BACKENDS:
             raise InputError(f"--backend: got {backend!r}; {nearest(backend, BACKENDS)}")
         # torch's own timeout comes after ours, which says more
-        world = join(place, backend, join_s, timeout_s + 15.0)
+        world = join(place, backend, join_s, timeout_s + 15.0, timeout_s)
         loaded = _agreed(world, paths, checked, collectives)
         yield Session(
             world=world,
@@ -113,6 +113,7 @@ def session(
         )
     except (Exception, KeyboardInterrupt) as error:
         end_run(error, world, rank)
+    world.alive.leave()
     leave()
 
 

@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.parent import end_with_parent
+from simfrontier_real.alive import SLACK_S, Alive
 from simfrontier_real.gloo_device import shared_device
 
 T = TypeVar("T")
@@ -24,6 +26,7 @@ LINGER_S = 1.5
 GLOO_DEVICE = "GLOO_SOCKET_IFNAME"  # the network interface that gloo is to use
 # Set in an emulated fabric: the device of what the schedule sends, and that of everything else (store, control group)
 DATA_DEVICE, CONTROL_DEVICE = "SIMFRONTIER_DATA_IFNAME", "SIMFRONTIER_CONTROL_IFNAME"
+LAUNCHER = "SIMFRONTIER_LAUNCHER"  # the number of an open file that ends with the launcher
 STARTED_BY = "SIMFRONTIER_STARTED_BY"  # the id of a process with which this one is to end
 CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
 
@@ -77,6 +80,7 @@ class World:
     device: str
     store: Any
     control: Any  # a gloo group of all ranks, for what is said beside the schedule
+    alive: Alive
 
     @property
     def rank(self) -> int:
@@ -126,10 +130,11 @@ class World:
         dist.barrier(group=self.control)
 
 
-def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
+def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: float) -> World:
     """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
 
-    Collectives of gloo and nccl give up after `timeout_s`.
+    Collectives of gloo and nccl give up after `timeout_s`; a rank that gives no sign of life counts as stuck soon after
+    `stuck_s`, and the run ends.
     """
     import torch
     import torch.distributed as dist
@@ -146,6 +151,10 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
     _name_interface(place.address)
     store = _in_time(lambda: _store(place, join_s), place, join_s)
     _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
+    holder = None if _is_launchers() else 0
+    own = store if place.size == 1 else _connected(place, join_s)
+    alive = Alive(place.rank, place.size, own, holder, stuck_s + SLACK_S)
+    alive.start()
     try:
         with shared_device():
             dist.init_process_group(
@@ -159,7 +168,7 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float) -> World:
             control = dist.new_group(backend="gloo", timeout=timedelta(seconds=CONTROL_S))
     except (RuntimeError, ValueError) as error:
         raise SimfrontierError(f"the {backend} ranks cannot be joined: {_first_line(error)}") from None
-    return World(place, backend, device, store, control)
+    return World(place, backend, device, store, control, alive)
 
 
 def leave() -> None:
@@ -172,21 +181,12 @@ def leave() -> None:
 
 
 def _store(place: Place, join_s: float) -> Any:
-    """The key-value store of all ranks: torchrun's own where it has one, else rank 0 listens."""
+    """The key-value store of all ranks: the launcher's where it has one, else rank 0 listens."""
     import torch.distributed as dist
-    from torch._C._distributed_c10d import TCPStore
 
     where = f"{place.address}:{place.port}"
-    is_agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
     try:
-        return TCPStore(
-            place.address,
-            place.port,
-            world_size=None,
-            is_master=place.rank == 0 and not is_agents,
-            timeout=timedelta(seconds=join_s),
-            wait_for_workers=False,
-        )
+        return _connected(place, join_s, place.rank == 0 and not _is_launchers())
     except (dist.DistError, RuntimeError, ValueError) as error:
         said = _first_line(error)
         if "EADDRINUSE" in said or "address already in use" in said:
@@ -194,6 +194,25 @@ def _store(place: Place, join_s: float) -> Any:
                 f"port {place.port} of {place.address} is taken; set MASTER_PORT to a free one"
             ) from None
         raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {said}") from None
+
+
+def _is_launchers() -> bool:
+    """Whether the launcher has the store, ours or torchrun."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
+
+
+def _connected(place: Place, join_s: float, listens: bool = False) -> Any:
+    """A connection to the store; one that `listens` is the store."""
+    from torch._C._distributed_c10d import TCPStore
+
+    return TCPStore(
+        place.address,
+        place.port,
+        world_size=None,
+        is_master=listens,
+        timeout=timedelta(seconds=join_s),
+        wait_for_workers=False,
+    )
 
 
 def _in_time(work: Callable[[], Any], place: Place, limit_s: float) -> Any:
@@ -253,8 +272,12 @@ def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
 
 
 def end_with_launcher() -> None:
-    """Let this rank end when the launcher that started it is killed (Linux); others end with their connections."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    """Let this rank end when the launcher that started it is gone: ours, of which it has a pipe, or torchrun (Linux);
+    others end with their connections."""
+    pipe = os.environ.pop(LAUNCHER, None)
+    if pipe is not None:
+        end_with_parent(int(pipe))
+    elif "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
 
 

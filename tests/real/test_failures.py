@@ -168,6 +168,25 @@ def runs(pid: int) -> bool:
         return False
 
 
+def wait_until_joined(ranks: list[int]) -> None:
+    """Every rank has a thread for each of its lanes, which it makes when all have joined and read the schedules."""
+    deadline = time.monotonic() + FROM_START_S
+    while any(len(list(Path(f"/proc/{pid}/task").iterdir())) < JOINED_THREADS for pid in ranks):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def rank_of(pid: int) -> str:
+    return re.search(rb"(?:^|\0)RANK=(\d+)\0", Path(f"/proc/{pid}/environ").read_bytes())[1].decode()  # type: ignore[index]
+
+
+def until_gone(pids: list[int], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while left := [pid for pid in pids if runs(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
 def launch(arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "simfrontier_real", *arguments, "--ranks", "4"],
@@ -204,3 +223,76 @@ def test_the_launcher_gives_the_exit_code_of_the_rank_that_failed(files: Path) -
     assert re.search(r"^simfrontier-real: .*schedule-pair\.json: is for 2 ranks", warned, re.M), warned
     assert re.search(r"^simfrontier-real: rank \d ended with 2; all 4 ranks are stopped$", warned, re.M), warned
     assert "Traceback" not in warned and len(warned.strip().splitlines()) == 2, warned
+
+
+# ── a rank that is stopped ──
+
+TIMEOUT_S = 6.0
+STOPPED_S = TIMEOUT_S + 6.0  # what is promised, on a machine that has time
+JOINED_THREADS = 12  # two of its signs of life and three of its lanes; torch has more with every group
+PATIENCE_S = 15.0  # for one that has not
+
+
+def kill(process: subprocess.Popen[str], ranks: list[int]) -> None:
+    for pid in (process.pid, *ranks):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_stopped_rank_is_named_and_killed(files: Path, tmp_path: Path) -> None:
+    """Stopped at work, in an op or between two steps: where it strikes is chance."""
+    arguments = training(files, "first", "long", out=tmp_path)
+    launcher = launch([*arguments, "--timeout", str(TIMEOUT_S), "--steps", "100000"])
+    ranks: list[int] = []
+    try:
+        while len(ranks) < 4:
+            ranks = children_of(launcher.pid)
+            assert launcher.poll() is None
+        wait_until_joined(ranks)
+        (victim,) = [pid for pid in ranks if rank_of(pid) == "2"]
+        os.kill(victim, signal.SIGSTOP)
+        _, warned = launcher.communicate(timeout=STOPPED_S + PATIENCE_S)
+        assert launcher.returncode == 1
+        assert re.search(r"rank 2 gives no sign of life \(stopped, or lost with its host\)", warned), warned
+        assert re.search(r"^simfrontier-real: rank \d ended with 1; all 4 ranks are stopped$", warned, re.M), warned
+        assert "Traceback" not in warned
+        assert not any(runs(pid) for pid in ranks)
+    finally:
+        kill(launcher, ranks)
+
+
+def test_a_stopped_rank_ends_with_a_launcher_that_is_killed(files: Path, tmp_path: Path) -> None:
+    launcher = launch([*training(files, "first", out=tmp_path), "--steps", "100000"])
+    ranks: list[int] = []
+    try:
+        while len(ranks) < 4:
+            ranks = children_of(launcher.pid)
+            assert launcher.poll() is None
+        wait_until_joined(ranks)
+        os.kill(ranks[1], signal.SIGSTOP)
+        launcher.kill()
+        until_gone(ranks, LIMIT_S)
+    finally:
+        kill(launcher, ranks)
+
+
+@pytest.mark.parametrize("victim", [1, 0])
+def test_a_rank_that_is_stopped_between_two_steps_is_named(victim: int) -> None:
+    """Where no op is waited for. Rank 0 also holds the store that the others ask who speaks."""
+    ranks = Ranks.start([[str(victim), str(TIMEOUT_S)]] * 4, module="tests.real.stopped_ranks")
+    try:
+        others = [process for rank, process in enumerate(ranks.processes) if rank != victim]
+        deadline = time.monotonic() + FROM_START_S + STOPPED_S + PATIENCE_S
+        while any(process.poll() is None for process in others):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ranks.processes[victim].poll() is None
+    finally:
+        ranks.kill(victim)
+        ended = ranks.wait(LIMIT_S)
+    assert [code for rank, code in enumerate(ended.codes) if rank != victim] == [1] * 3
+    said = (
+        f"simfrontier-real: rank {victim} gives no sign of life (stopped, or lost with its host) for 8 s; the run ends"
+    )
+    assert ended.err.splitlines() == [said]

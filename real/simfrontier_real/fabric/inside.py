@@ -15,7 +15,8 @@ from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric.build import build
 from simfrontier_real.fabric.counters import serve
 from simfrontier_real.fabric.layout import lay_out, load_layable
-from simfrontier_real.fabric.ranks import start, watch
+from simfrontier_real.fabric.ranks import start
+from simfrontier_real.watched import watch
 
 STOPPED = 143
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric.layout import load_layable
 from simfrontier_real.fabric.probe import missing, private, search_path
+from simfrontier_real.watched import SHARED, StoppedError, say_stopped, signals
 
-# As in the launcher without a fabric: ranks share the cores, and a message costs the same pages whatever was freed
-# before it.
-SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
 GONE_S = 10.0  # within which everything inside has ended once it is told
-
-
-class _Stopped(Exception):
-    """A signal has come."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
@@ -45,7 +32,7 @@ def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
     # The first process inside holds the reading end and leaves at its end of file: this process may die as it likes.
     reading, writing = os.pipe()
     inside = [sys.executable, "-m", "simfrontier_real.fabric.inside", str(reading), str(wiring.resolve()), *command]
-    with _signals():
+    with signals():
         process: subprocess.Popen[bytes] | None = None
         try:
             # a session of its own: Ctrl-C comes to this process only, which ends the rest in order
@@ -58,9 +45,8 @@ def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
             )
             code = process.wait()
             return code if code >= 0 else 128 - code
-        except _Stopped as stopped:
-            sys.stderr.write(f"simfrontier-real: stopped by signal {stopped.number}; all {size} ranks are stopped\n")
-            return 128 + stopped.number
+        except StoppedError as stopped:
+            return say_stopped(stopped.number, size)
         finally:
             os.close(writing)
             os.close(reading)
@@ -75,25 +61,3 @@ def _gone(process: subprocess.Popen[bytes]) -> None:
         return
     process.kill()
     process.wait()
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Signals that ask to stop are raised here as _Stopped, the first of them, while this runs (main thread only)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    came: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) == 1:
-            raise _Stopped(number)
-
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,119 @@
+"""Signs of life: every rank counts in the store that all share, and watches another rank count. One that is stopped,
+or whose host is, says nothing itself and would be waited for, between two steps for an hour."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+EVERY_S = 0.5
+LOOK_S = 3 * EVERY_S  # a rank that does not count meanwhile gives no sign of life
+SLACK_S = 2.0  # beyond the run's timeout: ops that are stuck are told first, and with more to say
+LEFT = -(1 << 40)  # of a rank that has done everything
+OVER = "over"
+
+
+class Alive:
+    """This rank's signs of life, and its watch over the next rank's.
+
+    `store`: this rank's own connection to the ranks' store. `holder`: the rank in which the store is, None where the
+    launcher has it. The run ends, with one line, when the rank that is watched gives no sign for `limit_s`; only time
+    in which this rank runs counts, so that a pause of the whole run is no silence.
+    """
+
+    def __init__(self, rank: int, size: int, store: Any, holder: int | None, limit_s: float) -> None:
+        self._rank, self._size, self._store, self._holder, self._limit_s = rank, size, store, holder, limit_s
+        self._over, self._speaks = threading.Event(), False
+        self._watched, self._seen, self._trips = (rank + 1) % size, 0, 0
+
+    def start(self) -> None:
+        """Begin to count and to watch, each in a thread: the store may be what does not answer."""
+        if self._size > 1:
+            for work in (self._count, self._watch):
+                threading.Thread(target=work, daemon=True).start()
+
+    def leave(self) -> None:
+        """Say that this rank has done everything, so that nobody waits for its signs."""
+        if self._size > 1:
+            with suppress(RuntimeError):  # the store has gone with rank 0
+                self._store.add(_key(self._rank), LEFT)
+        self._over.set()
+
+    def silent(self) -> list[int]:
+        """The other ranks that give no sign of life while this one looks. Raises RuntimeError where the store is
+        gone."""
+        before = self._counts()
+        time.sleep(LOOK_S)
+        pairs = enumerate(zip(before, self._counts(), strict=True))
+        return [rank for rank, (was, now) in pairs if was == now >= 0 and rank != self._rank]
+
+    def _counts(self) -> list[int]:
+        return [int(self._store.add(_key(rank), 0)) for rank in range(self._size)]
+
+    def _count(self) -> None:
+        with suppress(RuntimeError):  # the store is gone: the run is over, or its connections tell
+            while True:
+                self._store.add(_key(self._rank), 1)
+                if self._store.add(OVER, 0) and not self._speaks:
+                    os._exit(1)  # another rank has said why
+                self._seen = int(self._store.add(_key(self._watched), 0))
+                if self._seen < 0 and (self._watched + 1) % self._size != self._rank:
+                    self._watched = (self._watched + 1) % self._size
+                self._trips += 1
+                if self._over.wait(EVERY_S):
+                    return
+        self._over.set()
+
+    def _watch(self) -> None:
+        trips, last, quiet_s, store_quiet_s = -1, (-1, -1), 0.0, 0.0
+        while not self._over.wait(EVERY_S):
+            if self._trips == trips:
+                store_quiet_s += EVERY_S
+                if self._holder is not None and store_quiet_s >= self._limit_s:
+                    self._end_without_store()
+                continue
+            trips, store_quiet_s, now = self._trips, 0.0, (self._watched, self._seen)
+            quiet_s = quiet_s + EVERY_S if now == last and self._seen >= 0 else 0.0
+            last = now
+            if quiet_s >= self._limit_s:
+                quiet_s = 0.0
+                self._end_if_silent()
+
+    def _end_if_silent(self) -> None:
+        """Say which ranks give no sign of life and end the run, unless they do, or a rank has said why it ends."""
+        with suppress(RuntimeError):
+            silent = self.silent()
+            if not silent or int(self._store.add("said", 1)) > 1:
+                return
+            self._speaks = True
+            _say(f"{told(silent)} for {self._limit_s:g} s; the run ends")
+            self._store.add(OVER, 1)
+            time.sleep(LOOK_S)  # the store may be this process: the others ask it whether the run is over
+        os._exit(1)
+
+    def _end_without_store(self) -> None:
+        """The store does not answer, so nobody can be asked: the first of the other ranks speaks, and each ends."""
+        assert self._holder is not None
+        if self._rank == min(rank for rank in range(self._size) if rank != self._holder):
+            _say(f"{told([self._holder])} for {self._limit_s:g} s; the run ends")
+        os._exit(1)
+
+
+def told(silent: list[int]) -> str:
+    """Which ranks give no sign of life."""
+    gives = "gives" if len(silent) == 1 else "give"
+    more = f" and {len(silent) - 8} more" if len(silent) > 8 else ""
+    return f"rank {', '.join(map(str, silent[:8]))}{more} {gives} no sign of life (stopped, or lost with its host)"
+
+
+def _key(rank: int) -> str:
+    return f"alive/{rank}"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"simfrontier-real: {line}\n")
+    sys.stderr.flush()

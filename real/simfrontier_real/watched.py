@@ -1,0 +1,98 @@
+"""The rank processes of one machine: watched, and ended together where one fails or this process is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+POLL_S = 0.05
+GRACE_S = 3.0  # for ranks that are told to end, before they are killed
+# Ranks share the cores. And glibc's threshold moves with what was freed before, so that the same message costs 75 or
+# 130 ms depending on the schedule that ran before it; a fixed one makes large buffers cost the same pages every time.
+SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
+
+
+class Process(Protocol):
+    """A rank's process, as it was started."""
+
+    def poll(self) -> int | None:
+        """Its exit code (minus the signal's number where one killed it), None while it runs."""
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+
+
+class StoppedError(Exception):
+    """A signal has come."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def watch(processes: Sequence[Process]) -> int:
+    """Wait for all; 0, or the exit code of the first that failed, said in one line, when the others are ended."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        if failed:
+            # of those that ended since the last look, one that was killed did not end because of another
+            rank = min(failed, key=lambda each: ((codes[each] or 0) > 0, each))
+            end(processes)
+            return _said(rank, codes[rank] or 0, len(processes))
+        if all(code == 0 for code in codes):
+            return 0
+        time.sleep(POLL_S)
+
+
+def end(processes: Sequence[Process]) -> None:
+    """End those that still run; what does not listen is killed."""
+    for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+        running = [process for process in processes if process.poll() is None]
+        for process in running:
+            process.send_signal(number)
+            process.send_signal(signal.SIGCONT)  # one that is stopped does not hear the other
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline and any(process.poll() is None for process in running):
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """Signals that ask to stop are raised here as StoppedError, the first of them, while this runs (main thread
+    only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise StoppedError(number)
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def say_stopped(number: int, size: int) -> int:
+    """Say that a signal has stopped the run; the exit code."""
+    sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {size} ranks are stopped\n")
+    return 128 + number
+
+
+def _said(rank: int, code: int, size: int) -> int:
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+    sys.stderr.write(f"simfrontier-real: rank {rank} {how}; all {size} ranks are stopped\n")
+    return code if code > 0 else 1
