@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ MANIFEST = "manifest.json"
 MARK = ".unfinished-"  # and the manifest's name, or the command's
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # of `os.open`
 _LEFT = re.compile(r"\.(?:new|part)-(?P<host>\w+)-(?P<pid>\d{1,9})-[0-9a-f]{8}")
+_LONGEST_NAME = 255  # bytes; what systems take at most
 _MOST_LISTED_BYTES = 1 << 24  # of a manifest that is read for the files that it lists
 
 
@@ -41,7 +41,7 @@ def parse_place(option: str) -> Callable[[str], Path]:
 def write_whole(path: Path, text: str) -> None:
     """Write a file as UTF-8, whole or not at all; a link in its place is replaced, not followed. Raises InputError
     where it cannot be written."""
-    part = path.with_name(_temporary("part"))
+    part = path.parent / _temporary("part")
     try:
         try:
             _refuse_devices(path)
@@ -125,6 +125,8 @@ def listed(folder: Path, manifest: str = MANIFEST) -> frozenset[str]:
 
 
 def _listed_in(path: Path) -> frozenset[str]:
+    if not path.is_file():  # a pipe in its place would be waited for
+        return frozenset()
     try:
         with path.open("rb") as file:
             form = json.loads(file.read(_MOST_LISTED_BYTES))
@@ -207,7 +209,12 @@ def _refuse_folders(folder: Path, names: Iterable[str]) -> None:
 
 
 def _is_plain(name: object) -> bool:
-    return isinstance(name, str) and name == os.path.basename(name) and "\0" not in name and name[:1] not in ("", ".")
+    if not isinstance(name, str) or name != os.path.basename(name) or "\0" in name or name[:1] in ("", "."):
+        return False
+    try:
+        return len(os.fsencode(name)) <= _LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_folder(path: Path) -> bool:
@@ -229,7 +236,7 @@ def _not_writable(folder: Path, error: OSError) -> InputError:
     with suppress(OSError):
         if any(folder.glob(f"{MARK}*")):
             return InputError(
-                f"--out {folder}: cannot be written: {error.strerror}; it is unfinished now: the same command again "
+                f"--out {folder}: cannot be written: {error.strerror}; it is unfinished: the same command again "
                 "makes it whole"
             )
     allowed = "a folder that you may write, or a name for a new one"
@@ -245,6 +252,8 @@ def _temporary(kind: str) -> str:
 
 
 def _host() -> str:
+    import socket
+
     return re.sub(r"\W|_", "", socket.gethostname())[:40] or "host"
 
 

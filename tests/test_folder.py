@@ -77,7 +77,21 @@ def test_a_run_removes_what_the_last_one_wrote_and_nothing_else(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "names", [["../mine"], ["/etc/mine"], [".hidden"], [""], [".."], [5], "mine", None, ["a\0b"], ["folder"]]
+    "names",
+    [
+        ["../mine"],
+        ["/etc/mine"],
+        [".hidden"],
+        [""],
+        [".."],
+        [5],
+        "mine",
+        None,
+        ["a\0b"],
+        ["folder"],
+        ["\ud800"],
+        ["x" * 300],
+    ],
 )
 def test_a_manifest_cannot_name_what_is_not_a_file_of_its_folder(tmp_path: Path, names: object) -> None:
     out = tmp_path / "out"
@@ -125,6 +139,13 @@ def test_a_folder_that_is_unfinished_is_not_compared(tmp_path: Path) -> None:
     refuse_unfinished(sim)
 
 
+def test_a_pipe_in_the_place_of_a_manifest_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / MANIFEST)
+    with filled(tmp_path, "run", MANIFEST) as new:
+        write_whole(new / "results.csv", "new")
+    assert json.loads((tmp_path / MANIFEST).read_text()) == {"files": ["results.csv"]}
+
+
 # ── links, devices, names ──
 
 
@@ -155,6 +176,15 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
         == f"{pipe}: cannot be written: is a device, not a file; allowed: a file in a folder you may write"
     )
     assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_is_no_file_to_write(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(InputError, match="cannot be written: "):
+        write_whole(Path(name), "text")
+    assert os.listdir(tmp_path) == ["inner"] and os.listdir(tmp_path / "inner") == []
 
 
 def test_a_file_has_the_mode_that_others_get(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_folder_is_old_or_new_or_told_as_unfinished(command: str, how: str, tm
             states.add("old" if files(after) == old else "new")
         if each["code"] == 2:
             assert each["said"].count("\n") == 0 and "cannot be written: No space left on device" in each["said"]
-            assert bool(after["unfinished"]) == ("unfinished now" in each["said"]) or ".unfinished-" in each["said"]
+            assert bool(after["unfinished"]) == ("it is unfinished" in each["said"]) or ".unfinished-" in each["said"]
     assert states == {"old", "new", "unfinished", "mixed"}
 
 
