@@ -14,9 +14,12 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
     gradients together     rounding + 2.5 noise, at most 0.9 (at 1 there need be no gradient)
     one tensor's gradient  rounding + 1.75 * that; tensors below a tenth of the whole norm count as a tenth
     losses                 rounding + 0.3 * that of all gradients
-    weights, how they move rounding + 4 * that of all gradients (Adam gives small ones as much weight as large ones), at
+    weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
                            most 0.9; and 3 times what the codec that publishes weights loses of them
-    length of a move       within a factor of 1.5, and the same 3 times
+    length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
+
+Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
+should: but for rounding.
 
 The factors are set from healthy runs (docs/real.md).
 """
@@ -34,15 +37,21 @@ from simfrontier.schedule.ir import Collective, Compute, Schedule
 from simfrontier_real.states import Weights, instances
 
 EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost
-ROUNDING: Final = {"fp64": 1e-9, "fp32": 5e-5}  # of gradients and their norm
+ROUNDING: Final = {"fp64": 1e-9, "fp32": 5e-5}  # of gradients
+NORMS: Final = {"fp64": 1e-9, "fp32": 1e-5}  # of the norm, over the gradients that ranks have
 GRADIENTS: Final = 2.5
 OLD: Final = 4.0
 ONE_TENSOR: Final = 1.75
 LOSSES: Final = 0.3
-MOVES: Final = 4.0
+MOVES: Final = 3.0
 MOST: Final = 0.9  # at 1 weights need not move at all
 PUBLISHED: Final = 3.0
-LENGTHS: Final = 0.5
+LENGTHS: Final = 0.65
+LEAST_LENGTH: Final = 0.1
+UPDATES: Final = {
+    "fp64": 1e-9,
+    "fp32": 1e-3,
+}  # of a move: a master of 1 in fp32 is rounded by 6e-5 of a learning rate of 1e-3
 SHARES: Final = {
     "fp64": 1e-6,
     "fp32": 1e-3,
@@ -77,17 +86,20 @@ class Moves:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """How far apart training may be, relative: gradients of all tensors together, of one, the norm by which is clipped,
-    losses, weights. `share` of the whole norm is what one tensor's gradient is measured against at least, `published`
-    is what weights lose where they are published. `is_exact`: nothing is lost but rounding, and weights are compared
-    element by element. `said` names the moves that lose something."""
+    what Adam makes of them (`update`), losses, weights, the length of their moves. `share` of the whole norm is what
+    one tensor's gradient is measured against at least, `published` is what weights lose where they are published.
+    `is_exact`: nothing is lost but rounding, and weights are compared element by element. `said` names the moves that
+    lose something."""
 
     is_exact: bool
     gradients: float
     one_tensor: float
     share: float
     norm: float
+    update: float
     losses: float
     weights: float
+    length: float = 0.0
     published: float = 0.0
     said: str = ""
 
@@ -180,7 +192,8 @@ def bounds_of(
             gradients=rounding,
             one_tensor=rounding,
             share=SHARES[kind],
-            norm=rounding,
+            norm=NORMS[kind],
+            update=UPDATES[kind],
             losses=equal,
             weights=equal,
         )
@@ -197,9 +210,11 @@ def bounds_of(
         gradients=min(MOST, rounding + GRADIENTS * noise),
         one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
         share=SHARE,
-        norm=rounding,
+        norm=NORMS[kind],
+        update=UPDATES[kind],
         losses=equal + LOSSES * GRADIENTS * noise,
         weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
+        length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
         published=PUBLISHED * math.sqrt(sum(e.kinds * e.noise**2 for e in moves if e.of == "published weights")),
         said=", ".join(said),
     )

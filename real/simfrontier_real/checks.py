@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simfrontier.schedule.ir import Schedule
-from simfrontier_real.bounds import LENGTHS, Bounds
+from simfrontier_real.bounds import Bounds
 from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
 from simfrontier_real.states import Weights
 from simfrontier_real.train import Told, Trained
@@ -67,6 +67,7 @@ def compared(
             "gradient of one tensor", bounds.one_tensor, {number: step.one_tensor for number, step in steps.items()}
         ),
         _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
+        _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
     ]
@@ -111,11 +112,11 @@ def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) 
             ratio = math.sqrt(_square(ours[key] - start[key]) / length)
             ratio = finite(max(ratio, 1 / ratio) if ratio > 0 else math.inf) - 1
             published = bounds.published * math.sqrt(_square(start[key]) / length)
-            lengths.append(Check("length of a move", ratio, LENGTHS + published, title(key)))
+            lengths.append(Check("length of a move", ratio, bounds.length + published, title(key)))
     share = math.sqrt(size / moved) if moved > 0 else 0.0
     error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
     yield Check("weights", error, bounds.weights + bounds.published * share)
-    yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, LENGTHS))
+    yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, bounds.length))
 
 
 def _square(values: object) -> float:

@@ -24,11 +24,13 @@ Digests = Mapping[Key, Any]  # float64 [1 + NUM_PROBES]: the sum of squares, the
 @dataclass(frozen=True, slots=True)
 class StepGradients:
     """What one rank's optimizer was given in one step, before clipping: digests of its shares of the gradients, and the
-    norms of all gradients that it read (none where each is clipped by its own). Nothing where the step was skipped."""
+    norms of all gradients that it read; nothing where the step was skipped. `update` is how far a master weight is from
+    where Adam should have taken it, over the length of that move, and which one that is."""
 
     digests: Digests
     norms: tuple[float, ...] = ()
     was_skipped: bool = False
+    update: tuple[float, str] = (0.0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class StepApart:
-    """How far the gradients of one step are from the unsharded ones: all together, the tensor that is furthest, and
-    the norm that some rank clips by from the norm of the gradients that the ranks do have."""
+    """How far the gradients of one step are from the unsharded ones: all together, and the tensor that is
+    furthest; the norm that some rank clips by from the norm of the gradients that the ranks do have; and the master
+    weights of some rank from where Adam should have taken them."""
 
     together: Apart
     one_tensor: Apart
     norm: Apart
+    update: Apart
 
 
 def probes(key: Key, shape: tuple[int, ...]) -> Any:
@@ -147,7 +151,13 @@ def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients
     worst = max(tensors, key=lambda each: each.error, default=Apart())
     own = norm_of(ours) or 1.0
     norms = [Apart(finite(abs(norm - own) / own), f"rank {rank}") for rank, e in enumerate(by_rank) for norm in e.norms]
-    return StepApart(Apart(together, worst.worst), worst, max(norms, key=lambda each: each.error, default=Apart()))
+    updates = [Apart(finite(e.update[0]), f"rank {rank}, {e.update[1]}") for rank, e in enumerate(by_rank)]
+    return StepApart(
+        together=Apart(together, worst.worst),
+        one_tensor=worst,
+        norm=max(norms, key=lambda each: each.error, default=Apart()),
+        update=max(updates, key=lambda each: each.error, default=Apart()),
+    )
 
 
 def _length(ours: Digests, copies: Mapping[Key, float], key: Key, theirs: Any) -> float:

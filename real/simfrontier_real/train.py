@@ -28,6 +28,7 @@ from simfrontier_real.record import Clocked, clocked
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
 from simfrontier_real.transport import Transport
+from simfrontier_real.updates import Updates
 from simfrontier_real.work import RealWork
 
 
@@ -101,6 +102,7 @@ class TrainingRank:
         self.inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
         self._watch = Watch(self.site)
+        self._updates = Updates(self.site, training.adam)
         self._seen: list[tuple[float, StepGradients]] = []
 
     def load(self, number: int) -> None:
@@ -127,7 +129,9 @@ class TrainingRank:
         was_skipped, trainer = self.trainer.overflowed, self.trainer
         digests = {} if was_skipped else self._watch.digests(trainer.gradients)
         norms = () if was_skipped else tuple(sorted(trainer.norms))
-        self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped)))
+        each = self.site.schedule.meta.get("clip") == "each"
+        update = self._updates.apart(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
+        self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
 
     def told(self) -> Told:
         """What this rank tells of its training, at the end."""

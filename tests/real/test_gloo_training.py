@@ -121,7 +121,7 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_
         else:
             assert 1e-6 < result["weights_error"] < 0.5, where
             assert result["loss_error"] < 0.05, where
-            assert line.endswith(f"  apart: {result['reason']}")
+            assert line.endswith(f"  apart within bounds: {result['reason']}")
     assert len(list((tmp_path / "traces").iterdir())) == len(results)
     for each, result in zip(cases, results, strict=True):
         trace = read_perfetto(tmp_path / "traces" / f"trace-{result['name']}.json")

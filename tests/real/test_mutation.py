@@ -33,7 +33,7 @@ SOME = {
     "sequence parallel": ("activations: gather left out", "gradients: sum × members"),
     "interleaved": ("exchange: × 1.0001", "loss: not divided by micro-batches"),
     "mugs": ("statistics: gathered pieces swapped", "teacher: does not follow", "Adam: gradients × 4"),
-    "compressed, zfp:16": ("gradients: sum left out, own × members", "loss: gradient × 4"),
+    "compressed, zfp:16, stages": ("gradients: sum left out, own × members", "loss: gradient × 4"),
     "zeropp int4 gradients": ("gradients: sum left out, own × members", "codec: scales doubled"),
     "zeropp int8 and int4": ("weights: gather left out", "Adam: left out for one tensor"),
     "zero-topo int8 and int4": ("accumulate: first micro-batch dropped", "gradients: slice of another member"),

@@ -11,18 +11,18 @@ from tests.real.mugs_schedules import schedule as mugs
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, schedule
 
 _FOUR: Final = (2, 1, 2)
-_EIGHT: Final = (2, 2, 2)
+_PACKAGES: Final = (1, 2, 2)
 
 
 def _plan(name: str, precision: str = "fp64") -> Callable[[], Schedule]:
     plans = {**EXACT, **QUANTISED, "stale": STALE}
-    sizes = _FOUR if name not in ("int8 copy", "quantised topo") else _EIGHT
+    sizes = _PACKAGES if name == "int8 copy" else _FOUR
     return lambda: schedule(plans[name], sizes, 2, engine=ENGINES["tight"], precision=precision)
 
 
-def _compressed(policy: str) -> Callable[[], Schedule]:
+def _compressed(policy: str, tensor: int, pipeline: int) -> Callable[[], Schedule]:
     how = {"data": "zero1", "precision": "fp32", "compression": policy, "compress_from": 0}
-    return lambda: megatron(2, 2, 2, **how).schedule
+    return lambda: megatron(tensor, pipeline, 2, **how).schedule
 
 
 CASES: Final[dict[str, Callable[[], Schedule]]] = {
@@ -34,17 +34,17 @@ CASES: Final[dict[str, Callable[[], Schedule]]] = {
     "axonn 2×2×1, 2 replicas": lambda: axonn(2, 2, 1, 2).schedule,
     "axonn, pipeline, zero1": lambda: axonn(1, 2, 1, 2, pipeline=2, data="zero1").schedule,
     "megatron 2×2×2, zero1": lambda: megatron(2, 2, 2, data="zero1").schedule,
-    "megatron 2×2×2, fp32": lambda: megatron(2, 2, 2, precision="fp32").schedule,
+    "megatron 2×1×2, fp32": lambda: megatron(2, 1, 2, precision="fp32").schedule,
     "sequence parallel": lambda: megatron(2, 1, 2, sequence_parallel=True).schedule,
     "interleaved": lambda: megatron(1, 2, 1, order="interleaved", chunks=2).schedule,
     "tied stages": lambda: megatron(1, 2, 2, shape="tied").schedule,
     "mugs": lambda: mugs(sizes=_FOUR, grad_accum=2),
     "mugs fp32": lambda: mugs(sizes=(1, 1, 2), precision="fp32", grad_accum=2),
-    "compressed, mpc": _compressed("naive-mpc"),
-    "compressed, zfp:24": _compressed("naive-zfp:24"),
-    "compressed, zfp:16": _compressed("naive-zfp:16"),
-    "compressed, ZHybrid": _compressed("ZHybrid:8/16"),
-    "compressed, int8 and int4": _compressed("dp=int8:64, tp=int8:64, pp=int4:64, zero=int8:64"),
+    "compressed, mpc": _compressed("naive-mpc", 2, 1),
+    "compressed, zfp:24": _compressed("naive-zfp:24", 2, 1),
+    "compressed, zfp:16, stages": _compressed("naive-zfp:16", 1, 2),
+    "compressed, ZHybrid": _compressed("ZHybrid:8/16", 2, 1),
+    "compressed, int8 and int4, stages": _compressed("dp=int8:64, pp=int4:64, zero=int8:64", 1, 2),
     "zeropp int8 weights": _plan("qwz", "fp32"),
     "zeropp int4 gradients": _plan("qgz", "fp32"),
     "zeropp int8 and int4": _plan("qwz and qgz", "fp32"),

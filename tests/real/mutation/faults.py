@@ -35,15 +35,22 @@ Change = Callable[[Place, Messages], Messages]
 # ── what collectives send and bring ──
 
 
-def _is(at: Place, names: tuple[str, ...], *kinds: str) -> bool:
-    return isinstance(at.op, Collective) and at.op.name in names and (not kinds or at.op.kind in kinds)
+def _is(op: Op, names: tuple[str, ...], *kinds: str) -> bool:
+    return isinstance(op, Collective) and op.name in names and (not kinds or op.kind in kinds)
+
+
+def _is_maximum(at: Place) -> bool:
+    """Whether a collective forms a maximum: that of logits may be anything, because the loss does not depend on it."""
+    assert isinstance(at.op, Collective)
+    partial = dict(at.site.schedule.tensors[at.op.src[0].name].placement.partial)
+    return any(partial.get(axis) == "max" for axis in at.op.axes)
 
 
 def _on(names: tuple[str, ...], change: Change, *kinds: str) -> Change:
     """A change of the messages of collectives of these names (and kinds), counted where it changes something."""
 
     def hook(at: Place, messages: Messages) -> Messages:
-        if not _is(at, names, *kinds):
+        if not _is(at.op, names, *kinds) or _is_maximum(at):
             return messages
         before = tuple(copied(each) for each in messages)
         return at.changed(before, change(at, messages))  # type: ignore[no-any-return]
@@ -161,7 +168,8 @@ def _shifted_levels(at: Place, results: Messages) -> Messages:
 
 def _rolled_scales(at: Place, results: Messages) -> Messages:
     """Every block read by the scale of its neighbour in the message; of short ones, of the next member."""
-    if len(results) < 2:
+    assert isinstance(at.op, Collective)
+    if not at.op.codec.is_quantised:
         return results
     data, scales = results
     return data, np.roll(scales.reshape(-1), 1).reshape(scales.shape)
@@ -169,39 +177,42 @@ def _rolled_scales(at: Place, results: Messages) -> Messages:
 
 def _moves(label: str, names: tuple[str, ...]) -> Iterator[Fault]:
     """Faults of the sums and gathers of one kind of values."""
-    sums = ("reduce_scatter", "all_reduce")
+    sums, gathers, scatters = ("reduce_scatter", "all_reduce"), ("all_gather",), ("reduce_scatter",)
 
-    def of(what: str) -> str:
-        return f"{label}: {what}"
+    def about(kinds: tuple[str, ...]) -> Callable[[Op], bool]:
+        return lambda op: _is(op, names, *kinds)
 
-    yield Fault(of("sum left out, own × members"), brings=_on(names, _own, *sums))
-    yield Fault(of("sum left out, own alone"), brings=_on(names, _own_alone, *sums))
-    yield Fault(of("mean for sum"), brings=_on(names, _scaled(lambda at: 1 / len(at.members)), *sums))
-    yield Fault(of("sum × members"), brings=_on(names, _scaled(lambda at: len(at.members)), *sums))
-    yield Fault(of("sum × 1.0001"), brings=_on(names, _scaled(lambda at: 1.0001), *sums))
-    yield Fault(of("sum lacks the last member"), sends=_on(names, _zeros_of(_last), *sums))
-    yield Fault(
-        of("sum counts the last member twice"),
-        sends=_on(names, _scaled(lambda at: 2.0 if _last(at) else 1.0), *sums),
-    )
-    yield Fault(of("maximum for sum"), reduction=_maximum(names))
-    yield Fault(of("slice of another member"), sends=_on(names, _rolled_rows, "reduce_scatter"))
-    yield Fault(of("pieces to scatter transposed"), sends=_on(names, _transposed, "reduce_scatter"))
-    yield Fault(of("sum in a narrower type"), brings=_on(names, _narrowed, *sums))
-    yield Fault(of("sum of the step before"), brings=_on(names, _stale, *sums))
-    yield Fault(of("second half of the sum lost"), brings=_on(names, _half, *sums))
-    yield Fault(of("gather left out"), brings=_on(names, _own, "all_gather"))
-    yield Fault(of("gathered pieces swapped"), brings=_on(names, _swapped_rows, "all_gather"))
-    yield Fault(of("gathered pieces transposed"), brings=_on(names, _transposed, "all_gather"))
-    yield Fault(of("gather of the step before"), brings=_on(names, _stale, "all_gather"))
-    yield Fault(of("gather of another layer"), brings=_on(names, _earlier, "all_gather"))
-    yield Fault(of("gathered × 1.0001"), brings=_on(names, _scaled(lambda at: 1.0001), "all_gather"))
-    yield Fault(of("second half of the gather lost"), brings=_on(names, _half, "all_gather"))
+    def brings(what: str, change: Change, kinds: tuple[str, ...]) -> Fault:
+        return Fault(f"{label}: {what}", brings=_on(names, change, *kinds), concerns=about(kinds))
+
+    def sends(what: str, change: Change, kinds: tuple[str, ...]) -> Fault:
+        return Fault(f"{label}: {what}", sends=_on(names, change, *kinds), concerns=about(kinds))
+
+    yield brings("sum left out, own × members", _own, sums)
+    yield brings("sum left out, own alone", _own_alone, sums)
+    yield brings("mean for sum", _scaled(lambda at: 1 / len(at.members)), sums)
+    yield brings("sum × members", _scaled(lambda at: len(at.members)), sums)
+    yield brings("sum × 1.0001", _scaled(lambda at: 1.0001), sums)
+    yield sends("sum lacks the last member", _zeros_of(_last), sums)
+    yield sends("sum counts the last member twice", _scaled(lambda at: 2.0 if _last(at) else 1.0), sums)
+    yield Fault(f"{label}: maximum for sum", reduction=_maximum(names), concerns=about(("all_reduce",)))
+    yield sends("slice of another member", _rolled_rows, scatters)
+    yield sends("pieces to scatter transposed", _transposed, scatters)
+    yield brings("sum in a narrower type", _narrowed, sums)
+    yield brings("sum of the step before", _stale, sums)
+    yield brings("second half of the sum lost", _half, sums)
+    yield brings("gather left out", _own, gathers)
+    yield brings("gathered pieces swapped", _swapped_rows, gathers)
+    yield brings("gathered pieces transposed", _transposed, gathers)
+    yield brings("gather of the step before", _stale, gathers)
+    yield brings("gather of another layer", _earlier, gathers)
+    yield brings("gathered × 1.0001", _scaled(lambda at: 1.0001), gathers)
+    yield brings("second half of the gather lost", _half, gathers)
 
 
 def _maximum(names: tuple[str, ...]) -> Callable[[Place, Any], Any]:
     def hook(at: Place, how: Any) -> Any:
-        if not _is(at, names) or how == "max" or len(at.members) < 2:
+        if not _is(at.op, names) or how == "max" or len(at.members) < 2:
             return how
         at.memory.fired += 1
         return "max"
@@ -542,10 +553,10 @@ ALL: Final[tuple[Fault, ...]] = (
     Fault("norm: left out on the last rank", run=_where(("norm2",), _left_out, _is_last_rank)),
     Fault("norm: counted twice", run=_where(("norm2",), _twice)),
     Fault("norm: not summed over ranks", brings=_on(("scalar",), _own_alone, "all_reduce")),
-    *_about(lambda op: op.name in GRADIENTS, _moves("gradients", GRADIENTS)),
-    *_about(lambda op: op.name in WEIGHTS, _moves("weights", WEIGHTS)),
-    *_about(lambda op: op.name in ACTIVATIONS, _moves("activations", ACTIVATIONS)),
-    *_about(lambda op: op.name in STATISTICS, _moves("statistics", STATISTICS)),
+    *_moves("gradients", GRADIENTS),
+    *_moves("weights", WEIGHTS),
+    *_moves("activations", ACTIVATIONS),
+    *_moves("statistics", STATISTICS),
     *_about(lambda op: isinstance(op, Exchange), _exchanges()),
     *_about(lambda op: not isinstance(op, Compute) and op.codec.is_opaque, _codecs()),
     *_about(lambda op: op.kind in ("ema", "enqueue", "centre"), _states()),

@@ -26,7 +26,8 @@ class Outcome:
     """What the verdict said of a fault, and how often the fault changed a value.
 
     `caught`: exit code 1; `ended`: the run itself ended with exit code 1 and one line; `crashed`: it ended in another
-    way; `passed`: exit code 0; `not applicable`: the fault changed nothing, because nothing of its kind is there.
+    way; `passed`: exit code 0; `below`: the same, of a fault that is smaller than what is lost on the way; `not
+    applicable`: the fault changed nothing, because nothing of its kind is there.
     """
 
     said: str
@@ -79,7 +80,8 @@ class Bench:
             return Outcome("not applicable" if result.is_good else "broken", 0)
         if result.is_good:
             nearest = max(result.checks, key=lambda each: each.seen / each.limit)
-            return Outcome("passed", fired, f"nearest to its bound: {nearest}")
+            said = "below" if fault.is_small and not result.must_agree else "passed"
+            return Outcome(said, fired, f"nearest to its bound: {nearest}")
         return Outcome("caught", fired, "; ".join(map(str, result.missed)))
 
 

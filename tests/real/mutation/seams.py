@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from simfrontier_real.transport import channel_of
 from simfrontier_real.work import Work
 
 Messages = tuple[Array, ...]
+SMALL: Final = ("× 1.0001", "× 1.001", "narrower type")
 
 
 @dataclass
@@ -86,6 +87,11 @@ class Fault:
     reduction: Callable[[Place, PartialOp], PartialOp] | None = None
     loads: Callable[[TrainingRank, int, Memory], None] | None = None
     concerns: Callable[[Op], bool] = lambda op: True
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it changes numbers by no more than rounding to 16 bits does: less than codecs lose anyway."""
+        return self.name.endswith(SMALL)
 
 
 class Faulty:

@@ -1,0 +1,70 @@
+"""What Adam should have made of the gradients that a rank was given, step after step: an account of its own, in
+float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.schedule.ir import Ref
+from simfrontier_real.arrays import Array
+from simfrontier_real.site import Site
+
+if TYPE_CHECKING:
+    from simfrontier_real.optimizer import Adam
+
+Key = tuple[str, int]  # (name of a weight, layer)
+
+
+@dataclass
+class _Account:
+    master: Any
+    first: Any
+    second: Any
+
+
+class Updates:
+    """Follows a rank's shares of the master weights. The gradients are held against the unsharded ones elsewhere; this
+    tells whether the optimizer did with them what it should, whatever codecs lose of them."""
+
+    def __init__(self, site: Site, adam: Adam) -> None:
+        self._site, self._adam, self._step = site, adam, 0
+        self._accounts: dict[Key, _Account] = {}
+        for ref, values in site.buffers.held.items():
+            if site.schedule.tensors[ref.name].role == "master":
+                master = self._line(values)
+                self._accounts[ref.name.removesuffix(".master"), ref.layer] = _Account(master, 0.0, 0.0)
+
+    def apart(self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool) -> tuple[float, str]:
+        """(how far a tensor's master is from where Adam should have taken it in the step that has just run, over the
+        length of that move: the largest; of which tensor). `norm` is that of all gradients (None: each is clipped by
+        its own)."""
+        import numpy as np
+
+        adam, worst = self._adam, (0.0, "")
+        self._step += not was_skipped
+        for key, account in self._accounts.items():
+            master = self._line(self._site.buffers[Ref(f"{key[0]}.master", key[1])])
+            move = np.zeros_like(master)
+            if not was_skipped and key in gradients:
+                gradient = self._line(gradients[key])
+                length = math.sqrt(float(gradient @ gradient)) if norm is None else norm
+                gradient = gradient * (min(1.0, adam.clip / length) if 0 < length < math.inf else 1.0)
+                account.first = adam.beta1 * account.first + (1 - adam.beta1) * gradient
+                account.second = adam.beta2 * account.second + (1 - adam.beta2) * gradient**2
+                spread = np.sqrt(account.second / (1 - adam.beta2**self._step)) + adam.epsilon
+                move = -adam.learning_rate * account.first / (1 - adam.beta1**self._step) / spread
+            lacks = not was_skipped and key not in gradients
+            far = float(np.linalg.norm(master - account.master - move))
+            # a tensor without a gradient does not move; it is measured against moves of a learning rate
+            length = float(np.linalg.norm(move)) or adam.learning_rate * math.sqrt(master.size)
+            error = math.inf if lacks or not math.isfinite(far) else far / length
+            if error > worst[0]:
+                worst = (error, f"{key[0]} of layer {key[1]}")
+            account.master = master
+        return worst
+
+    def _line(self, values: Array) -> Any:
+        return self._site.backend.numpy(values).astype("float64").reshape(-1)
