@@ -85,6 +85,8 @@ class Library:
     `choices`: what may carry each kind of call. `ring_twice` is a reduce-scatter that is done as a ring all-reduce of
     the whole message, of which a rank keeps its part. `tables`: measured times of calls, which win over the law above.
 
+    `ring_shares`: the share of link classes that rings reach, where it was measured apart from `link_shares`.
+
     `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
     `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
 
@@ -120,6 +122,7 @@ class Library:
     choices: Mapping[CollectiveKind, tuple[Algorithm, ...]]
     tuning: Tuning | None = None
     residual: Residual | None = None
+    ring_shares: Mapping[str, float] = field(default_factory=dict)
     machines: tuple[str, ...] = ()
     tables: Mapping[Group, CallTable] = field(default_factory=dict)
     ring_order: RingOrder = "links"
@@ -140,9 +143,13 @@ class Library:
         return self.sources
 
     def shares(self, algorithm: Algorithm, point_to_point: Mapping[str, float]) -> Mapping[str, float]:
-        """Achieved share by link class, given what a plain copy achieves; a tree reaches less than a ring."""
+        """Achieved share by link class, given what a plain copy achieves; a tree reaches less than a ring.
+
+        `ring_shares` are of rings only: what a tree reaches is known as a part of the other shares (`tree_ratio`).
+        """
         ratio = self.tree_ratio if algorithm == "tree" else 1.0
-        return {name: ratio * self.link_shares.get(name, share) for name, share in point_to_point.items()}
+        known = {**self.link_shares, **self.ring_shares} if algorithm in ("ring", "ring_twice") else self.link_shares
+        return {name: ratio * known.get(name, share) for name, share in point_to_point.items()}
 
     def cap_bytes_per_s(self, algorithm: Algorithm, group: GroupShape) -> float:
         """What a rank can send at most by this algorithm, whatever the links: known for rings inside a node, and for

@@ -122,6 +122,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
         pipeline=_pipeline(file.ring),
         ring_ll=_low_latency(file.ring_ll) if file.ring_ll is not None else None,
         link_shares={name: share.value for name, share in file.shares.items()},
+        ring_shares={name: share.value for name, share in file.ring_shares.items()},
         ring_caps={ranks_and_packages(name): cap.value for name, cap in file.ring_caps.items()},
         tree=_hops(tree) if tree is not None else None,
         tree_ll=_hops(file.tree_ll) if file.tree_ll is not None else None,

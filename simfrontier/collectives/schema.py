@@ -127,6 +127,7 @@ class LibraryFile(Strict):
     tuning: TuningFile | None = None
     residual: ResidualFile | None = None
     shares: dict[str, Share] = Field(default_factory=dict)
+    ring_shares: dict[str, Share] = Field(default_factory=dict)  # of rings, where they differ from shares
     ring_caps: dict[CapName, Positive] = Field(default_factory=dict)
     tree: TreeFile | None = None
     tree_ll: HopsFile | None = None

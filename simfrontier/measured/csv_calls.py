@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,8 @@ LEAST_ROWS: Final = 2
 
 
 def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
-    """The rows of a table, in the file's order; columns `nodes` and `packages` are read where there are any.
+    """The rows of a table, in the file's order; columns `nodes`, `packages`, `groups` (of devices: 0-2 1-3) and
+    `read_off` are read where there are any.
 
     `called`: what messages and places call the file instead of its path. Raises InputError: one line that names file,
     line, what was got and what is allowed.
@@ -52,4 +54,20 @@ def _row(line: Line) -> CallRow:
         place=line.place,
         nodes=line.optional("nodes"),
         packages=line.optional("packages"),
+        groups=_groups(line),
+        read_off=line.cells.get("read_off", ""),
     )
+
+
+def _groups(line: Line) -> tuple[tuple[int, ...], ...]:
+    """Groups of devices, with `-` between the devices of one; () where the row tells none."""
+    told = line.cells.get("groups", "")
+    if told and not re.fullmatch(r"\d{1,4}(-\d{1,4})+( \d{1,4}(-\d{1,4})+)*", told):
+        raise InputError(f"{line.place}: groups: got {told[:40]!r}, allowed: devices, e.g. 0-2 1-3")
+    groups = tuple(tuple(map(int, group.split("-"))) for group in told.split())
+    devices = [device for group in groups for device in group]
+    if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
+        raise InputError(f"{line.place}: groups: got {told[:40]!r}, allowed: groups of one size, every device once")
+    if groups and len(groups[0]) != line.whole("devices", least=2):
+        raise InputError(f"{line.place}: devices: got {line.cells['devices']}, allowed: as many as each group has")
+    return groups

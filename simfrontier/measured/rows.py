@@ -35,6 +35,9 @@ class CallRow:
     `num_bytes` is the whole message: what a rank ends with of an all-gather, what it begins with of a reduce-scatter
     or all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` say what the devices are on, None
     where that is not told: then devices fill one node after another. `place` is "FILE line N", for messages.
+
+    `groups`: the devices of one node by groups that make the call at once, in rank order, where the row says them; its
+    time is that of the first group, which has rank 0. `read_off`: the number of a library's file that is this row's.
     """
 
     machine: str
@@ -47,6 +50,8 @@ class CallRow:
     place: str
     nodes: int | None = None
     packages: int | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    read_off: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,9 +65,10 @@ def _of_call(row: CallRow) -> Standing:
     """A chart per collective, library, machine, and program that adds to the time; a line per number of devices."""
     is_known = bool(harnesses_of(row, shipped_harnesses()))
     program = f" ({row.source.partition('@')[0].rpartition('/')[2]})" if is_known else ""
+    first = f", {'-'.join(map(str, row.groups[0]))} and others" if row.groups else ""
     return Standing(
         chart=f"{row.collective.replace('_', '-')}, {row.library}, {row.machine}{program}",
-        line=f"{row.devices:,} devices",
+        line=f"{row.devices:,} devices{first}",
         order=row.devices,
         size=row.num_bytes,
         size_title=BYTES,

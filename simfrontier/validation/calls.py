@@ -14,6 +14,7 @@ from simfrontier.machine import catalog
 from simfrontier.measured.index import fault_of
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.alone import Groups
+from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import Prediction, Unknown, around
@@ -35,19 +36,24 @@ class Caller:
 
     def predict(self, row: CallRow) -> Prediction | Unknown:
         """The time of the row's call with its 90 % interval, or why there is no model of it."""
-        reason = lacking(row) or other_place(row)
+        reason = lacking(row) or ("" if row.groups else other_place(row))
         if reason:
             return Unknown(reason=reason)
         library = self.library(row.library)
         if row.num_bytes < library.least_bytes:
             least = f"{library.least_bytes:,.0f} bytes"
             return Unknown(reason=f"the model of {library.name} is of messages of {least} and more")
-        groups = groups_of(row.machine, row.devices)
+        kind, nodes = KINDS[row.collective], 1
         try:
-            alone_s, added_s = self.parts(row, groups)
+            if row.groups:
+                machine = shipped_machine(row.machine)
+                alone_s, added_s = grouped_seconds(machine, library, row.groups, kind, row.num_bytes), 0.0
+            else:
+                groups = groups_of(row.machine, row.devices)
+                alone_s, added_s = self.parts(row, groups)
+                nodes = groups.shape.num_nodes
         except InputError as error:
             return Unknown(reason=str(error))
-        kind, nodes = KINDS[row.collective], groups.shape.num_nodes
         sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
         return replace(around(alone_s + added_s, sd), harness_s=added_s)
 
@@ -81,6 +87,8 @@ def lacking(row: CallRow) -> str:
 
 def other_place(row: CallRow) -> str:
     """What is wrong with the place of a row's ranks: models are of devices that fill one node after another."""
+    if row.groups:
+        return f"{len(row.groups)} groups of devices of one node, where all devices are one group"
     try:
         shape = groups_of(row.machine, row.devices).shape
     except InputError as error:

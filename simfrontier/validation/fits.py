@@ -37,8 +37,9 @@ def fitted_rows(library: str) -> tuple[CallRow, ...]:
 
 
 def was_fitted(row: CallRow) -> bool:
-    """Whether the shipped parameters of the row's library were fitted to it, or to that time in another file."""
-    return _measured(row) in _seen(row.library)
+    """Whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or one of
+    them was read off it."""
+    return bool(row.read_off) or _measured(row) in _seen(row.library)
 
 
 @lru_cache(maxsize=8)

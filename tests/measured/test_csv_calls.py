@@ -176,3 +176,27 @@ def measured(draw: st.DrawFn) -> list[CallRow]:
 def test_rows_that_are_written_are_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list[CallRow]) -> None:
     path = write_calls(tmp_path_factory.getbasetemp() / "written.csv", rows)
     assert [replace(row, place="") for row in read_calls(path)] == rows
+
+
+def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
+    rows = read_calls(
+        table(tmp_path, HEAD + ",groups,read_off", ONE.replace(",8,", ",2,") + ",0-2 1-3,shares.nic", TWO + ",,")
+    )
+    assert [(row.groups, row.read_off) for row in rows] == [(((0, 2), (1, 3)), "shares.nic"), ((), "")]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("0,2", "groups: got '0', allowed: devices, e.g. 0-2 1-3"),
+        ("0-2 1", "groups: got '0-2 1', allowed: devices, e.g. 0-2 1-3"),
+        ("0-2 2-3", "groups: got '0-2 2-3', allowed: groups of one size, every device once"),
+        ("0-1 2-3-4", "groups: got '0-1 2-3-4', allowed: groups of one size, every device once"),
+        ("0-1-2-3", "devices: got 2, allowed: as many as each group has"),
+        ("0-99999", "groups: got '0-99999', allowed: devices, e.g. 0-2 1-3"),
+    ],
+)
+def test_wrong_groups_are_one_line(tmp_path: Path, told: str, said: str) -> None:
+    head, one = HEAD + ",groups", ONE.replace(",8,", ",2,")
+    line = f"{one},{told}" if "," not in told else f"{one},{told.split(',')[0]}"
+    assert refusal(table(tmp_path, head, line, TWO + ",")) == f"FILE line 2: {said}"

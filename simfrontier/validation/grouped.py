@@ -1,0 +1,51 @@
+"""What a library model says of a call that groups of devices of one node make at once: the time of the first group."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from simfrontier.collectives import Library
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, fold, ring
+from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.simulate.alone import Groups, sent
+from simfrontier.simulate.choice import shares_of, speeds_alone
+
+Devices = tuple[tuple[int, ...], ...]
+
+
+def grouped_seconds(
+    machine: Machine, library: Library, groups: Devices, kind: CollectiveKind, num_bytes: float
+) -> float:
+    """Time of the call in the first group, while all of them make it; devices by their numbers in the node.
+
+    Raises InputError where the node has no such devices, and for calls that do not go by ring.
+    """
+    most = machine.devices_per_node
+    if max(map(max, groups)) >= most:
+        raise InputError(f"groups: got device {max(map(max, groups))}, allowed: 0..{most - 1}, of one node")
+    shape = _laid_out(machine, groups).shape
+    taken = library.taken(kind, False, "library", num_bytes, shape)
+    if taken != ("ring",):
+        raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
+    rate = _sent_per_s(machine, library, groups)
+    return library.latency_s("ring", kind, num_bytes, shape, rate) + sent(kind, "ring", shape.size) * num_bytes / rate
+
+
+@lru_cache(maxsize=64)
+def _laid_out(machine: Machine, groups: Devices) -> Groups:
+    devices = np.array(groups)
+    fabric = Fabric.build(machine, 1, num_devices=devices.size, placement=devices.ravel())
+    return Groups.over(fabric, np.arange(devices.size).reshape(devices.shape))
+
+
+def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
+    """What a rank of the first group sends; the others may be slower, or faster."""
+    at = _laid_out(machine, groups)
+    pattern = ring(at.fabric, at.groups, shares_of(library, machine, "ring"), library.ring_order)
+    cap = library.cap_bytes_per_s("ring", at.shape)
+    speeds = speeds_alone(fold(at.fabric, {"ring": pattern}, exact=True), "ring", cap * pattern.peak)
+    return float(speeds[0] / pattern.peak[0])
