@@ -46,6 +46,7 @@ OUTLINE_S: Final = 0.03  # that `tune` takes to estimate one plan
 OUTLINES: Final = 150  # plans of its space for each divisor of the number of devices (measured: 97 to 168)
 TUNED: Final = 20  # plans that `tune` simulates by default, at most
 REQUIRED: Final = 8  # runs to solve for a required value
+MOST_TRIES: Final = 10**9  # of a search that are counted: far above what is refused
 
 # bytes
 BASE_BYTES: Final = 75e6
@@ -108,6 +109,11 @@ class Sized:
     def build_s(self) -> float:
         return self.tries * self.num_ops * (STAGED_S / 2 if self.num_roles > 1 else BUILD_S)
 
+    @property
+    def checked_s(self) -> float:
+        """To build and check it; of a plan that is searched for, after all candidates were compared."""
+        return CASE_S + self.build_s + (self.simulate_s("analytic", False) if self.tries > 1 else 0.0)
+
     def simulate_s(self, fidelity: Fidelity, exact: bool) -> float:
         """To simulate it once."""
         staged = self.num_roles > 1
@@ -162,7 +168,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> Sized:
         stages = options.pipeline if isinstance(options, TensorOptions) else 1
         tries = search.top if search.by is not None else 1
         for values in search.values.values():
-            tries *= len(values)
+            tries = min(MOST_TRIES, tries * len(values))
     return Sized(
         plan=plan,
         num_ops=OPS_PER_LAYER * num_layers * micro_batches,
@@ -217,10 +223,10 @@ def forecast_check(scenario: Scenario) -> Forecast:
     """Every plan at every size, built and checked; all schedules are kept until the last is built."""
     cases = [sized(scenario, plan, size) for plan in scenario.plans for size in scenario.file.run.devices]
     return Forecast(
-        seconds=BASE_S + sum(CASE_S + case.build_s for case in cases),
+        seconds=BASE_S + sum(case.checked_s for case in cases),
         num_bytes=BASE_BYTES + sum(case.stored_bytes for case in cases) + max(case.expanded_bytes for case in cases),
         num_ops=max(case.num_ops for case in cases),
-        num_cases=len(cases),
+        num_cases=sum(case.tries for case in cases),
     )
 
 

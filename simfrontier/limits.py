@@ -62,6 +62,8 @@ TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the ca
 TABLE_FILE: Final = FileLimit(most_bytes=64 << 20, why="a million lines of measurements, losses or a job's log")
 JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search per plan: 2,700 plans take 1 MB")
 
+ITERATIONS: Final = Limit(most=1_000_000, what="runs", why="of a job of an emulation, which takes a minute for some")
+
 # ── lines and names, in characters ──
 
 LINE: Final = Limit(most=65_536, what="characters in a line", why="a row of a table has tens to hundreds")
@@ -143,6 +145,7 @@ SIZES: Final = Limit(most=1_000, what="sizes", why="every one is simulated for e
 PLANS: Final = Limit(
     most=20_000, what="plans", why="every one is laid out; a search of thousands is what `tune` is for"
 )
+CASES: Final = Limit(most=50_000, what="plans at a size", why="every one is laid out as the scenario is read: 10 s")
 ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of every device of Frontier and more")
 
 # ── machines and libraries ──

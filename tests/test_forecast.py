@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,26 @@ def test_ten_thousand_plans_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "many.toml"
     path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
     assert "(40,000 plans at a size, up to 130 ops)" in refusal("run", path, "--out", tmp_path / "out")
+
+
+def test_plans_at_sizes_are_counted_before_they_are_laid_out(tmp_path: Path) -> None:
+    head, _, _ = TOY.read_text(encoding="utf-8").partition("[plans.zero3]")
+    head = re.sub(r"^devices = .*", f"devices = {list(range(8, 808, 8))}", head, flags=re.M)
+    path = tmp_path / "many.toml"
+    path.write_text(head + "".join(f'[plans.p{i}]\nfamily = "zero3"\n' for i in range(10_000)), encoding="utf-8")
+    assert limited_refusal("check", path).endswith(
+        "plans and run.devices: 1,000,000 plans at a size; allowed: up to 50,000"
+    )
+
+
+def test_a_search_of_very_many_values_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    values = "".join(f"v{i} = {list(range(100))}\n" for i in range(200))
+    text = T1.read_text(encoding="utf-8").partition("[plans.")[0]
+    path.write_text(
+        f'{text}[plans.found]\nfamily = "megatron"\n[plans.found.search.values]\n{values}', encoding="utf-8"
+    )
+    assert "1,000,000,000 plans at a size" in refusal("check", path)
 
 
 def test_a_large_job_is_told_in_one_line_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

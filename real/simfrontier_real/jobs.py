@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from simfrontier.errors import nearest
-from simfrontier.limits import JSON_FILE
+from simfrontier.limits import ITERATIONS, JSON_FILE
 from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of
 from simfrontier_real.fabric.client import slowed
 from simfrontier_real.replay_session import Replaying, replay
@@ -68,6 +68,8 @@ def _whole(form: Mapping[str, object], key: str, place: str, least: int) -> int:
     value = form[key]
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise Fault(f"{place}.{key}: got {str(value)[:60]!r}; allowed: a whole number, {least} or more")
+    if fault := ITERATIONS.fault(value):
+        raise Fault(f"{place}.{key}: {fault}")
     return value
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import LARGEST
 from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.plan.compression import compression_of
 
@@ -171,9 +172,12 @@ def _policy(line: Line) -> str:
 
 def _loss(line: Line) -> float:
     try:
-        return float(line.cells["loss"])
+        loss = float(line.cells["loss"])
     except ValueError:
         raise line.fault("loss", "a number; nan or inf where a run diverged") from None
+    if math.isfinite(loss) and abs(loss) > LARGEST:
+        raise line.fault("loss", f"up to {LARGEST:g}; nan or inf where a run diverged")
+    return loss
 
 
 def _refuse_twice(path: Path, runs: tuple[Run, ...]) -> None:

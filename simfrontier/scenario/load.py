@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from simfrontier.analysis.losses import Losses, policy_of, read_losses
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, nearest
+from simfrontier.limits import CASES
 from simfrontier.machine import Emulation, Machine, emulated, load_machine
 from simfrontier.machine.faults import one_line
 from simfrontier.network import Fabric, Perturbation
@@ -211,6 +212,8 @@ def _resolve(
         searches={name: search for name, (_, search) in tables.items() if search is not None},
         losses=_losses(where, file),
     )
+    if fault := CASES.fault(len(scenario.plans) * len(file.run.devices)):
+        raise InputError(f"plans and run.devices: {fault}")
     sized = {size: _sized(scenario, size, laid_out) for size in _sizes_of(file, named)}
     scenario = replace(scenario, sized=sized)
     for size in file.run.devices:
