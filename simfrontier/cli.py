@@ -1,9 +1,8 @@
-"""The command line: every verb with its options. Exit codes: 0 good, 1 the answer is no, 2 wrong input."""
+"""The command line: every verb with its options. Exit codes: 0 good, 1 the answer is no, 2 wrong input, 3 could not."""
 
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,8 @@ from simfrontier.commands.options import (
     to_write,
 )
 from simfrontier.commands.search_verbs import explain, tune
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.ending import TRACEBACK, run_to_end
+from simfrontier.errors import InputError
 
 app = typer.Typer(
     name="simfrontier",
@@ -39,8 +39,14 @@ app = typer.Typer(
 @app.callback()
 def about(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="print the version and stop")] = False,
+    traceback: Annotated[
+        bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
+    ] = False,
 ) -> None:
-    """Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins."""
+    """Simulate how a training plan runs on Frontier's node fabric, and say why one plan wins.
+
+    Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on (out of memory, output that
+    cannot be written, a fault of its own). Errors are one line."""
     if version:
         from simfrontier import __version__
 
@@ -373,18 +379,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 
 
 def main() -> None:
-    """Entry point: our own errors end in one line and an exit code, never in a traceback."""
-    try:
-        app()
-    except SimfrontierError as error:
-        line = " ".join(str(error).splitlines())  # a name that the user gave may hold a line break
-        sys.stderr.write(f"simfrontier: {line}\n")
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.exit(0)
-    except KeyboardInterrupt:
-        sys.stderr.write("simfrontier: stopped\n")
-        sys.exit(130)
+    """Entry point: whatever comes up ends in one line and an exit code, never in a traceback."""
+    run_to_end("simfrontier", app)
 
 
 if __name__ == "__main__":

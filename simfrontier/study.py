@@ -228,6 +228,7 @@ def run_case(
     samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
+    _refuse_endless(row)
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
     return Outcome(
         plan=plan,
@@ -243,6 +244,16 @@ def run_case(
         softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=samples_s,
     )
+
+
+def _refuse_endless(row: Row) -> None:
+    """Raise InputError for a result that is no finite number: constants of machine or library are beyond all sense."""
+    for column, cell in row.items():
+        if isinstance(cell, float) and not math.isfinite(cell):
+            raise InputError(
+                f"{row['plan']} on {row['devices']}: {column}: got {cell}; allowed: constants of the machine and the "
+                "library that give a finite number"
+            )
 
 
 def _row(

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from simfrontier.errors import InputError
 from simfrontier.limits import LINE, TOML_DOTS, TOML_FILE
+from simfrontier.plaintext import control_in
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -28,13 +29,28 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
         text = TOML_FILE.text(path)
         _refuse_long(text)
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+        _refuse_controls(document)
+        return document
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror}") from None
     except RecursionError:
         raise InputError(f"{path}: not a TOML file: nested too deeply") from None
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, or beyond a limit
         raise InputError(f"{path}: not a TOML file: {error}") from None
+
+
+def _refuse_controls(value: object) -> None:
+    """Raise ValueError for a key or text that a terminal would not show as it stands."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and control_in(each):
+            raise ValueError(f"control character in {each[:40]!r}; allowed: text that can be shown")
 
 
 def _refuse_long(text: str) -> None:

@@ -12,8 +12,8 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits",),
-    ("errors", "units"),
-    ("jsontext", "parent", "tomlfile", "wholefile"),
+    ("errors", "plaintext", "units"),
+    ("ending", "jsontext", "parent", "tomlfile", "wholefile"),
     ("pool",),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
@@ -41,6 +41,7 @@ REAL_MAY_IMPORT = {
     "limits",
     "wholefile",
     "parent",
+    "ending",
 }
 
 

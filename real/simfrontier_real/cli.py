@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simfrontier.ending import TRACEBACK, run_to_end
 from simfrontier.wholefile import parse_place
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
@@ -18,6 +19,17 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def about(
+    traceback: Annotated[
+        bool, typer.Option(TRACEBACK, help="before the verb: show where a fault of simfrontier itself comes from")
+    ] = False,
+) -> None:
+    """Run schedule files on real processes (gloo, NCCL, RCCL), one per rank, by --ranks N, torchrun or srun.
+
+    Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on. Errors are one line."""
 
 
 def to_write(option: str, help: str) -> Any:
@@ -268,15 +280,8 @@ def _launch(ranks: int | None) -> None:
 def main() -> None:
     """Entry point; errors of a run end it in `session`, errors before it here."""
     import os
-    import sys
-
-    from simfrontier.errors import SimfrontierError
 
     os.environ.setdefault(
         "TORCH_CPP_LOG_LEVEL", "ERROR"
     )  # its warnings are stack traces; errors reach us as exceptions
-    try:
-        app()
-    except SimfrontierError as error:
-        sys.stderr.write(f"simfrontier-real: {error}\n")
-        sys.exit(error.exit_code)
+    run_to_end("simfrontier-real", app)

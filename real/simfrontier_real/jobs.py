@@ -34,14 +34,15 @@ class Job:
 
 
 def load_jobs(path: Path) -> tuple[Path, tuple[Job, ...]]:
-    """(the wiring's file, the jobs); places in it count from its folder. Raises InputError: file, place, fault."""
+    """(the wiring's file, the jobs); places in it count from its folder and stay below it. Raises InputError: file,
+    place, fault."""
     return read_json(path, "file of jobs", partial(_document, path.parent), JSON_FILE)
 
 
 def _document(folder: Path, value: object) -> tuple[Path, tuple[Job, ...]]:
     form = mapping_of(value, "the file", ("wiring", "jobs"))
     listed = enumerate(list_of(form, "jobs", "the file"))
-    return folder / _place(form, "wiring", "the file"), tuple(_job(folder, job, f"jobs[{n}]") for n, job in listed)
+    return _place(folder, form, "wiring", "the file"), tuple(_job(folder, job, f"jobs[{n}]") for n, job in listed)
 
 
 def _job(folder: Path, value: object, place: str) -> Job:
@@ -54,9 +55,9 @@ def _job(folder: Path, value: object, place: str) -> Job:
     rates = form["rates"]
     factors = mapping_of(rates, f"{place}.rates", tuple(rates) if isinstance(rates, dict) else ())
     return Job(
-        out=folder / _place(form, "out", place),
-        schedules=tuple(folder / _place(named, key, place) for key in named),
-        waits=folder / _place(form, "waits", place),
+        out=_place(folder, form, "out", place),
+        schedules=tuple(_place(folder, named, key, place) for key in named),
+        waits=_place(folder, form, "waits", place),
         collectives=collectives,
         iterations=_whole(form, "iterations", place, 1),
         warmup=_whole(form, "warmup", place, 0),
@@ -73,12 +74,19 @@ def _whole(form: Mapping[str, object], key: str, place: str, least: int) -> int:
     return value
 
 
-def _place(form: Mapping[str, object], key: str, place: str) -> str:
-    """The name of a file or folder."""
+def _place(folder: Path, form: Mapping[str, object], key: str, place: str) -> Path:
+    """A file or folder below the file's own: also after every link on the way."""
     name = text_of(form, key, place)
     if not name or not name.isprintable():
         raise Fault(f"{place}.{key}: got {name[:60]!r}; allowed: the name of a file or folder")
-    return name
+    path = folder / name
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a name that is too long, links in a circle
+        inside = False
+    if not inside:
+        raise Fault(f"{place}.{key}: got {name[:60]!r}; allowed: a place below the folder of the file of jobs")
+    return path
 
 
 def run_jobs(session: Session, jobs: tuple[Job, ...]) -> None:

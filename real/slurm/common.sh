@@ -20,6 +20,15 @@ fail() {
     exit 2
 }
 
+# whole NAME MOST: stop unless the variable is a whole number from 1 to MOST. It is looked at as text before arithmetic, which would run
+# what such a word as a[$(command)] says.
+whole() {
+    local value=${!1}
+    if [[ ! $value =~ ^[1-9][0-9]{0,8}$ ]] || ((value > $2)); then
+        fail "$1: got '${value:0:40}'; allowed: a whole number from 1 to $2"
+    fi
+}
+
 # show WORD...: as one line that a shell would read as these words.
 show() {
     local word line=

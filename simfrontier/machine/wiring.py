@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import JSON_FILE
+from simfrontier.plaintext import escape_in
 from simfrontier.wholefile import write_whole
 
 FORMAT, VERSION = "simfrontier wiring", 1
@@ -55,7 +56,10 @@ def save_wiring(wiring: Wiring, path: Path) -> None:
 def load_wiring(path: Path) -> Wiring:
     """The wiring of a file; raises InputError with the file and the place in it."""
     try:
-        form = json.loads(JSON_FILE.text(path))
+        text = JSON_FILE.text(path)
+        if fault := escape_in(text):
+            raise ValueError(fault)
+        form = json.loads(text)
     except OSError as error:
         raise InputError(f"{path}: cannot read the wiring: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from simfrontier.errors import InputError, near, nearest
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
+from simfrontier.plaintext import control_in, without_controls
 
 MAX_SHOWN: Final = 40
 OTHER_SIGNS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}  # that separate cells elsewhere
@@ -81,16 +82,20 @@ class Line:
 def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "strict") -> str:
     """The text of a file in UTF-8, with or without a byte order mark. Raises InputError.
 
-    `errors` says what becomes of bytes that are none: an error, or a sign that stands for them.
+    `errors` says what becomes of bytes that are none and of control characters, which programs colour their logs with:
+    an error, or signs that stand for them and nothing.
     """
     try:
-        return TABLE_FILE.read(path).decode("utf-8-sig", errors)
+        text = TABLE_FILE.read(path).decode("utf-8-sig", errors)
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
     except ValueError as error:  # of its size
         raise InputError(f"{path}: cannot read this {what}: {error}") from None
+    if errors == "strict" and (fault := control_in(text)):
+        raise InputError(f"{path}: {fault}")
+    return text if errors == "strict" else without_controls(text)
 
 
 def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Line, ...]:

@@ -25,6 +25,7 @@ from simfrontier.limits import (
     VALUES,
     ScheduleBudget,
 )
+from simfrontier.plaintext import escape_in
 from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES, VIAS
@@ -47,6 +48,8 @@ def from_json(text: str, where: str, large: bool = False) -> Schedule:
     `large` one (see limits): that is counted before anything is expanded.
     """
     if fault := VALUES.fault(text.count(",")):
+        raise InputError(f"{where}: {fault}")
+    if fault := escape_in(text):
         raise InputError(f"{where}: {fault}")
     try:
         value = json.loads(

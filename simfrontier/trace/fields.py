@@ -9,6 +9,7 @@ from typing import Final, Never, TypeVar, cast
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import TRACE_FILE, FileLimit
+from simfrontier.plaintext import escape_in
 from simfrontier.wholefile import write_whole
 
 _Made = TypeVar("_Made")
@@ -28,7 +29,10 @@ def write_json(value: object, path: Path) -> None:
 def read_json(path: Path, what: str, made: Callable[[object], _Made], limit: FileLimit = TRACE_FILE) -> _Made:
     """What `made` makes of the file's value; it raises Fault. Raises InputError: file, place, fault."""
     try:
-        value: object = json.loads(limit.text(path), parse_constant=_no_constant)
+        text = limit.text(path)
+        if fault := escape_in(text):
+            raise ValueError(fault)
+        value: object = json.loads(text, parse_constant=_no_constant)
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
     except json.JSONDecodeError as error:

@@ -68,7 +68,14 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
         ("schedules", "schedule-x.json", 'jobs[0].schedules: "schedule-x.json" is not a list'),
         ("schedules", ["a", 3], "jobs[0].schedules[1]: 3 is not a text"),
         ("out", "", "jobs[0].out: got ''; allowed: the name of a file or folder"),
-        ("waits", "a\0b", "jobs[0].waits: got 'a\\x00b'; allowed"),
+        (
+            "waits",
+            "a\u0085b",
+            "not a file of jobs: line 1: control character \\\\u0085; allowed: text that can be shown",
+        ),
+        ("out", "../out", "jobs[0].out: got '../out'; allowed: a place below the folder of the file of jobs"),
+        ("waits", "/etc", "jobs[0].waits: got '/etc'; allowed: a place below"),
+        ("schedules", ["a/../../x.json"], "jobs[0].schedules[0]: got 'a/../../x.json'; allowed: a place below"),
         ("rates", [], "jobs[0].rates: [] is not an object"),
         ("rates", {"a": 0}, "jobs[0].rates.a: 0 is out of range; allowed: 1e-06 to 1"),
         ("rates", {"a": 2.0}, "jobs[0].rates.a: 2.0 is out of range"),
@@ -82,6 +89,14 @@ def test_what_is_wrong_in_a_job_is_named_with_its_place(tmp_path: Path, key: str
     with pytest.raises(InputError) as caught:
         load_jobs(path)
     assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+
+
+def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "planted").symlink_to(tmp_path)
+    with pytest.raises(InputError, match=r"jobs\[0\]\.out: got 'planted/real'; allowed: a place below"):
+        load_jobs(written(inside, JOB | {"out": "planted/real"}))
 
 
 @pytest.mark.parametrize(

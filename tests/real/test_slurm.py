@@ -76,6 +76,14 @@ def parsed(program: str, arguments: list[str]) -> Any:
     return command.make_context(arguments[0], arguments[1:])
 
 
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("nodes", ["0", "-1", "2.5", "two", "100001", "9" * 30, "a[$(touch planted)]", "1 2"])
+def test_a_number_of_nodes_that_is_none_is_one_line(site: str, nodes: str, tmp_path: Path) -> None:
+    ran = dry_run(site, NODES=nodes.replace("planted", str(tmp_path / "planted")), **INPUTS)
+    assert ran.code == 2 and ran.err.count("\n") == 1 and "NODES: got '" in ran.err, ran
+    assert "allowed: a whole number from 1 to 100000" in ran.err and not (tmp_path / "planted").exists()
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_bash_can_read_the_script(script: str) -> None:
     subprocess.run(["bash", "-n", str(SLURM / script)], check=True)

@@ -17,7 +17,7 @@ from simfrontier.errors import InputError
 from simfrontier.trace.links import LinkBytes, LinkPair, LinkTable, compare_links, load_links, save_links
 from tests.report.fabrics import DIGEST, table
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 BYTES = st.floats(0, 1e15) | st.integers(0, 1 << 50).map(float)
 LINKS = st.builds(LinkBytes, name=TEXT, link_class=TEXT, src=TEXT, dst=TEXT, num_bytes=BYTES)
 TABLES = st.builds(

@@ -13,6 +13,7 @@ from simfrontier.collectives.lowering.recipe import LOWERINGS, Recipe
 from simfrontier.errors import InputError, nearest
 from simfrontier.jsontext import unique_pairs
 from simfrontier.limits import LOWERED_FILE
+from simfrontier.plaintext import escape_in
 from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"
@@ -29,7 +30,10 @@ def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
 def load_lowered(path: Path) -> LoweredSchedule:
     """The lowered schedule of a file; raises InputError with the file and the place in it."""
     try:
-        value = json.loads(LOWERED_FILE.text(path), object_pairs_hook=unique_pairs)
+        text = LOWERED_FILE.text(path)
+        if fault := escape_in(text):
+            raise ValueError(fault)
+        value = json.loads(text, object_pairs_hook=unique_pairs)
     except OSError as error:
         raise InputError(f"{path}: cannot read the lowered schedule: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

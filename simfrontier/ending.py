@@ -1,0 +1,71 @@
+"""How a command ends, whatever comes up: with one line on standard error and a fixed exit code.
+
+0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on: out of memory, output that nobody takes, or a
+fault of its own; 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
+
+from simfrontier.errors import SimfrontierError
+from simfrontier.plaintext import one_line
+
+CANNOT_GO_ON = 3
+TRACEBACK = "--traceback"  # of the command line, before the verb
+
+
+def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
+    """Run a command line and leave with its exit code. A fault of simfrontier itself is one line, too; its traceback is
+    shown where the first argument is `--traceback`."""
+    code = 0
+    try:
+        try:
+            command()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _forget_output()
+    except KeyboardInterrupt:
+        code = _say(program, "stopped", 130)
+    except SimfrontierError as error:
+        code = _say(program, str(error), error.exit_code)
+    except MemoryError:
+        code = _say(program, "out of memory; allowed: a smaller job, or more memory", CANNOT_GO_ON)
+    except OSError as error:
+        _forget_output()
+        where = f"{error.filename}: " if error.filename else "the output cannot be written: "
+        code = _say(program, f"{where}{error.strerror or error}", CANNOT_GO_ON)
+    except Exception as error:  # a defect; whoever reports it needs to know where
+        if sys.argv[1:2] == [TRACEBACK]:
+            traceback.print_exc()
+        code = _say(program, _words_of_defect(error), CANNOT_GO_ON)
+    sys.exit(code)
+
+
+def _words_of_defect(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    where = f" ({os.path.basename(frames[-1].filename)} line {frames[-1].lineno})" if frames else ""
+    return (
+        f"a fault of simfrontier itself, not of its input: {type(error).__name__}: {error}{where}; please report it, "
+        f"with what the same command prints with {TRACEBACK} before the verb"
+    )
+
+
+def _say(program: str, text: str, code: int) -> int:
+    with suppress(OSError, ValueError):  # nobody listens
+        sys.stderr.write(f"{program}: {one_line(text)}\n")
+        sys.stderr.flush()
+    return code
+
+
+def _forget_output() -> None:
+    """What is still to be written goes nowhere, so that the interpreter does not try again when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
