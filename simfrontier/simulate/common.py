@@ -74,11 +74,11 @@ class Common:
         return replace(work, latency_s=_rounded(work.latency_s))
 
     def load(self, flow: int) -> int:
-        """The link classes that a flow loads, as bits."""
+        """The link classes that a flow loads or of which it holds a part, as bits."""
         known = self._loads.get(flow)
         if known is None:
             one = self.cluster.flows[flow]
-            known = self._loads[flow] = sum(1 << row for row in one.rows[one.load > 0.0].tolist())
+            known = self._loads[flow] = sum(1 << row for row in one.rows[(one.load > 0.0) | (one.held > 0.0)].tolist())
         return known
 
     def couples(self, block: Block, classes: Classes) -> dict[int, Classes]:

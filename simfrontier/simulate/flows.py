@@ -19,19 +19,21 @@ from simfrontier.simulate.work import Work
 
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
+LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
 _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 Memo = dict[tuple[int, ...], dict[int, float]]  # rates by the set of flows that run
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A flow under way: how much of its amount is left, and at what rate it goes."""
+    """A flow under way: how much of its amount is left, and at what rate it goes; `then` goes on when it ends."""
 
     left: float
     flow: int
     op: Any
     group: int
     rate: float = 0.0
+    then: Running | None = None
 
 
 class Flows(ABC):
@@ -63,7 +65,9 @@ class Flows(ABC):
             self._after(work.latency_s, (op, group), self.ended)
         else:
             flow = Running(work.amount, work.flow, op, group)
-            if work.latency_s > 0.0:
+            if work.starting >= 0:  # seconds, at one per second
+                self.woken.append(Running(work.latency_s, work.starting, op, group, then=flow))
+            elif work.latency_s > 0.0:
                 self._after(work.latency_s, flow, self.woken)
             else:
                 self.woken.append(flow)
@@ -122,10 +126,12 @@ class Flows(ABC):
         kept = []
         for flow in self.running:
             flow.left -= flow.rate * elapsed
-            if flow.left <= flow.rate * instant:
-                self.ended.append((flow.op, flow.group))
-            else:
+            if flow.left > flow.rate * instant:
                 kept.append(flow)
+            elif flow.then is not None:
+                self.woken.append(flow.then)
+            else:
+                self.ended.append((flow.op, flow.group))
         self.running = kept
 
     def _set_rates(self) -> None:
@@ -139,11 +145,17 @@ class Flows(ABC):
     def _solve(self, key: tuple[int, ...]) -> dict[int, float]:
         flows = [self.cluster.flows[number] for number in key]
         rows = np.unique(np.concatenate([flow.rows for flow in flows]))
-        usage = np.zeros((len(rows), len(flows)))
+        usage, held = np.zeros((len(rows), len(flows))), np.zeros(len(rows))
         for column, flow in enumerate(flows):
-            usage[np.searchsorted(rows, flow.rows), column] = flow.load
+            at = np.searchsorted(rows, flow.rows)
+            usage[at, column] = flow.load
+            held[at] += flow.held
+        capacity = self.cluster.folding.capacity[rows]
+        # Kernels share what is not held. Where calls ask for all units together, one is left, so that nothing stands
+        # still: a workgroup of a kernel finds room as soon as one of a call ends.
+        free = np.where(held > 0.0, np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS)), capacity)
         caps = np.array([flow.cap for flow in flows])
-        rates = solve(usage, self.cluster.folding.capacity[rows], np.ones(len(flows)), caps)
+        rates = solve(usage, free, np.ones(len(flows)), caps)
         return dict(zip(key, rates.tolist(), strict=True))
 
 

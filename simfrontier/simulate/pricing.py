@@ -143,11 +143,30 @@ class Cluster:
         """The measured times that a call takes, if there are any."""
         return self.library.table(call_of(op), self.shape(op.axes))
 
-    def _intern(self, key: tuple[object, ...], rows: NDArray[np.int64], load: NDArray[np.float64], cap: float) -> int:
+    def _intern(
+        self,
+        key: tuple[object, ...],
+        rows: NDArray[np.int64],
+        load: NDArray[np.float64],
+        cap: float,
+        held: NDArray[np.float64] | None = None,
+    ) -> int:
         if key not in self._interned:
             self._interned[key] = len(self.flows)
-            self.flows.append(Flow(rows, load, cap))
+            self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
         return self._interned[key]
+
+    def _held(self, column: Column) -> NDArray[np.float64]:
+        """Compute units that one call's channels keep on every rank of its group."""
+        return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
+
+    def _starting(self, key: str, cls: int, latency_s: float) -> int:
+        """The flow of a call that starts up: its kernel runs, so its channels keep their units."""
+        column = self._column(key, cls)
+        held = self._held(column)
+        if latency_s <= 0.0 or not held.any():
+            return -1
+        return self._intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)
 
     def _compute(self, op: Compute) -> Priced:
         device, mesh = self.machine.device, self.schedule.mesh
@@ -202,16 +221,17 @@ class Cluster:
                 self.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
             )
             latency += hops.num_gaps * self.machine.device.kernel_gap_s
-            units = self.library.num_channels * self.library.units_per_channel / sent_per_s
-            units += hops.seconds * self.machine.device.num_compute_units
+            column, per_byte_s = self._column(key, cls), 1.0 / sent_per_s + hops.seconds
+            held = self._held(column)
+            # coding keeps all units busy for its part of the time; the call's own are the first of them
+            units = max(0.0, hops.seconds * self.machine.device.num_compute_units - held.max() * per_byte_s)
             cap = self._cap(key) * peak
             if hops.seconds:
-                cap = speed = peak / (1.0 / sent_per_s + hops.seconds)
-            column = self._column(key, cls)
+                cap = speed = peak / per_byte_s
             load = column.wire + column.hbm * hbm + column.units * units
-            flow = self._intern((key, cls, hbm, sent_per_s, hops.seconds), column.rows, load, cap)
+            flow = self._intern((key, cls, hbm, cap, hops.seconds), column.rows, load, cap, held)
             volume = share * sum(message.num_bytes for message in messages)
-            works.append(Work(latency, volume * peak, speed, flow))
+            works.append(Work(latency, volume * peak, speed, flow, self._starting(key, cls, latency)))
         return Priced(key, tuple(works))
 
     def _exchange(self, op: Exchange) -> Priced:
@@ -235,10 +255,10 @@ class Cluster:
             sent_per_s = speed / peak
             shape = GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
             latency = self.library.latency_s("direct", "all_to_all", volume, shape, sent_per_s)
-            units = self.library.num_channels * self.library.units_per_channel / sent_per_s
             column = self._column(key, cls)
-            load = column.wire + column.hbm * ((there + back) / volume) + column.units * units
-            works.append(Work(latency, volume * peak, speed, self._intern((key, cls), column.rows, load, np.inf)))
+            load = column.wire + column.hbm * ((there + back) / volume)
+            flow = self._intern((key, cls), column.rows, load, np.inf, self._held(column))
+            works.append(Work(latency, volume * peak, speed, flow, self._starting(key, cls, latency)))
         return Priced(key, tuple(works))
 
     def _runs(self, op: Op, key: str) -> tuple[bool, ...]:
@@ -271,12 +291,11 @@ class Cluster:
         if latency < 0.0 or self.machine.node.has_bus:
             latency, sent_per_s = 0.0, volume / seconds
         hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
-        units = self.library.num_channels * self.library.units_per_channel / sent_per_s
         peaks = self._peak(key)
         columns = [self.folding.column(key, cls) for cls in range(len(peaks))]
         asked = np.zeros(len(self.nominal))
         for column, peak in zip(columns, peaks.tolist(), strict=True):
-            np.add.at(asked, column.rows, (column.wire + column.hbm * hbm + column.units * units) * sent_per_s * peak)
+            np.add.at(asked, column.rows, (column.wire + column.hbm * hbm) * sent_per_s * peak)
         eased = np.divide(self.nominal, asked, out=np.ones_like(asked), where=asked > self.nominal)
         if self.machine.node.has_bus:
             for column in columns:
@@ -285,9 +304,9 @@ class Cluster:
         alone = speeds_alone(self.folding, key, sent_per_s * peaks, eased)
         works = []
         for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
-            load = (column.wire + column.hbm * hbm + column.units * units) * eased[column.rows]
-            flow = self._intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak)
-            works.append(Work(latency, volume * peak, speed, flow))
+            load = (column.wire + column.hbm * hbm) * eased[column.rows]
+            flow = self._intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, self._held(column))
+            works.append(Work(latency, volume * peak, speed, flow, self._starting(key, cls, latency)))
         return Priced(key, tuple(works))
 
     def _small(self, op: Collective) -> Priced:

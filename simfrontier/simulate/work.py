@@ -10,22 +10,28 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself."""
+    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself.
+
+    held: what it keeps of the link classes for as long as it runs, at any speed: the compute units of a collective's
+    channels. It is taken before what is left is shared.
+    """
 
     rows: NDArray[np.int64]
     load: NDArray[np.float64]
+    held: NDArray[np.float64]
     cap: float
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
-    interned."""
+    interned. While latency lasts the flow `starting`, which moves nothing, holds what `flow` holds; -1: nothing."""
 
     latency_s: float
     amount: float
     alone: float
     flow: int
+    starting: int = -1
 
     @property
     def alone_s(self) -> float:

@@ -133,7 +133,7 @@ def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
 
 def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
     """A sum of the first stage alone and one of both stages, over the same groups: with the other stage's beside it a
-    rank sends more slowly, and its channels hold compute units for longer per byte."""
+    rank sends more slowly."""
     made = Pipeline(stages=2, data=8, axes=("data", "stage", "tensor")).schedule()
     both = next(op for _, op in made.roles[0].instances() if isinstance(op, Collective) and op.comm == "data")
     first = replace(both)
@@ -142,12 +142,10 @@ def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
         replace(made.roles[0], calls=(*made.roles[0].calls, *more, Call("reduce", 0, 0, (first,)))),
         replace(made.roles[1], calls=(*made.roles[1].calls, *more)),
     )
-    schedule, loads = replace(made, roles=roles), []
+    schedule, speeds = replace(made, roles=roles), []
     for order in ((both, first), (first, both)):
         cluster = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
-        flows = {
-            id(op): [cluster.flows[work.flow].load for work in cluster.of(op).works if work.amount] for op in order
-        }
-        loads.append([load.sum() for op in (both, first) for load in flows[id(op)]])
-    assert loads[0] == loads[1]
-    assert loads[0][0] > loads[0][-1]
+        works = {id(op): [work for work in cluster.of(op).works if work.amount] for op in order}
+        speeds.append([work.amount / work.alone for op in (both, first) for work in works[id(op)]])
+    assert speeds[0] == speeds[1]
+    assert speeds[0][0] > speeds[0][-1]
