@@ -13,9 +13,10 @@ LOSSES := reports/losses
 SOFTMAX := reports/softmax-measured
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
+SEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -29,6 +30,7 @@ help:
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
+	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
@@ -89,6 +91,10 @@ softmax: setup-real
 
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# Exit code 1 where a schedule passes the check and then trains differently or not at all.
+mutated-schedules: setup-real
+	$(BIN)/python -m tests.mutated --seed $(SEED)
 
 exhaustive: setup
 	$(BIN)/python -m tests.tune.exhaustive
