@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simfrontier.schedule.check_families import check_families
+from simfrontier.schedule.check_layouts import check_layouts
+from simfrontier.schedule.check_meta import check_meta
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_states import check_states
@@ -86,6 +89,10 @@ def _check_sizes(schedule: Schedule, found: Findings) -> bool:
     if found:
         return False
     check_ops(schedule, found)
+    if not any(finding.rule == "references" for finding in found.all()):
+        check_families(schedule, found)
+        check_layouts(schedule, found)
+        check_meta(schedule, found)
     return True
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from simfrontier.errors import nearest
+from simfrontier.schedule.check_roles import roles_of_pair
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Rule
@@ -34,7 +35,7 @@ class Operands:
         self.schedule = schedule
         self.num_unknown = 0
         self.mesh = mesh = schedule.mesh
-        weights = weights_of(schedule.tensors)
+        self.weights = weights = weights_of(schedule.tensors)
         self.of = {
             name: Layout(
                 t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), weights[name]
@@ -95,6 +96,8 @@ class Operands:
                 say("placements", f"{b.name} with the {what} of {a.name}, {text_of(left)}", text_of(right))
         if x.tensor.dtype != y.tensor.dtype and op.kind != "accumulate":
             say("placements", f"{b.name} as {x.tensor.dtype}, like {a.name}", y.tensor.dtype)
+        for expected, got in roles_of_pair(op.kind, x.tensor, y.tensor, x.weight):
+            say("facts", expected, got)
         if x.tensor.per_layer and y.tensor.per_layer and a.layer != b.layer:
             say("references", f"{b.name} of the layer of {a.name} ({a.layer:+d} from the call)", f"{b.layer:+d}")
         if x.tensor.per_micro and y.tensor.per_micro and a.micro != b.micro:

@@ -10,9 +10,11 @@ from functools import cached_property
 from simfrontier.errors import InputError
 from simfrontier.schedule.check_moves import MoveRules
 from simfrontier.schedule.check_operands import Say, coded_text, stacked_text, text_of
+from simfrontier.schedule.check_roles import roles_of_adam, roles_of_work
+from simfrontier.schedule.check_work import Names, faults_of_adam, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, NOT_SUMS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, NOT_SUMS
 from simfrontier.schedule.placement import PartialOp, Placement, partial, placements_of
 from simfrontier.schedule.roles import axis_of_roles, fault_of_end, fault_of_exchange
 
@@ -49,18 +51,34 @@ def check_ops(schedule: Schedule, found: Findings) -> None:
     """The rules of each distinct op; a finding names the first role and call that the op is in."""
     rules = _Rules(schedule)
     seen: set[int] = set()
+    first: dict[str, tuple[str, str]] = {}  # where each name of an op stands
     for role in schedule.roles:
         blocks: set[int] = set()
         for call in role.calls:
             if id(call.ops) in blocks:
                 continue
             blocks.add(id(call.ops))
+            _check_once(schedule, call, role, found)
             for op in call.ops:
                 if isinstance(op, Exchange):
                     _check_ends(schedule, op, call, role, found)
                 if id(op) not in seen:
                     seen.add(id(op))
+                    first.setdefault(op.name, (title_of(op, call), ranks_of_role(role, schedule.roles)))
                     _check_op(rules, op, call, role, found)
+    for name, (expected, got) in rules.names.gradients():
+        found.add("facts", *first[name], expected, got)
+
+
+def _check_once(schedule: Schedule, call: Call, role: Role, found: Findings) -> None:
+    """A block does each thing once: what an op writes would be written again from the same."""
+    if len({id(op) for op in call.ops}) == len(call.ops):
+        return
+    for op in {id(op): op for op in call.ops}.values():
+        times = sum(each is op for each in call.ops)
+        if times > 1 and op.writes:
+            ranks = ranks_of_role(role, schedule.roles)
+            found.add("facts", title_of(op, call), ranks, "once in its block", f"{times} times")
 
 
 def _check_ends(schedule: Schedule, op: Exchange, call: Call, role: Role, found: Findings) -> None:
@@ -80,9 +98,12 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, found: Findings) ->
         return
     if isinstance(op, Collective):
         rules.collective(op, say)
-    elif isinstance(op, Exchange):
+        return
+    if isinstance(op, Exchange):
         rules.exchange(op, say)
-    elif op.kind in COPY_KINDS:
+        return
+    rules.work(op, say)
+    if op.kind in COPY_KINDS:
         rules.copying(op, op.writes, say)
     elif op.kind in ADD_KINDS:
         rules.copying(op, (*op.writes, *op.accumulates), say)
@@ -100,6 +121,18 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, found: Findings) ->
 
 class _Rules(MoveRules):
     """And what local ops do to them."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.names = Names(schedule.tensors, self.weights)
+
+    def work(self, op: Compute, say: Say) -> None:
+        """The sizes, flops and operands of an op, and those of the others of its name."""
+        faults = [*faults_of_work(op, self.schedule.tensors, self.schedule.meta.get("heads"))]
+        if op.kind in MODEL_KINDS:
+            faults += [*roles_of_work(op, self.schedule.tensors), *self.names.faults(op)]
+        for expected, got in faults:
+            say("facts", expected, got)
 
     def copying(self, op: Compute, dst: tuple[Ref, ...], say: Say) -> None:
         """encode, decode, decode_sum, slice, permute, merge, accumulate: one tensor in another form."""
@@ -235,6 +268,11 @@ class _Rules(MoveRules):
     def adam(self, op: Compute, say: Say) -> None:
         """Per weight: gradient, moments and master lie like the new weight, and all are of one layer; moments and
         masters are read and written."""
+        for expected, got in (
+            *roles_of_adam(op, self.schedule.tensors, self.weights),
+            *faults_of_adam(op, self.schedule.tensors),
+        ):
+            say("facts", expected, got)
         for ref in op.reads:
             if self.of[ref.name].weight is None:
                 self.placed(ref.name, Placement(), say, " (a value for all ranks)")

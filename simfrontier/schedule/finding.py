@@ -9,7 +9,7 @@ from typing import Literal
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
 
-Rule = Literal["references", "placements", "sums", "versions", "order", "memory"]
+Rule = Literal["references", "placements", "facts", "sums", "versions", "order", "memory"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from math import prod
 from typing import Any
 
 from simfrontier.schedule import Call, Codec, Collective, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import Placement, partial
 
 B, S, H, F, V = 8, 4, 16, 32, 64
+Labels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
 SIZES = {"b": B, "s": S, "h": H, "f": F, "v": V}
 WEIGHTS = {"up": ("h", "f"), "down": ("f", "h"), "embedding.weight": ("v", "h")}
 BATCH = ("data", "b")
@@ -30,6 +34,7 @@ def tensor(name: str, dims: str, role: Any, cut: str = "", summed: tuple[str, ..
     )
 
 
+@cache
 def tensors() -> dict[str, Tensor]:
     made = [tensor("tokens", "bs", "activation", "b", per_micro=True, persistent=True)]
     for name, dims, cut in (("x", "bsh", "b"), ("d.x", "bsh", "b"), ("h", "bsf", "bf"), ("d.h", "bsf", "bf")):
@@ -55,6 +60,7 @@ def tensors() -> dict[str, Tensor]:
 def work(kind: str, name: str, labels: str, reads: str, writes: str = "", adds: str = "") -> Compute:
     """Operands as words; `x+1` is of the next layer."""
     axes = {"b": "data", "f": "tensor"}
+    product = product_of(labels, refs(reads)[0].name, (refs(writes) + refs(adds))[0].name) if kind == "matmul" else None
     return Compute(
         kind=kind,
         name=name,
@@ -63,7 +69,17 @@ def work(kind: str, name: str, labels: str, reads: str, writes: str = "", adds: 
         accumulates=refs(adds),
         iteration=tuple((label, SIZES[label]) for label in labels),
         split=tuple((axes[label], label) for label in labels if label in axes),
+        matmul=product,
+        flops=2 * prod(SIZES[label] for label in labels) if product else 0,
     )
+
+
+def product_of(labels: str, first: str, result: str) -> Labels:
+    """(batch, m, n, k): what the result has of the first operand, what it has not, and what is summed over."""
+    known = tensors()
+    rows, kept = known[first].dims, known[result].dims
+    m, n = ([label for label in labels if label in kept and (label in rows) is inside] for inside in (True, False))
+    return (), tuple(m), tuple(n), tuple(label for label in labels if label not in kept)
 
 
 def refs(words: str) -> tuple[Ref, ...]:
@@ -134,7 +150,7 @@ class Pipeline:
         roles = tuple(Role(f"s{i}", tuple(self.calls(i)), ("stage", i)) for i in range(self.stages))
         mesh = Mesh((("stage", self.stages), ("data", 2), ("tensor", 2)))
         meta = {"plan": "by hand", "grad_accum": self.micros, "num_layers": self.stages * self.depth}
-        return Schedule(mesh=mesh, tensors=tensors(), roles=roles, pools={}, meta=meta)
+        return Schedule(mesh=mesh, tensors=dict(tensors()), roles=roles, pools={}, meta=meta)
 
     def calls(self, stage: int) -> Iterator[Call]:
         first, last = stage == 0, stage == self.stages - 1

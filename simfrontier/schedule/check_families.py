@@ -1,0 +1,159 @@
+"""The rules of tensors by themselves: what belongs to a weight is like it, each role has its type and place in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simfrontier.schedule.check_operands import text_of
+from simfrontier.schedule.check_work import value_of
+from simfrontier.schedule.codec import INTEGERS
+from simfrontier.schedule.family import weights_of
+from simfrontier.schedule.finding import Findings
+from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+
+LASTING: Final = frozenset({"weight", "copy", "accumulator", "optimizer", "master", "state", "constant"})
+FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
+OF_WEIGHTS: Final = LASTING - {"state", "constant"} | {"gathered", "gradient"}  # found only where there is a weight
+WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
+MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
+
+
+def check_families(schedule: Schedule, found: Findings) -> None:
+    """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
+    weights = weights_of(schedule.tensors)
+    types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
+    written = {ref.name for op in schedule.distinct_ops() for ref in (*op.writes, *op.accumulates)}
+    for name, tensor in schedule.tensors.items():
+        weight = weights[name]
+        faults = [*_lifetime(tensor, weight), *_coding(tensor), *_numbers(tensor, types)]
+        if tensor.role == "activation" and tensor.persistent and name in written:
+            source = value_of(name, schedule.tensors)  # a form of an input may outlast the step as that does
+            if source == name or not schedule.tensors[source].persistent:
+                faults.append(("a value that is written to end with the step", "it is persistent"))
+        if weight is not None:
+            faults += _likeness(schedule, tensor, schedule.tensors[weight])
+        if tensor.role == "weight" and tensor.dtype != types[0]:
+            faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
+        for expected, got in faults:
+            found.add("facts", f"tensor {name}", "all ranks", expected, got)
+    for name, expected, got in _homes(schedule, weights):
+        found.add("facts", f"tensor {name}", "all ranks", expected, got)
+
+
+Fault = tuple[str, str]  # what was expected, what was found
+
+
+def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
+    """What belongs to a weight has its shape, labels, nesting and layers; and its type, but for Adam's states."""
+    live = schedule.mesh.live
+    for what, mine, its in (
+        ("shape", tensor.shape, weight.shape),
+        ("labels", tensor.dims, weight.dims),
+        ("nesting", live(tensor.nesting), live(weight.nesting)),
+    ):
+        if mine != its:
+            yield f"the {what} of {weight.name}, {text_of(its)}", text_of(mine)
+    if tensor.per_layer != weight.per_layer:
+        yield f"to be {_layers(weight)}, as {weight.name} is", _layers(tensor)
+    by_role = {"master": WIDE, "optimizer": MOMENTS}.get(tensor.role, {})
+    wanted = by_role.get(weight.dtype, weight.dtype)
+    if tensor.dtype != wanted:
+        yield f"type {wanted}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
+
+
+def _layers(tensor: Tensor) -> str:
+    return "of every layer" if tensor.per_layer else "of no layer"
+
+
+def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
+    """What a role says of time: whether a tensor outlasts the step, and whether every micro-batch has its own."""
+    role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
+    if role in LASTING and not tensor.persistent:
+        yield f"a {role} to be persistent", "it is not"
+    if (role in FLEETING or is_gathered) and tensor.persistent:
+        yield f"a {role} tensor that ends with the step", "it is persistent"
+    if (role in LASTING or role == "scalar") and tensor.per_micro:
+        yield f"a {role} that all micro-batches share", "one for every micro-batch"
+    if tensor.follows is not None and role != "state":
+        yield f"a {role} that follows no weight; only a state does", f"it follows {tensor.follows}"
+
+
+def _numbers(tensor: Tensor, types: list[str]) -> Iterator[Fault]:
+    """Values are numbers of the weights' type or of the wide one; those that are there before the step, also whole."""
+    if tensor.role == "token" and tensor.dtype != "token":
+        yield "a token of type token", tensor.dtype
+    if tensor.role not in ("activation", "scalar") or not types:
+        return
+    allowed = (
+        [types[0], WIDE.get(types[0], types[0])] if tensor.role == "activation" else [WIDE.get(types[0], types[0])]
+    )
+    if tensor.dtype not in (*allowed, *(INTEGERS if tensor.role == "activation" else ())):
+        yield f"type {' or '.join(dict.fromkeys(allowed))}, beside weights in {types[0]}", tensor.dtype
+
+
+def _coding(tensor: Tensor) -> Iterator[Fault]:
+    if tensor.role == "encoded" and tensor.codec is None:
+        yield "an encoded tensor with a codec", "none"
+    if tensor.role not in ("encoded", "copy") and tensor.codec is not None:
+        yield f"a {tensor.role} that is not coded", f"coded as {tensor.codec}"
+
+
+# ── tensors in the memory of others ──
+
+
+def _homes(schedule: Schedule, weights: dict[str, str | None]) -> Iterator[tuple[str, str, str]]:
+    """A tensor may lie in the memory of another one only where it is what an all-reduce makes of that one, in place:
+    (tensor, what was expected, what was found)."""
+    sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares is not None]
+    if not sharing:
+        return
+    ops = schedule.distinct_ops()
+    homes: set[str] = set()
+    for tensor in sharing:
+        home = schedule.tensors.get(tensor.shares or "")
+        if home is None:
+            continue  # said already
+        expected = f"to lie in the memory of what is all-reduced into it, for nothing else to use, not of {home.name}"
+        if home.name in homes:
+            yield tensor.name, f"{home.name} to hold one other tensor", "a second one"
+        homes.add(home.name)
+        if home.shares is not None or tensor.persistent:
+            yield tensor.name, expected, f"{home.name} lies in {home.shares}" if home.shares else "it is persistent"
+            continue
+        chain, fault = _reduced_from(ops, tensor.name, home.name)
+        if fault:
+            yield tensor.name, expected, fault
+            continue
+        for op in ops:
+            if any(ref.name == home.name for ref in op.reads) and chain.isdisjoint(ref.name for ref in op.writes):
+                yield tensor.name, expected, f"{op.kind} {op.name} reads {home.name}, too"
+                break
+
+
+def _reduced_from(ops: list[Op], name: str, home: str) -> tuple[set[str], str]:
+    """The tensors on the way of moves from a home to what lies in it, that one included; and what breaks the way."""
+    chain, waiting, reduces = {name}, [name], False
+    while waiting:
+        target = waiting.pop()
+        writers = [(op, source) for op in ops for source in _sources(op, target)]
+        if not writers:
+            return chain, f"no op that writes {target}"
+        for op, source in writers:
+            if not source:
+                return chain, f"{op.kind} {op.name} writes {target}"
+            reduces |= op.kind in ("all_reduce", "reduce_scatter")
+            if source != home and source not in chain:
+                chain.add(source)
+                waiting.append(source)
+    return chain, "" if reduces else f"a copy of {home}"
+
+
+def _sources(op: Op, target: str) -> Iterator[str]:
+    """What an op writes a tensor from: the source of that pair, nothing where it does not come in pairs."""
+    if isinstance(op, Collective):
+        yield from (a.name for a, b in zip(op.src, op.dst, strict=False) if b.name == target)
+    elif any(ref.name == target for ref in op.writes):
+        pairs = zip(op.reads, op.writes, strict=False) if op.kind in COPY_KINDS | ADD_KINDS else ()
+        yield next((a.name for a, b in pairs if b.name == target), "")

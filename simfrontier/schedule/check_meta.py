@@ -1,0 +1,82 @@
+"""The rules of what a schedule says of itself: its numbers are those that its program shows, its mesh has no idle
+axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simfrontier.schedule.finding import Findings
+from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
+
+
+def check_meta(schedule: Schedule, found: Findings) -> None:
+    """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` is that of its norms, and every
+    axis divides something."""
+    if not any(op.kind == "adam" for op in schedule.distinct_ops()):
+        return
+    layers, micros = _counted(schedule)
+    for name, counted in (("num_layers", layers), ("grad_accum", micros)):
+        said = schedule.meta.get(name)
+        if said != counted:
+            got = "nothing said" if said is None else str(said)
+            found.add("facts", f"meta {name}", "all ranks", f"{counted}, as its calls have it", got)
+    for axis in _idle(schedule):
+        size = schedule.mesh[axis]
+        found.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
+    for name, wanted in _clip(schedule):
+        said = schedule.meta.get(name)
+        found.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if said is None else repr(said))
+
+
+def _idle(schedule: Schedule) -> list[str]:
+    """The axes of more than one coordinate along which all ranks do and hold the same."""
+    busy = {role.at[0] for role in schedule.roles if role.at is not None}
+    for op in schedule.distinct_ops():
+        if isinstance(op, Compute):
+            busy.update(axis for axis, _ in op.split)
+    for tensor in schedule.tensors.values():
+        busy.update(axis for axis, _ in tensor.placement.shards)
+        busy |= tensor.placement.flat
+    return [axis for axis in schedule.mesh.live(schedule.mesh.names) if axis not in busy]
+
+
+def _counted(schedule: Schedule) -> tuple[int, int]:
+    """(layers of weights, micro-batches) that the calls reach."""
+    weights = {name for name, tensor in schedule.tensors.items() if tensor.role == "weight" and tensor.per_layer}
+    last: dict[int, int | None] = {}
+    layers, micros = 0, 1
+    for role in schedule.roles:
+        for call in role.calls:
+            if id(call.ops) not in last:
+                last[id(call.ops)] = max(_layers_of(call, weights), default=None)
+            ahead = last[id(call.ops)]
+            if ahead is not None:
+                layers = max(layers, call.layer + ahead + 1)
+            micros = max(micros, call.micro + 1)
+    return max(layers, 1) if weights else _said(schedule), micros
+
+
+def _said(schedule: Schedule) -> int:
+    """Where no weight is of a layer, any number of layers will do."""
+    number = schedule.meta.get("num_layers")
+    return number if isinstance(number, int) else 1
+
+
+def _layers_of(call: Call, weights: set[str]) -> Iterator[int]:
+    for op in call.ops:
+        yield from (ref.layer for ref in _refs(op) if ref.name in weights)
+
+
+def _refs(op: Op) -> tuple[Ref, ...]:
+    return (*op.reads, *op.writes)
+
+
+def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """Gradients are clipped by their own norms where no norm is of two of them, and so it is said."""
+    norms = [op for op in schedule.distinct_ops() if op.kind == "norm2"]
+    singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
+    said = schedule.meta.get("clip")
+    if singly and said != "each":
+        yield "clip", "'each': every norm is of one gradient, for which the host waits"
+    if not singly and said is not None:
+        yield "clip", "nothing: norms are of several gradients"

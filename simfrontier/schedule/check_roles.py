@@ -1,0 +1,79 @@
+"""The rules of roles: what an op may read and write, by what its operands are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from simfrontier.schedule.ir import Compute, Ref, Tensor
+
+Fault = tuple[str, str]  # what was expected, what was found
+
+_GIVES: Final = frozenset({"weight", "copy", "gathered", "gradient", "accumulator", "encoded"})
+_SUMS: Final = frozenset({"gradient", "accumulator", "encoded"})  # of a weight's tensors
+_WORK: Final = {
+    "reads": frozenset({"activation", "weight", "gathered", "state", "constant", "token"}),
+    "writes": frozenset({"activation", "gradient", "state", "token"}),
+    "accumulates": frozenset({"accumulator"}),
+}
+
+
+def roles_of_work(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Work of the model reads values, weights and states, and makes values, gradients and states."""
+    for how, allowed in _WORK.items():
+        refs: tuple[Ref, ...] = getattr(op, how)
+        for ref in refs:
+            tensor = tensors[ref.name]
+            if tensor.role not in allowed:
+                yield f"{ref.name}, which it {how}, with one of the roles {', '.join(sorted(allowed))}", tensor.role
+            elif not (tensor.per_micro or tensor.persistent):
+                yield f"{ref.name} of a micro-batch, as all that passes through the model", "one for all micro-batches"
+
+
+def roles_of_pair(kind: str, src: Tensor, dst: Tensor, weight: str | None) -> Iterator[Fault]:
+    """What may become what by a collective, an exchange or a local move."""
+    sums = kind in ("all_reduce", "reduce_scatter", "accumulate", "decode_sum")
+    allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
+    if weight is None and src.role == "encoded":
+        allowed = {"encoded", "activation"}
+    for end in (src, dst):
+        if end.role not in allowed and "token" not in (src.role, dst.role):
+            yield f"{end.name} with one of the roles {', '.join(sorted(allowed))} in {_a(kind)}", end.role
+    if src.per_layer != dst.per_layer:
+        yield f"{dst.name} {_of_layers(src)}, as {src.name} is", _of_layers(dst)
+    if src.per_micro != dst.per_micro and not (src.persistent or dst.persistent):
+        of = {True: "of a micro-batch", False: "of no micro-batch"}
+        yield f"{dst.name} {of[src.per_micro]}, as {src.name} is", of[dst.per_micro]
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def roles_of_adam(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> Iterator[Fault]:
+    """Of every weight an adam reads one gradient, its moments and master; it writes those two, and the weight or what
+    becomes of it; all else that it reads are values of the whole step."""
+    of_reads: dict[tuple[str, int], list[str]] = {}
+    of_writes: dict[tuple[str, int], list[str]] = {}
+    for refs, by_weight in ((op.reads, of_reads), (op.writes, of_writes)):
+        for ref in refs:
+            tensor, weight = tensors[ref.name], weights[ref.name]
+            if tensor.per_micro and tensor.role != "token":
+                yield f"{ref.name} to be of the step", "one for every micro-batch"
+            if weight is not None:
+                by_weight.setdefault((weight, ref.layer), []).append(tensor.role)
+            elif tensor.role not in ("scalar", "token"):
+                yield f"{ref.name} with role scalar", f"role {tensor.role}"
+    for held, made in (
+        (of_reads, ({"accumulator", "gradient"}, "a gradient")),
+        (of_writes, ({"weight", "gradient"}, "a weight")),
+    ):
+        for (weight, _), roles in held.items():
+            rest = sorted(role for role in roles if role not in made[0])
+            if rest != ["master", "optimizer"] or len(roles) != 3:
+                what = "read" if held is of_reads else "written"
+                yield f"{made[1]}, master and optimizer state of {weight} {what} once", ", ".join(sorted(roles))
+
+
+def _of_layers(tensor: Tensor) -> str:
+    return "of every layer" if tensor.per_layer else "of no layer"

@@ -1,0 +1,217 @@
+"""The rules of work: an op's iteration space, product, flops and operands agree with one another and with the shapes of
+its tensors, and ops of one name do the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
+
+Fault = tuple[str, str]  # what was expected, what was found
+
+# A linear product of queries, keys and values at once has three times as many outputs as heads have features.
+JOINT: Final = (1, 3)
+PRODUCTS: Final = {1: 2, 3: 5}  # of fused attention, by what it writes: forward, and backward with the scores again
+# what these write has labels of its own: moments and sums, entries of a queue, positions of patches
+OWN_LABELS: Final = frozenset({"enqueue", "loss_online", "loss_pairs", "loss_sums", "norm_sums", "positions"})
+BACKWARD: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
+# what workloads name the ops after that make the gradients of another's operands
+GRADIENTS: Final = frozenset({"backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"})
+ONE_VALUE: Final = frozenset({"gelu", "softmax", "attention", "cast"})  # forward, they read one value
+
+
+def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = None) -> Iterator[Fault]:
+    """What is wrong with an op's sizes and operands, by itself; `heads` is what the schedule says of attention's."""
+    if op.kind == "hook":
+        return
+    made_refs = [ref for ref in (*op.writes, *op.accumulates) if tensors[ref.name].role != "token"]
+    read_refs = [ref for ref in op.reads if tensors[ref.name].role != "token"]
+    is_model = op.kind in MODEL_KINDS
+    for refs, did in ((made_refs, "writes"), (read_refs if is_model else [], "reads")):
+        for ref, times in Counter(refs).items():
+            if times > 1:
+                yield f"{ref.name} once among what it {did}", f"{times} times"
+    if not read_refs or not made_refs:
+        yield f"a {op.kind} that reads and writes tensors", f"{len(read_refs)} read, {len(made_refs)} written"
+        return
+    if not is_model:
+        return
+    read, made = [tensors[ref.name] for ref in read_refs], [tensors[ref.name] for ref in made_refs]
+    yield from _space(op)
+    yield from _sizes(op, read, made, heads)
+    yield from _product(op, read, made)
+
+
+def _space(op: Compute) -> Iterator[Fault]:
+    """Labels stand once; axes cut one label each, of the op's own."""
+    labels = [label for label, _ in op.iteration]
+    for what, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
+            yield f"{what} {twice} once", "twice"
+    for axis, label in op.split:
+        if label not in labels:
+            yield f"a label of the op's iteration space for {axis} to cut", repr(label)
+
+
+def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -> Iterator[Fault]:
+    """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
+    heads has as many as there are heads."""
+    sizes = _sizes_by_label(read, made)
+    space = dict(op.iteration)
+    inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
+    for label, size in space.items():
+        is_split = any(size * space[other] * k in sizes[label] for other in inside for k in JOINT)
+        if is_split and op.matmul is not None and size != heads:
+            yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
+        if size in sizes[label] or is_split:
+            continue
+        told = " or ".join(map(str, sorted(sizes[label])))
+        if label in inside:
+            by = {n for other in space for n in sizes[other] for k in JOINT if size * space[other] * k == n}
+            rows = op.matmul[1] if op.matmul is not None else ()
+            columns = op.matmul is not None and label in op.matmul[2]
+            if not by and not (columns and size == math.prod(space.get(row, 1) for row in rows)):
+                yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
+        else:
+            yield f"{label} of size {told}, as its operands have it", str(size)
+    if op.kind in OWN_LABELS or op.matmul is not None:
+        return
+    for tensor in made:
+        lacking = [label for label in tensor.dims if label not in space]
+        if lacking and tensor.role == "activation":
+            yield f"{lacking[0]}, a label of {tensor.name}, in its iteration space", ", ".join(space) or "no labels"
+
+
+def _sizes_by_label(read: list[Tensor], made: list[Tensor]) -> defaultdict[str, set[int]]:
+    sizes: defaultdict[str, set[int]] = defaultdict(set)
+    for tensor in (*read, *made):
+        for label, size in zip(tensor.dims, tensor.shape, strict=False):
+            sizes[label].add(size)
+    return sizes
+
+
+def _product(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fault]:
+    """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
+    is_product = op.kind in ("matmul", "attention")
+    if op.matmul is None or not is_product:
+        if is_product:
+            yield f"a {op.kind} with the labels of its product (batch, m, n, k)", "none"
+        elif op.matmul is not None:
+            yield f"a {op.kind} without the labels of a product", "labels of (batch, m, n, k)"
+        if op.flops and not is_product:
+            yield f"a {op.kind} of 0 flops", str(op.flops)
+        return
+    space = dict(op.iteration)
+    labels = [label for group in op.matmul for label in group]
+    if sorted(labels) != sorted(space):
+        yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
+        return
+    flops = 2 * math.prod(space.values()) * (PRODUCTS.get(_values(made), 1) if op.kind == "attention" else 1)
+    if op.flops != flops:
+        yield f"{flops} flops, of its iteration space", str(op.flops)
+    _, m, n, k = op.matmul
+    seen = {label for tensor in (*read, *made) for label in tensor.dims}
+    inside = [label for label in space if label not in seen]
+    values = [tensor for tensor in read if tensor.role == "activation"]
+    mixed = next((tensor for tensor in values if set(tensor.dims) & set(m) and set(tensor.dims) & set(n)), None)
+    if mixed is not None and not inside and all(set(tensor.dims) <= set(space) for tensor in values):
+        yield f"no operand with labels of both m and n, {', '.join((*m, *n))}", f"{mixed.name}: {', '.join(mixed.dims)}"
+    told = [label for label in m if label in seen and label not in read[0].dims]
+    if told:
+        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(told)
+    if inside:
+        return
+    result = made[0]
+    summed = [label for label in k if label in result.dims]
+    if summed:
+        yield f"{summed[0]}, which the product sums over, to be no label of {result.name}", ", ".join(result.dims)
+
+
+def _values(made: list[Tensor]) -> int:
+    return sum(tensor.role == "activation" for tensor in made)
+
+
+def faults_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Where an adam says how many elements it updates, it updates as many."""
+    elements = sum(tensors[ref.name].num_elements for ref in op.writes if tensors[ref.name].role == "master")
+    if op.iteration and math.prod(size for _, size in op.iteration) != elements:
+        yield f"{elements} elements, of the masters that it writes", str(math.prod(size for _, size in op.iteration))
+
+
+# ── ops of one name ──
+
+Signature = tuple[object, ...]
+
+
+class Names:
+    """What ops of each name do: forward passes and those that are made again do the same, on forms of the same
+    values."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> None:
+        self.tensors = tensors
+        self.value_of = {name: weights[name] or value_of(name, tensors) for name in tensors}
+        self.seen: dict[str, dict[str, Any]] = {}
+
+    def faults(self, op: Compute) -> Iterator[Fault]:
+        """In what an op differs from the first of its name."""
+        mine = {
+            "kind": op.kind,
+            "iteration space": op.iteration,
+            "product": op.matmul,
+            "split": tuple(sorted(op.split)),
+            "kernel": op.kernel,
+            "operands": self._forms(op.reads),
+            "results": self._forms((*op.writes, *op.accumulates)),
+        }
+        first = self.seen.setdefault(op.name, mine)
+        for what, value in mine.items():
+            if value != first[what]:
+                yield f"the {what} of the other {op.name}, {_told(first[what])}", _told(value)
+
+    def gradients(self) -> Iterator[tuple[str, Fault]]:
+        """Of every op that is named after another (`qkv.dgrad` after `qkv`): it is of its kind, and reads something
+        that the other touches, beside something that it does not: a gradient. Any other of one value reads one."""
+        for name, mine in self.seen.items():
+            source, _, part = name.rpartition(".")
+            forward = self.seen.get(source, {}) if part in GRADIENTS else {}
+            if {mine["kind"], forward.get("kind")} & MUGS_KINDS:
+                continue  # pools, joins and picks pass gradients on without the values
+            if mine["kind"] == "add" or not forward:
+                if mine["kind"] in ONE_VALUE and len(mine["operands"]) != 1:
+                    yield name, (f"one operand of a {mine['kind']}", _told(mine["operands"]))
+                if mine["kind"] == "add" and len(mine["operands"]) < 2:
+                    yield name, ("two operands of an add, or more", _told(mine["operands"]))
+                continue
+            if mine["kind"] not in (forward["kind"], BACKWARD.get(forward["kind"])):
+                yield name, (f"the kind of what it is the gradient of, {forward['kind']}", mine["kind"])
+            theirs = {*forward["operands"], *forward["results"]}
+            shared = theirs.intersection(mine["operands"])
+            if not shared or shared.issuperset(mine["operands"]):
+                expected = f"operands: some of {', '.join(sorted(theirs))}, and a gradient"
+                yield name, (expected, _told(mine["operands"]))
+
+    def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
+        return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
+
+
+def value_of(name: str, tensors: Mapping[str, Tensor]) -> str:
+    """The value that a tensor is a form of: `x.again.partial` is one of `x`, which it begins with."""
+    parts = name.split(".")
+    for end in range(1, len(parts)):
+        short = ".".join(parts[:end])
+        if short in tensors and tensors[short].role == tensors[name].role:
+            return short
+    return name.replace(".again", "")
+
+
+def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(
+            f"{each[0]} {each[1]}" if isinstance(each, tuple) and len(each) == 2 else str(each) for each in value
+        )
+    return str(value) or "none"
