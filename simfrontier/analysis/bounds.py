@@ -1,4 +1,4 @@
-"""Lower bounds on a step: what no schedule of these ops on this machine can beat."""
+"""Lower bounds on a step of fidelity `flow`: what no order of these ops on this machine can beat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from simfrontier.simulate import Cluster, SimulatedStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Seconds: the busiest lane if every op ran alone; the busiest link at full capacity; the larger of both."""
+    """Seconds: the busiest lane if every op ran alone; the busiest link at full capacity; the larger of both.
+
+    `step_s` holds at fidelity `flow`, `lane_s` at `analytic` too; at `chunk` neither does.
+    """
 
     lane_s: float
     link_s: float

@@ -134,7 +134,7 @@ def _otherwise(view: View, name: str, value: object) -> str:
 
 
 _FIDELITIES: Mapping[str, str] = {
-    "flow": "flow: operations share links, memory and compute units at max-min fair rates",
+    "flow": "flow: operations share links and memory at max-min fair rates, kernels the units that collectives leave",
     "chunk": "chunk: every message is simulated, links serve them in the order in which they come",
     "analytic": "analytic: every operation takes its time alone, nothing is shared",
 }

@@ -9,12 +9,18 @@ from simfrontier.simulate import Fidelity
 from simfrontier.workload import GptShape
 
 _LIMITS: dict[Fidelity, str] = {
-    "flow": "Operations share links, memory and compute units fairly; single messages are not simulated.",
+    "flow": (
+        "Operations share links and memory fairly, kernels the compute units that collectives leave; single messages "
+        "are not simulated."
+    ),
     "chunk": (
         "Every message passes its links by itself, first come first served; what a device does by itself takes its "
         "time alone, and messages load neither memory nor compute units."
     ),
-    "analytic": "Operations do not disturb each other, so times are too short wherever links are shared.",
+    "analytic": (
+        "Operations do not disturb each other, so times are too short where different ones share links, and may be too "
+        "long where groups of one call do that start one after the other."
+    ),
 }
 
 
@@ -61,7 +67,8 @@ def definitions(view: View) -> dict[str, str]:
             "Largest sum of live buffers on the critical rank (in a pipeline: on a rank of the stage that needs most), "
             "and whether memory holds it."
         ),
-        "bound_s": "Lower bound: the fullest lane if every operation ran alone, or the fullest link at full capacity.",
+        "bound_s": "Lower bound at fidelity flow: the fullest lane if every operation ran alone, or the fullest link "
+        "at full capacity.",
     }
 
 

@@ -202,7 +202,7 @@ def test_groups_without_a_table_keep_the_librarys_law() -> None:
 
 @pytest.mark.parametrize("scale", [0.01, 1.0])
 @pytest.mark.parametrize("family", NAMED)
-def test_bound_analytic_flow_in_this_order(family: str, scale: float) -> None:
+def test_bound_analytic_flow_in_this_order_where_groups_are_alike(family: str, scale: float) -> None:
     built = tiny(family)
     machine, library = calibrated(*all_tables(scale))
     flow = simulate_step(built, machine, library, "flow")
