@@ -229,6 +229,16 @@ def test_coding_at_every_hop_keeps_the_device_busy() -> None:
     assert together <= sum(alone) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("codec", ["zfp:8", "zfp:16"])
+def test_a_ring_codes_on_the_units_of_its_channels_first(codec: str) -> None:
+    """Eight channels hold 8 of the toy's 10 units. 320 ns of coding in every 420 ns on all units are 7.6 of 10 on
+    average, with zfp:16 160 ns of every 260 ns 6.2: less than the ring holds, so it takes what it takes alone."""
+    holding = replace(free(), num_channels=8, units_per_channel=1.0)
+    made = ring("all_reduce", codec)
+    flow, alone = seconds(made, library=holding), seconds(made, library=holding, how="analytic")
+    assert flow == pytest.approx(alone, rel=1e-9)
+
+
 # ── what a machine must know ──
 
 
