@@ -50,7 +50,7 @@ def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str,
 
 def allowed(key: str) -> tuple[float, float]:
     """The least and the most that a parameter may be: a share is at most 1, a corner's sharpness at least 1."""
-    if key.startswith("shares.") or key.endswith(("_share", "bandwidth_ratio")):
+    if key.startswith(("shares.", "ring_shares.")) or key.endswith(("_share", "bandwidth_ratio")):
         return 0.0, 1.0
     return (1.0, math.inf) if key.endswith(".sharpness") else (0.0, math.inf)
 
@@ -81,6 +81,8 @@ def _hops(attribute: str) -> Callable[[Library, str, float], Library]:
         if name not in _HOPS:
             if name == "bandwidth_ratio":
                 return replace(library, tree_ratio=value)
+            if name == "fill_share":
+                return replace(library, tree_fill_share=value)
             return replace(library, pipeline=_with(library.pipeline, name, value))
         hops: HopTimes = getattr(library, attribute)
         return _with(library, attribute, _with(hops, _HOPS[name], value))
@@ -103,6 +105,10 @@ def _tuning(library: Library, name: str, value: float) -> Library:
 
 def _share(library: Library, name: str, value: float) -> Library:
     return replace(library, link_shares={**library.link_shares, name: value})
+
+
+def _ring_share(library: Library, name: str, value: float) -> Library:
+    return replace(library, ring_shares={**library.ring_shares, name: value})
 
 
 def _cap(library: Library, name: str, value: float) -> Library:
@@ -158,6 +164,7 @@ _SETTERS: Mapping[str, Callable[[Library, str, float], Library]] = {
     "ring_ll": _low_latency,
     "tuning": _tuning,
     "shares": _share,
+    "ring_shares": _ring_share,
     "ring_caps": _cap,
     "levels": _levels,
     "levels.all_gather": _level("all_gather"),

@@ -73,6 +73,8 @@ def test_numbers_of_harnesses_go_to_their_harness() -> None:
     [
         ("shares.nic", (0.0, 1.0)),
         ("ring_ll.rate_share", (0.0, 1.0)),
+        ("ring_shares.xgmi1", (0.0, 1.0)),
+        ("tree.fill_share", (0.0, 1.0)),
         ("tree.bandwidth_ratio", (0.0, 1.0)),
         ("ring.sharpness", (1.0, math.inf)),
         ("ring.base_s", (0.0, math.inf)),
@@ -81,3 +83,9 @@ def test_numbers_of_harnesses_go_to_their_harness() -> None:
 )
 def test_what_a_parameter_may_be(key: str, ends: tuple[float, float]) -> None:
     assert allowed(key) == ends
+
+
+def test_shares_of_rings_and_what_fills_a_tree_may_be_fitted() -> None:
+    changed, _ = with_numbers(load_library("rccl"), (), {"ring_shares.xgmi1": 0.5, "tree.fill_share": 0.25})
+    assert (changed.ring_shares["xgmi1"], changed.tree_fill_share) == (0.5, 0.25)
+    assert changed.ring_shares["xgmi2"] == load_library("rccl").ring_shares["xgmi2"]
