@@ -3,15 +3,23 @@
 The model. A plan's schedule has some 65 ops for each layer and micro-batch (measured: 39 for Megatron-LM's tensor and
 pipeline parallelism, 40 for ZeRO-1, 64 for ZeRO-3, 115 for ZeRO++, 121 for Mugs). Time and memory grow with ops; with
 ranks, of which some arrays have an entry for each; without folding (`exact`) with ops × ranks; at fidelity chunk with
-messages. The constants were measured on two cores of a shared server (November 2026, Python 3.11, CPU time of whole
-processes); of the jobs in the table below each was within a factor of three.
+messages. The constants were measured on two cores of a shared server (November 2026, Python 3.11). CPU seconds and peak
+memory of whole processes, `run --no-page --no-sensitivity`, measured → forecast:
 
-CPU seconds and peak memory, measured → forecast:
+    zero3, 20B, 384 GCDs                                  0.9 s  0.08 GB →   0.9 s  0.09 GB
+    the same, 1,000 layers                                7.1 s  0.38 GB →   6.2 s  0.36 GB
+    the same, 200 layers × 10 micro-batches               9.4 s  0.55 GB →  11.7 s  0.63 GB
+    zero3, 20B, 75,264 GCDs                               1.1 s  0.16 GB →   1.6 s  0.20 GB
+    zero-topo, 20B, 75,264 GCDs                           1.4 s  0.24 GB →   1.6 s  0.20 GB
+    zero3, 20B, exact on 384                              3.4 s  0.26 GB →   5.3 s  0.23 GB
+    exact on 3,072                                       30.9 s  0.95 GB →  36.1 s  1.23 GB
+    zero3, 20B, chunk on 64                              29.3 s  0.25 GB →  30.2 s  0.27 GB
+    1f1b of frontier-1t-3d on 3,072                       6.5 s  0.25 GB →  11.5 s  0.52 GB
+    the same on 24,576                                    7.4 s  0.71 GB →  21.6 s  0.95 GB
+    100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
 
-    zero3, 20B, 384 GCDs                         0.9 s   0.08 GB →  0.9 s  0.09 GB
-    the same, 1,000 layers                       7.1 s   0.38 GB →  6.1 s  0.36 GB
-    the same, 200 layers × 10 micro-batches      9.4 s   0.55 GB → 11.8 s  0.63 GB
-    the same on 3,072, exact                    30.9 s   0.95 GB → 35.7 s  1.2 GB
+All are within a factor of three. How long several roles take to fold where ranks are no power of two is known least: 1f1b
+on 75,264 (588 data-parallel ranks; forecast 108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped, unfinished.
 """
 
 from __future__ import annotations
@@ -38,7 +46,7 @@ BUILD_S: Final = 40e-6  # of an op of a schedule with one role: built, expanded,
 SIMULATE_S: Final = 45e-6  # of such an op: simulated, its error bars sampled, told
 STAGED_S: Final = 20e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
 RANK_S: Final = 10e-6
-STAGED_RANK_S: Final = 400e-6  # of a rank where there are several roles
+STAGED_RANKS_S: Final = 17e-9  # of a pair of ranks where there are several roles: folding grows faster than ranks
 EXACT_S: Final = 4e-6  # of an op of a rank
 CHUNK_S: Final = 2.5e-6  # of an op and a pair of ranks
 WHAT_IFS: Final = 25  # that `explain` simulates
@@ -118,7 +126,7 @@ class Sized:
         """To simulate it once."""
         staged = self.num_roles > 1
         seconds = CASE_S + self.num_ops * (STAGED_S / 2 if staged else SIMULATE_S)
-        seconds += self.num_ranks * (STAGED_RANK_S if staged else RANK_S)
+        seconds += self.num_ranks**2 * STAGED_RANKS_S if staged else self.num_ranks * RANK_S
         if fidelity == "chunk":
             seconds += self.num_ops * self.num_ranks**2 * CHUNK_S
         elif exact:

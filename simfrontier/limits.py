@@ -97,10 +97,8 @@ class ScheduleBudget:
     operands: Limit
 
 
-_CALLS_WHY, _OPS_WHY = (
-    "no call has less than an op",
-    "500 bytes and 20 us each, expanded and checked; the 1T model: 317,023",
-)
+_CALLS_WHY = "no call has less than an op"
+_OPS_WHY = "500 bytes and 20 us each, expanded and checked; a 1T model on 16 stages has 317,023"
 _OPERANDS_WHY = "some 200 bytes each, expanded and checked; a 1T model on 16 stages has 1.1 million"
 USUAL: Final = ScheduleBudget(
     calls=Limit(most=400_000, what="calls", why=_CALLS_WHY),
@@ -154,16 +152,12 @@ ENTRIES: Final = Limit(most=100_000, what="entries", why="a perturbation of ever
 NODES: Final = Limit(most=1 << 20, what="nodes", why="100 times Frontier; some arrays have an entry for every node")
 DEVICES_OF_NODE: Final = Limit(most=128, what="devices", why="every pair of a node's devices has its route")
 GROUPS: Final = Limit(most=2_048, what="groups", why="every pair of groups has a link: 4 million")
-NICS: Final = Limit(most=256, what="NICs", why="one per device of a node")
-LINK_CLASSES: Final = Limit(most=256, what="link classes", why="a catalog's machine has up to 8")
 COMPUTE_UNITS: Final = Limit(most=1_000_000, what="compute units", why="devices have hundreds")
 CHANNELS: Final = Limit(most=128, what="channels", why="NCCL's MAXCHANNELS is 64, RCCL's 128")
 SLICES: Final = Limit(most=4_096, what="slices", why="messages of 4 GiB in slices of 1 MiB")
 COUNT: Final = Limit(most=1 << 40, what="of it", why="counts become sizes and products of sizes")
 
-LARGEST: Final = (
-    1e30  # of any number of a machine, library or calibration: far beyond the meaningful, far from overflow
-)
+LARGEST: Final = 1e30  # of any number of a machine, library or table: far beyond the meaningful, far from overflow
 SMALLEST: Final = 1e-30  # of those above zero, which are divided by
 LARGEST_SD: Final = 3.0  # of the logarithm of a time: a factor of 20 either way
 LARGEST_S: Final = 1e9  # of one time: thirty years

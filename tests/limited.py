@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.invoke import ROOT, Ran
 
 MEMORY_BYTES = 1 << 30
-CPU_S = 60  # a guard against work without an end; the calls take about one
+CPU_S = 20  # a guard against work without an end; the calls take about one
 
 
 def limited(*arguments: str | Path) -> Ran:

@@ -159,7 +159,8 @@ GIVEN = ("--machine", "frontier", "--library", "rccl", "--devices", "16")
 
 @pytest.mark.parametrize(
     "line",
-    ["# OSU A B" + " " * 3_000, "# Size x" + " " * 100_000, "# OSU A " + "v1 " * 1_300, "1 " + "x" * 50_000],
+    ["\n".join(["# OSU A B" + " " * 4_000] * 3), "# Size x" + " " * 100_000, "1 " + "x" * 50_000],
+    ids=["header", "columns", "row"],
 )
 def test_lines_of_a_log_are_read_in_linear_time(line: str, tmp_path: Path) -> None:
     path = tmp_path / "osu.txt"

@@ -14,6 +14,7 @@ from simfrontier.errors import InputError, nearest
 
 _BITS: Final = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16, "int8": 8, "int4": 4}
 _BLOCKED: Final = ("int8", "int4")
+MAX_DIGITS: Final = 12  # of a number of elements
 _SCALE_BYTES: Final = 4  # one FP32 scale per block (DeepSpeed 0.16.5, csrc/quantization)
 DTYPE_BYTES: Final = {
     "fp64": 8,
@@ -180,7 +181,7 @@ def parse_codec(text: str) -> Codec:
         if colon:
             raise InputError(f"codec {text!r}: {name} takes no block size")
         return Codec(name)
-    if not rest.isdecimal() or int(rest) < 1:
+    if not rest.isdecimal() or len(rest) > MAX_DIGITS or int(rest) < 1:
         raise InputError(f"codec {text!r}: write {name}:BLOCK with BLOCK elements per scale, e.g. {name}:6144")
     return Codec(name, int(rest))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.limits import NAME, Limit
+from simfrontier.limits import NAME, TEXT, Limit
 
 T = TypeVar("T")
 
@@ -98,6 +98,7 @@ class Node:
     def parsed(self, parse: Callable[[str], T]) -> T:
         """What a text means to a parser that raises InputError."""
         text = self.text()
+        self.within(TEXT, len(text))  # numbers in it have no more digits than Python reads
         try:
             return parse(text)
         except InputError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Never
 
 from simfrontier.errors import InputError, nearest
@@ -74,16 +74,16 @@ class _Spent:
     """What has been counted of a schedule's budget so far."""
 
     budget: ScheduleBudget
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)  # (1, ops, operands) of every block
     listed: int = 0  # operands of distinct ops, runs over layers run
     stored: int = 0  # steps as they are stored
     calls: int = 0
     ops: int = 0
     operands: int = 0
 
-    def role(self, node: Node, items: tuple[Item, ...], blocks: list[tuple[Op, ...]]) -> None:
+    def role(self, node: Node, items: tuple[Item, ...]) -> None:
         """Count a role's calls, loops run. Raises InputError above the budget."""
-        sizes = [(1, len(ops), sum(map(_num_operands, ops))) for ops in blocks]
-        calls, ops, operands = _meant(items, sizes)
+        calls, ops, operands = _meant(items, self.sizes)
         self.calls, self.ops, self.operands = self.calls + calls, self.ops + ops, self.operands + operands
         for limit, count in (
             (self.budget.calls, self.calls),
@@ -118,13 +118,14 @@ def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     of = node.keys(("blocks", "format", "mesh", "meta", "ops", "pools", "roles", "tensors", "version"))
     mesh = _mesh(of["mesh"])
     tensors = {name: _tensor(name, item) for name, item in of["tensors"].members().items()}
-    pools = {name: item.whole(0) for name, item in of["pools"].members().items()}
+    pools = {name: item.whole(0, EXTENT.most) for name, item in of["pools"].members().items()}
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(f"unknown pool {tensor.pool!r}; {nearest(tensor.pool, pools)}")
     spent = _Spent(budget)
     ops = [_op(item, mesh, spent) for item in of["ops"].items()]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
+    spent.sizes = [(1, len(block), sum(map(_num_operands, block))) for block in blocks]
     listed = of["roles"].items()
     of["roles"].within(ROLES, len(listed))
     roles = tuple([_role(item, blocks, spent) for item in listed])
@@ -149,7 +150,7 @@ def _mesh(node: Node) -> Mesh:
 def _meta(node: Node) -> Mapping[str, str | int]:
     out: dict[str, str | int] = {}
     for name, item in node.members().items():
-        out[name] = item.value if isinstance(item.value, str) else item.whole()
+        out[name] = item.value if isinstance(item.value, str) else item.whole(-EXTENT.most, EXTENT.most)
     return out
 
 
@@ -334,7 +335,7 @@ def _ref(node: Node) -> Ref:
 def _role(node: Node, blocks: list[tuple[Op, ...]], spent: _Spent) -> Role:
     of = node.keys(("calls", "name"), ("at",))
     items = _items(of["calls"], len(blocks), 0, spent)
-    spent.role(of["calls"], items, blocks)
+    spent.role(of["calls"], items)
     calls = calls_of_steps(unfolded(items), blocks)
     low = min((min(call.layer, call.micro) for call in calls), default=0)
     if low < 0:

@@ -76,6 +76,15 @@ def many_roles(form: dict[str, Any]) -> None:
             "tensors.tokens.pool: 10,000 characters in a name; allowed: up to 256",
         ),
         (many_roles, "roles: 2,000 roles; allowed: up to 256"),
+        (
+            lambda form: form["tensors"]["tokens"].update(codec="int8:" + "9" * 5_000),
+            "tensors.tokens.codec: 5,005 characters in a text; allowed: up to 4,096",
+        ),
+        (
+            lambda form: form["tensors"]["tokens"].update(placement=f"gcd:shard({'9' * 5_000})"),
+            "tensors.tokens.placement: 5,011 characters in a text; allowed: up to 4,096",
+        ),
+        (lambda form: form["meta"].update(batch=10**4_000), "meta.batch: 1000"),
     ],
 )
 def test_what_means_too_much_is_refused_before_it_is_expanded(edit: Edit, said: str, tmp_path: Path) -> None:
