@@ -18,8 +18,9 @@ memory of whole processes, `run --no-page --no-sensitivity`, measured → foreca
     the same on 24,576                                    7.4 s  0.71 GB →  21.6 s  0.95 GB
     100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
 
-All are within a factor of three. How long several roles take to fold where ranks are no power of two is known least: 1f1b
-on 75,264 (588 data-parallel ranks; forecast 108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped, unfinished.
+All are within a factor of three. How long several roles take to fold where ranks are no power of two is known least:
+1f1b on 75,264 (588 data-parallel ranks; forecast 108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped,
+unfinished.
 """
 
 from __future__ import annotations
