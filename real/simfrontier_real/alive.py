@@ -13,6 +13,7 @@ from typing import Any
 EVERY_S = 0.5
 LOOK_S = 3 * EVERY_S  # a rank that does not count meanwhile gives no sign of life
 SLACK_S = 2.0  # beyond the run's timeout: ops that are stuck are told first, and with more to say
+JOIN_S = 10.0  # for threads that are at a call of the store, on a busy machine
 LEFT = -(1 << 40)  # of a rank that has done everything
 OVER = "over"
 
@@ -29,12 +30,14 @@ class Alive:
         self._rank, self._size, self._store, self._holder, self._limit_s = rank, size, store, holder, limit_s
         self._over, self._speaks = threading.Event(), False
         self._watched, self._seen, self._trips = (rank + 1) % size, 0, 0
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Begin to count and to watch, each in a thread: the store may be what does not answer."""
         if self._size > 1:
-            for work in (self._count, self._watch):
-                threading.Thread(target=work, daemon=True).start()
+            self._threads = [threading.Thread(target=work, daemon=True) for work in (self._count, self._watch)]
+            for thread in self._threads:
+                thread.start()
 
     def leave(self) -> None:
         """Say that this rank has done everything, so that nobody waits for its signs."""
@@ -42,6 +45,8 @@ class Alive:
             with suppress(RuntimeError):  # the store has gone with rank 0
                 self._store.add(_key(self._rank), LEFT)
         self._over.set()
+        for thread in self._threads:  # one that is inside torch when the interpreter ends would abort the process
+            thread.join(JOIN_S)
 
     def silent(self) -> list[int]:
         """The other ranks that give no sign of life while this one looks. Raises RuntimeError where the store is

@@ -113,8 +113,7 @@ def session(
         )
     except (Exception, KeyboardInterrupt) as error:
         end_run(error, world, rank)
-    world.alive.leave()
-    leave()
+    leave(world)
 
 
 def _lanes(world: World) -> Callable[[Step], Lanes]:

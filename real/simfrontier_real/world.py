@@ -130,11 +130,11 @@ class World:
         dist.barrier(group=self.control)
 
 
-def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: float) -> World:
+def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: float | None = None) -> World:
     """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
 
     Collectives of gloo and nccl give up after `timeout_s`; a rank that gives no sign of life counts as stuck soon after
-    `stuck_s`, and the run ends.
+    `stuck_s` (by default as much), and the run ends.
     """
     import torch
     import torch.distributed as dist
@@ -153,7 +153,7 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: f
     _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
     holder = None if _is_launchers() else 0
     own = store if place.size == 1 else _connected(place, join_s)
-    alive = Alive(place.rank, place.size, own, holder, stuck_s + SLACK_S)
+    alive = Alive(place.rank, place.size, own, holder, (timeout_s if stuck_s is None else stuck_s) + SLACK_S)
     alive.start()
     try:
         with shared_device():
@@ -171,10 +171,11 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: f
     return World(place, backend, device, store, control, alive)
 
 
-def leave() -> None:
-    """Take the process groups down, if there are any."""
+def leave(world: World) -> None:
+    """Say that this rank has done everything, and take the process groups down, if there are any."""
     import torch.distributed as dist
 
+    world.alive.leave()
     if dist.is_initialized():
         with suppress(RuntimeError):
             dist.destroy_process_group()

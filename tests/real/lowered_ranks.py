@@ -82,7 +82,7 @@ def main() -> None:
         ours = LoweredTransport(made, lowered, world.rank, apart.wire, apart, in_rounds)
         compared += _compared(listed, world, native, ours, late_s)
     sys.stdout.write(f"rank {world.rank}: {compared} compared\n")
-    leave()
+    leave(world)
 
 
 def _compared(

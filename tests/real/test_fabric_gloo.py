@@ -41,7 +41,7 @@ if world.rank == 0:
     said = [{name: b[name] - a[name] for name in a} for a, b in ((before, beside), (beside, after))]
     with open(sys.argv[1], "w") as file:
         json.dump(said, file)
-leave()
+leave(world)
 """
 
 
