@@ -90,21 +90,24 @@ class Alive:
 
     def _end_if_silent(self) -> None:
         """Say which ranks give no sign of life and end the run, unless they do, or a rank has said why it ends."""
-        with suppress(RuntimeError):
+        try:
             silent = self.silent()
             if not silent or int(self._store.add("said", 1)) > 1:
                 return
-            self._speaks = True
-            _say(f"{told(silent)} for {self._limit_s:g} s; the run ends")
+        except RuntimeError:  # the store is gone: as for `_count`
+            return
+        self._speaks = True
+        say(f"{told(silent)} for {self._limit_s:g} s; the run ends")
+        with suppress(RuntimeError):
             self._store.add(OVER, 1)
-            time.sleep(LOOK_S)  # the store may be this process: the others ask it whether the run is over
+        time.sleep(LOOK_S)  # the store may be this process: the others ask it whether the run is over
         os._exit(1)
 
     def _end_without_store(self) -> None:
         """The store does not answer, so nobody can be asked: the first of the other ranks speaks, and each ends."""
         assert self._holder is not None
         if self._rank == min(rank for rank in range(self._size) if rank != self._holder):
-            _say(f"{told([self._holder])} for {self._limit_s:g} s; the run ends")
+            say(f"{told([self._holder])} for {self._limit_s:g} s; the run ends")
         os._exit(1)
 
 
@@ -119,6 +122,7 @@ def _key(rank: int) -> str:
     return f"alive/{rank}"
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """One line for a person, at once."""
     sys.stderr.write(f"simfrontier-real: {line}\n")
     sys.stderr.flush()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
-from simfrontier_real.alive import LOOK_S, told
+from simfrontier_real.alive import LOOK_S, say, told
 from simfrontier_real.executor import GONE, StuckError, is_broken
 from simfrontier_real.world import LINGER_S, SpokenError, World
 
@@ -27,7 +27,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     else:
         speaks = not isinstance(error, SpokenError) and _is_first(world, "said")
         if speaks:
-            _say(_words(error, rank))
+            say(_words(error, rank))
         if world is not None and rank == 0:
             _hang_up(world.place.port)
         if not speaks or rank == 0:
@@ -61,11 +61,6 @@ def _hang_up(port_of_store: int) -> None:
                     held.shutdown(socket.SHUT_RDWR)
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"simfrontier-real: {line}\n")
-    sys.stderr.flush()
-
-
 def _is_first(world: World | None, key: str) -> bool:
     """Whether nobody has spoken yet; where the store is gone too, everybody speaks."""
     if world is None:
@@ -89,10 +84,10 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
             silent = [each for each in world.alive.silent() if each != rank]
             tables |= _collected(world, rank, silent)
         except RuntimeError as error:  # as above
-            _say(f"the other ranks' tables cannot be had: {type(error).__name__}")
+            say(f"the other ranks' tables cannot be had: {type(error).__name__}")
     missing = [] if world is None else [each for each in range(world.size) if each not in tables]
     wordless = [str(each) for each in missing if each not in silent]
-    _say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
+    say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
     lines = [f"  rank {who}  {line}" for line, who in _by_line(tables)]
     for line in lines[:MAX_LINES]:
         sys.stderr.write(line + "\n")
