@@ -79,12 +79,28 @@ def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -
                 yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
         else:
             yield f"{label} of size {told}, as its operands have it", str(size)
+    yield from _other_sizes(op, space, inside, (*read, *made))
     if op.kind in OWN_LABELS or op.matmul is not None:
         return
     for tensor in made:
         lacking = [label for label in tensor.dims if label not in space]
         if lacking and tensor.role == "activation":
             yield f"{lacking[0]}, a label of {tensor.name}, in its iteration space", ", ".join(space) or "no labels"
+
+
+def _other_sizes(
+    op: Compute, space: dict[str, int], inside: list[str], operands: tuple[Tensor, ...]
+) -> Iterator[Fault]:
+    """Operands that have a label of the space with another size: only heads' features may be told apart or joined, and
+    Mugs' crops and queues."""
+    if op.kind in MUGS_KINDS or not all(set(each.dims) <= set(space) for each in operands if op.kind == "matmul"):
+        return
+    for tensor in operands:
+        for label, size in zip(tensor.dims, tensor.shape, strict=False):
+            one = space.get(label, size)
+            apart = any(one * space[other] * k == size for other in inside for k in JOINT)
+            if size != one and not apart and one not in [k * size for k in JOINT]:
+                yield f"{tensor.name} with {label} of size {one}, as the op has it", str(size)
 
 
 def _sizes_by_label(read: list[Tensor], made: list[Tensor]) -> defaultdict[str, set[int]]:

@@ -121,6 +121,13 @@ def test_flops_are_those_of_the_product(flops: int) -> None:
     says(wrong, "matmul h_to_4h.wgrad", "flops, of its iteration space", f"found {flops}")
 
 
+def test_values_have_the_sizes_of_the_ops_that_make_them() -> None:
+    """Half of the logits are cut off: the loss would be over half of the vocabulary."""
+    batch, sequence, vocabulary = sound("ddp").tensors["logits"].shape
+    wrong = set_fact("ddp", "logits", shape=(batch, sequence, vocabulary // 2))
+    says(wrong, "matmul head", f"logits with v of size {vocabulary}", f"found {vocabulary // 2}")
+
+
 def test_a_product_names_its_labels_and_reads_something() -> None:
     base = sound("ddp")
     qkv = next(op for op in base.distinct_ops() if op.name == "qkv")
