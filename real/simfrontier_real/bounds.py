@@ -205,17 +205,19 @@ def bounds_of(
         old = OLD * age * _layers(schedule) * learning_rate / _root_mean_square(start)
         said.append(f"weights that are {age} step old ({old:.1e})")
         noise += old
+    published = ("published weights", *(("weights",) if schedule.codes_per_hop else ()))
     return Bounds(
         is_exact=False,
         gradients=min(MOST, rounding + GRADIENTS * noise),
         one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
         share=SHARE,
-        norm=NORMS[kind],
+        # coding per hop leaves copies apart, of which each rank counts its own
+        norm=NORMS[kind] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
         update=UPDATES[kind],
         losses=equal + LOSSES * GRADIENTS * noise,
         weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
         length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
-        published=PUBLISHED * math.sqrt(sum(e.kinds * e.noise**2 for e in moves if e.of == "published weights")),
+        published=PUBLISHED * math.sqrt(sum(e.kinds * e.noise**2 for e in moves if e.of in published)),
         said=", ".join(said),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,12 @@ from simfrontier_real.lanes import InlineLanes
 from simfrontier_real.local import in_range
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.loss_session import refuse_misnamed
+from simfrontier_real.optimizer import Adam
 from simfrontier_real.per_hop import PerHop
 from simfrontier_real.programs import programs_of
-from simfrontier_real.train import Trained, TrainingRank, run_together, train_in_one_process
-from simfrontier_real.verdict import why_inexact
+from simfrontier_real.session import Loaded
+from simfrontier_real.train import Trained, TrainingRank, run_in_one_process, run_together, train_in_one_process
+from simfrontier_real.verdict import judged, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded
@@ -106,6 +110,26 @@ def test_coding_per_hop_makes_copies_differ_by_about_the_codecs_error(compressio
         0.0 < ours.copies_apart < {"naive-zfp:8": 0.2, "naive-zfp:16": 2e-3, "naive-zfp:24": 1e-5}.get(compression, 0.1)
     )
     assert distance(ours.weights, theirs.weights) < 1.5 * DIFFERS[compression]
+
+
+@pytest.mark.parametrize(
+    ("policy", "sizes", "data"),
+    [
+        ("dp=zfp:8", (1, 1, 4), "ddp"),
+        ("naive-zfp:16", (2, 1, 2), "zero1"),
+        ("dp=int8:64, zero=int8:64", (1, 1, 4), "zero1"),
+    ],
+)
+def test_coding_per_hop_stays_within_the_bounds_of_the_verdict(
+    policy: str, sizes: tuple[int, int, int], data: str
+) -> None:
+    keys = {"compression": policy, "compress_from": 0, "compress_per_hop": True}
+    schedule = megatron(*sizes, data=data, precision="fp32", **keys).schedule
+    loaded = Loaded(name="a", path=Path("a"), schedule=schedule, programs=programs_of(schedule), digest="")
+    how = replace(training(STEPS), adam=Adam(epsilon=1e-5))
+    told, clocks = run_in_one_process(schedule, how, lowered=lowered_of(schedule, channels=1, slices=1))
+    result = judged(loaded, told, clocks, how, unsharded(schedule, how, "fp32"))
+    assert result.is_good and result.copies_differ > 0, result.missed
 
 
 def test_a_ring_that_codes_per_hop_loses_more_the_longer_it_is() -> None:
