@@ -90,7 +90,10 @@ def train(
     steps: Annotated[int, typer.Option(min=1, help="optimizer steps")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="seed of weights and data")] = 0,
     learning_rate: Annotated[float, typer.Option(help="Adam's")] = 1e-3,
-    epsilon: Annotated[float, typer.Option(help="Adam's; below 1e-5 it amplifies rounding of zero gradients")] = 1e-5,
+    epsilon: Annotated[
+        float,
+        typer.Option(help="Adam's; a smaller one amplifies rounding of gradients that are zero in exact arithmetic"),
+    ] = 1e-4,
     clip: Annotated[
         float, typer.Option(help="norm to which gradients are clipped; 1000 never binds on the small models")
     ] = 1000.0,
