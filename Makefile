@@ -14,9 +14,12 @@ SOFTMAX := reports/softmax-measured
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 SEED := 0
+INPUTS := 100000
+SECONDS := 0
+FUZZ_SEED :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules fuzz check bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -31,6 +34,7 @@ help:
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
+	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
 	@echo "make check       format, lint, types"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
@@ -63,7 +67,11 @@ validate: setup
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.
-crosscheck: setup-real
+cross# Exit code 1: an input ended in a traceback, hung, took too much memory or left half a folder; it is kept in reports/fuzz.
+fuzz: setup-real
+	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
+
+check: setup-real
 	@mkdir -p $(CROSSCHECK)
 	$(BIN)/simfrontier-real measure --ranks $(RANKS) --out $(CROSSCHECK)/box.toml
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim

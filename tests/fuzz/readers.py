@@ -1,0 +1,250 @@
+"""What a changed file is given to: every reader of simfrontier, and what comes first after it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from unittest import mock
+
+from simfrontier.cli import main
+from simfrontier.errors import SimfrontierError
+from simfrontier.wholefile import MANIFEST, MARK, refuse_unfinished
+from tests.fuzz.samples import DIGEST
+from tests.invoke import TOY
+
+Read = Callable[[Path, random.Random], None]
+SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
+
+
+class HalfWritten(Exception):
+    """A folder that is neither old, nor new, nor told as unfinished."""
+
+
+class Defect(Exception):
+    """A command ended as no command should."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """`read` gets a file with this suffix, changed from a sample of `kind`; `share`: how often, beside others."""
+
+    kind: str
+    suffix: str
+    share: float
+    read: Read
+
+
+def command(*arguments: str | Path) -> int:
+    """A command line in this process, as a user would give it; its exit code. Raises Defect for a fault of its own."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", ["simfrontier", *map(str, arguments)]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+    said = err.getvalue()
+    if code == 3 and "out of memory" in said:
+        raise MemoryError
+    if code not in (0, 1, 2) or "Traceback" in said:
+        raise Defect(f"exit code {code}: {said.strip()[-300:]}")
+    if code == 2 and not said.strip():
+        raise Defect("exit code 2, and nothing said")
+    if any(not character.isprintable() for character in said.replace("\n", "")):
+        raise Defect(f"a control character in {said[:200]!r}")
+    return code
+
+
+def _show(path: Path, _: random.Random) -> None:
+    command("show", path)
+
+
+def _check(path: Path, _: random.Random) -> None:
+    command("check", path)
+
+
+def _replay(path: Path, _: random.Random) -> None:
+    command("replay", path, "--scenario", TOY)
+
+
+def _run(path: Path, rng: random.Random) -> None:
+    """A scenario: read, forecast, and simulated where that is a small job; then its folder is looked at."""
+    from simfrontier.forecast import forecast_run
+    from simfrontier.scenario import load_scenario
+
+    loaded = load_scenario(path)
+    if rng.random() < 0.5 or forecast_run(loaded, None, False, False).seconds > SMALL_S:
+        return
+    out = path.parent / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    code = command("run", path, "--no-sensitivity", "--no-page", "--out", out)
+    if code == 0:
+        whole(out)
+    elif out.exists():
+        raise HalfWritten(f"exit code {code}, and {sorted(os.listdir(out))} in the folder")
+
+
+def whole(folder: Path) -> None:
+    """Raise HalfWritten unless the folder holds what its manifest lists, and nothing that is on its way."""
+    there = set(os.listdir(folder))
+    listed = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]) if MANIFEST in there else None
+    if listed is None or not listed <= there or any(name.startswith((".new", ".part", MARK)) for name in there):
+        raise HalfWritten(f"{sorted(there)}, where the manifest lists {listed and sorted(listed)}")
+
+
+def _machine(path: Path, rng: random.Random) -> None:
+    _with(path, rng, machine=path.stem)
+
+
+def _library(path: Path, rng: random.Random) -> None:
+    _with(path, rng, library=path.stem)
+
+
+def _with(path: Path, rng: random.Random, machine: str = "toy-cluster", library: str | None = None) -> None:
+    """A scenario that names the file as its machine or library."""
+    text = TOY.read_text(encoding="utf-8").replace('name = "toy-cluster"', f'name = "{machine}"')
+    text = text.replace("devices = [2, 4, 8, 16]", "devices = [8]").partition("[plans.ddp]")[0]
+    if library is not None:
+        text += f'\n[library]\nname = "{library}"\n'
+    scenario = path.parent / "with.toml"
+    scenario.write_text(text, encoding="utf-8")
+    _run(scenario, rng)
+
+
+def _calibration(path: Path, _: random.Random) -> None:
+    from simfrontier.collectives.calibration import load_calibration
+
+    load_calibration(path)
+
+
+def _measured(path: Path, _: random.Random) -> None:
+    from simfrontier.measured import Setup
+    from simfrontier.measured.read import read_any
+
+    read_any(path, Setup(machine="frontier", library="rccl", devices=16, nodes=None, packages=None))
+
+
+def _trace(path: Path, _: random.Random) -> None:
+    from simfrontier.trace import read_perfetto
+
+    read_perfetto(path)
+
+
+def _links(path: Path, _: random.Random) -> None:
+    from simfrontier.trace.links import load_links
+
+    load_links(path)
+
+
+def _lowered(path: Path, _: random.Random) -> None:
+    from simfrontier.collectives.lowering.store import load_lowered
+
+    load_lowered(path)
+
+
+def _losses(path: Path, _: random.Random) -> None:
+    command("losses", path)
+
+
+def _softmax(path: Path, _: random.Random) -> None:
+    command("softmax", path)
+
+
+def _jobs(path: Path, _: random.Random) -> None:
+    from simfrontier_real.jobs import load_jobs
+
+    load_jobs(path)
+
+
+def _wiring(path: Path, _: random.Random) -> None:
+    from simfrontier.machine.wiring import load_wiring
+
+    load_wiring(path)
+
+
+def _setting(path: Path, _: random.Random) -> None:
+    text = path.read_bytes().decode("utf-8", "replace").replace("\0", "")
+    command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
+
+
+def _journal(path: Path, _: random.Random) -> None:
+    """What a search that was stopped has left, damaged: read, and gone on from."""
+    from simfrontier.tune.journal import NAME, journal_in
+    from simfrontier.tune.work import READERS
+
+    folder = path.parent / "tuned"
+    folder.mkdir(exist_ok=True)
+    (folder / NAME).write_bytes(path.read_bytes())
+    with journal_in(folder, DIGEST, READERS) as journal:
+        for (kind, _key), value in journal.known.items():
+            READERS[kind](value)
+    shutil.rmtree(folder)
+
+
+def _killed(path: Path, rng: random.Random) -> None:
+    """A run that is killed at any moment leaves the old folder, a new one, or one that is told as unfinished."""
+    out = path.parent / "killed"
+    shutil.rmtree(out, ignore_errors=True)
+    words = ["run", str(TOY), "--no-page", "--no-sensitivity", "--out", str(out)]
+    assert command(*words, "--plans", "zero3", "--devices", "4") == 0
+    before = _digest(out)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "simfrontier", *words, "--plans", "ddp,zero1", "--devices", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        started.wait(rng.uniform(0.05, 4.0))
+    except subprocess.TimeoutExpired:
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+    if _digest(out) == before:
+        return
+    try:
+        refuse_unfinished(out)
+    except SimfrontierError:
+        return
+    if not any(name.startswith(".new") for name in os.listdir(out)):  # which the next run takes away
+        whole(out)
+
+
+def _digest(folder: Path) -> str:
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    return sha256(b"\0".join(name.encode() + (folder / name).read_bytes() for name in names)).hexdigest()
+
+
+READERS: dict[str, Reader] = {
+    "schedule-check": Reader(kind="schedule", suffix=".json", share=12.0, read=_check),
+    "schedule-show": Reader(kind="schedule", suffix=".json", share=4.0, read=_show),
+    "schedule-replay": Reader(kind="schedule", suffix=".json", share=2.0, read=_replay),
+    "lowered": Reader(kind="lowered", suffix=".json", share=8.0, read=_lowered),
+    "trace": Reader(kind="trace", suffix=".json", share=8.0, read=_trace),
+    "links": Reader(kind="links", suffix=".json", share=8.0, read=_links),
+    "scenario": Reader(kind="scenario", suffix=".toml", share=6.0, read=_run),
+    "machine": Reader(kind="machine", suffix=".toml", share=4.0, read=_machine),
+    "library": Reader(kind="library", suffix=".toml", share=4.0, read=_library),
+    "calibration": Reader(kind="calibration", suffix=".toml", share=8.0, read=_calibration),
+    "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
+    "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
+    "losses": Reader(kind="losses", suffix=".csv", share=4.0, read=_losses),
+    "softmax": Reader(kind="softmax", suffix=".csv", share=4.0, read=_softmax),
+    "jobs": Reader(kind="jobs", suffix=".json", share=4.0, read=_jobs),
+    "wiring": Reader(kind="wiring", suffix=".json", share=4.0, read=_wiring),
+    "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
+    "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
+    "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),
+}

@@ -1,0 +1,117 @@
+"""Well-formed files of every kind that is read, made by simfrontier itself or written here in a few lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from simfrontier.analysis.softmax_rates import COLUMNS
+from simfrontier.machine.wiring import save_wiring
+from simfrontier.tune.journal import NAME, journal_in
+from simfrontier.tune.work import READERS
+from tests.invoke import ROOT, TOY, invoke
+from tests.real.wirings import frontier
+
+OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
+# Datatype: MPI_CHAR.
+# Size       Avg Latency(us)
+1024                   12.10
+65536                  40.55
+1048576               117.20
+"""
+NCCL = b"""# all_gather_perf: nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) iters: 20
+# Using devices
+#  Rank  0 Group  0 Pid   1 on  hosta device  0 [0xc1] AMD Instinct MI250X
+#  Rank  1 Group  0 Pid   2 on  hosta device  1 [0xc6] AMD Instinct MI250X
+#
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        131072     float    none      -1    33.21   31.57   15.79      0    32.97   31.80   15.90      0
+     4194304        524288     float    none      -1    66.40   63.17   31.58      0    65.80   63.74   31.87      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 23.7
+"""
+DIGEST = "d" * 64  # of the search that a journal is of
+OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}
+LOSSES = ROOT / "scenarios" / "losses" / "compressed-3d.csv"
+CASES = (  # settings of the toy scenario whose schedules are taken
+    ("zero3,zeropp,zero-topo,zero2", ()),
+    ("megatron", ("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "training.grad_accum=2")),
+    ("axonn", ("plans.axonn.x=2", "plans.axonn.y=2", "plans.axonn.z=2")),
+)
+
+
+def made_in(folder: Path) -> dict[str, list[bytes]]:
+    """Samples by kind; `folder` is written into while they are made."""
+    out: dict[str, list[bytes]] = {}
+    for number, (plans, settings) in enumerate(CASES):
+        words = [word for setting in settings for word in ("--set", setting)]
+        chunk = ("--fidelity", "chunk") if number == 0 else ()
+        made = invoke("export", TOY, "--plans", plans, "--devices", "8", "--out", folder / str(number), *words, *chunk)
+        assert made.code == 0, made
+    for kind in ("schedule", "trace", "lowered", "links"):
+        out[kind] = [path.read_bytes() for path in sorted(folder.glob(f"*/{kind}-*.json"))]
+        assert out[kind], kind
+    out["schedule"].sort(key=len)
+    catalog = ROOT / "simfrontier"
+    out["scenario"] = [path.read_bytes() for path in sorted((ROOT / "scenarios").glob("*.toml"))]
+    out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
+    out["library"] = [
+        path.read_bytes()
+        for path in sorted((catalog / "collectives" / "catalog").glob("*.toml"))
+        if path.name != "transfers.toml"
+    ]
+    out["log"] = [OSU, NCCL]
+    tables = sorted((catalog / "measured" / "tables").glob("*.csv"))
+    out["table"] = [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in tables]
+    (folder / "all_gather_perf.log").write_bytes(NCCL)
+    (folder / "osu.txt").write_bytes(OSU)
+    made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
+    assert made.code == 0, made
+    out["calibration"] = [(folder / "box.toml").read_bytes()]
+    out["softmax"] = [_softmax_table()]
+    save_wiring(frontier(1e6), folder / "wiring.json")
+    out["wiring"] = [(folder / "wiring.json").read_bytes()]
+    out["journal"] = [_journal(folder / "tuned")]
+    out["losses"] = [b"\n".join(LOSSES.read_bytes().split(b"\n")[:60])]
+    out["jobs"] = [json.dumps(_jobs()).encode()]
+    out["setting"] = [
+        b"training.micro_batch=2",
+        b"plans.*.softmax=two-pass",
+        b'machine.overrides={"device.hbm_bytes"=1e9}',
+    ]
+    return out
+
+
+def _softmax_table() -> bytes:
+    rows = [",".join(COLUMNS)]
+    for elements in (1_000, 30_000_000):
+        for algorithm, passes in (("two-pass", 3), ("three-pass-recompute", 4), ("three-pass-reload", 5)):
+            for starts in ("cached", "uncached"):
+                time_s = elements * passes * 4 / 20e9
+                rows.append(f"{elements},{algorithm},{starts},{time_s},{time_s},{elements * passes * 4},a CPU,33554432")
+    return "\n".join(rows).encode() + b"\n"
+
+
+def _journal(folder: Path) -> bytes:
+    """What a search leaves that is stopped after three results."""
+    try:
+        with journal_in(folder, DIGEST, READERS) as journal:
+            for number in range(3):
+                journal.add("outline", f"plan {number}", OUTLINE)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        return (folder / NAME).read_bytes()
+
+
+def _jobs() -> object:
+    job = {
+        "out": "a",
+        "schedules": ["s.json"],
+        "waits": "w",
+        "collectives": "lowered",
+        "iterations": 2,
+        "warmup": 1,
+        "rates": {"node 0 nic0>net": 0.5},
+    }
+    return {"wiring": "wiring.json", "jobs": [job]}
