@@ -192,6 +192,8 @@ class Names:
     def gradients(self) -> Iterator[tuple[str, Fault]]:
         """Of every op that is named after another (`qkv.dgrad` after `qkv`): it is of its kind, and reads something
         that the other touches, beside something that it does not: a gradient. Any other of one value reads one."""
+        sources = {name.rpartition(".")[0] for name in self.seen if name.rpartition(".")[2] in GRADIENTS}
+        made = {value for name in sources if name in self.seen for value in self.seen[name]["results"]}
         for name, mine in self.seen.items():
             source, _, part = name.rpartition(".")
             forward = self.seen.get(source, {}) if part in GRADIENTS else {}
@@ -206,6 +208,9 @@ class Names:
             if mine["kind"] not in (forward["kind"], BACKWARD.get(forward["kind"])):
                 yield name, (f"the kind of what it is the gradient of, {forward['kind']}", mine["kind"])
             theirs = {*forward["operands"], *forward["results"]}
+            strange = sorted(made.intersection(mine["operands"]) - theirs)
+            if strange:
+                yield name, (f"no value of a forward pass but {', '.join(sorted(theirs))}", ", ".join(strange))
             shared = theirs.intersection(mine["operands"])
             if not shared or shared.issuperset(mine["operands"]):
                 expected = f"operands: some of {', '.join(sorted(theirs))}, and a gradient"

@@ -128,6 +128,18 @@ def test_values_have_the_sizes_of_the_ops_that_make_them() -> None:
     says(wrong, "matmul head", f"logits with v of size {vocabulary}", f"found {vocabulary // 2}")
 
 
+def test_a_gradient_is_not_made_of_values_of_other_forward_passes() -> None:
+    def other(_: Call, op: Op) -> list[Op]:
+        if op.name != "dense.dgrad":
+            return [op]
+        assert isinstance(op, Compute)
+        return [
+            replace(op, reads=tuple(r._replace(name="ln1.out", layer=0) if r.name == "d.x" else r for r in op.reads))
+        ]
+
+    says(mutated(sound("ddp"), other), "dense.dgrad", "no value of a forward pass but", "found ln1.out")
+
+
 def test_a_product_names_its_labels_and_reads_something() -> None:
     base = sound("ddp")
     qkv = next(op for op in base.distinct_ops() if op.name == "qkv")
