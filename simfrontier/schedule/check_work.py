@@ -26,6 +26,8 @@ ONE_VALUE: Final = frozenset({"gelu", "softmax", "attention", "cast"})  # forwar
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = None) -> Iterator[Fault]:
     """What is wrong with an op's sizes and operands, by itself; `heads` is what the schedule says of attention's."""
+    if op.kind not in MODEL_KINDS and (op.flops or op.matmul):
+        yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
     if op.kind == "hook":
         return
     made_refs = [ref for ref in (*op.writes, *op.accumulates) if tensors[ref.name].role != "token"]

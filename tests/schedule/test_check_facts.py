@@ -140,6 +140,11 @@ def test_a_gradient_is_not_made_of_values_of_other_forward_passes() -> None:
     says(mutated(sound("ddp"), other), "dense.dgrad", "no value of a forward pass but", "found ln1.out")
 
 
+@pytest.mark.parametrize("kind", ["hook", "norm2", "adam", "accumulate"])
+def test_what_is_no_work_of_the_model_takes_no_flops(kind: str) -> None:
+    says(mutated(sound("zero3"), changed(where(kind), flops=1000)), f"{kind} ", "of 0 flops", "found 1000")
+
+
 def test_a_product_names_its_labels_and_reads_something() -> None:
     base = sound("ddp")
     qkv = next(op for op in base.distinct_ops() if op.name == "qkv")
