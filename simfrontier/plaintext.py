@@ -13,7 +13,7 @@ from simfrontier.limits import MESSAGE
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SEQUENCE = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
 _JSON_ESCAPE = re.compile(
-    r"(?<!\\)(?:\\\\)*\\(?:[bf]|u00(?:0[0-8bcef]|1[0-9a-f]|7f|[89][0-9a-f])|u20(?:2[a-e]|6[6-9]))", re.I
+    r"(?<!\\)(?:\\\\)*(\\(?:[bf]|u00(?:0[0-8bcef]|1[0-9a-f]|7f|[89][0-9a-f])|u20(?:2[a-e]|6[6-9])))", re.IGNORECASE
 )
 
 
@@ -32,9 +32,7 @@ def escape_in(text: str) -> str | None:
     if match is None:
         return control_in(text)
     line = text.count("\n", 0, match.start()) + 1
-    return (
-        f"line {line}: escape of a control character {match[0][-6:].lstrip(chr(92))!r}; allowed: text that can be shown"
-    )
+    return f"line {line}: control character {match[1]}; allowed: text that can be shown"
 
 
 def without_controls(text: str) -> str:

@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
         (
             'name = "toy-cluster"',
             'name = "a\\u0000.toml"',
-            "machine.name: got 'a\\x00.toml', allowed: String should match pattern '^[^\\x00-\\x1f]+$'",
+            "not a TOML file: control character in 'a\\x00.toml'; allowed: text that can be shown",
         ),
     ],
 )

@@ -16,6 +16,7 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
     losses                 rounding + 0.3 * that of all gradients
     weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
                            most 0.9; and 3 times what the codec that publishes weights loses of them
+    weights beside masters 1.5 times what the codec that publishes them loses (each rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
 Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
@@ -46,6 +47,7 @@ LOSSES: Final = 0.3
 MOVES: Final = 3.0
 MOST: Final = 0.9  # at 1 weights need not move at all
 PUBLISHED: Final = 3.0
+BESIDE: Final = 1.5
 LENGTHS: Final = 0.65
 LEAST_LENGTH: Final = 0.1
 UPDATES: Final = {
@@ -88,6 +90,7 @@ class Bounds:
     """How far apart training may be, relative: gradients of all tensors together, of one, the norm by which is clipped,
     what Adam makes of them (`update`), losses, weights, the length of their moves. `share` of the whole norm is what
     one tensor's gradient is measured against at least, `published` is what weights lose where they are published.
+    `beside` is how far published weights may be from their masters, over the length of these.
     `is_exact`: nothing is lost but rounding, and weights are compared element by element. `said` names the moves that
     lose something."""
 
@@ -99,6 +102,7 @@ class Bounds:
     update: float
     losses: float
     weights: float
+    beside: float
     length: float = 0.0
     published: float = 0.0
     said: str = ""
@@ -196,6 +200,7 @@ def bounds_of(
             update=UPDATES[kind],
             losses=equal,
             weights=equal,
+            beside=equal,
         )
     moves = moves_of(schedule, programs)
     noise = math.sqrt(sum(each.square for each in moves))
@@ -206,6 +211,10 @@ def bounds_of(
         said.append(f"weights that are {age} step old ({old:.1e})")
         noise += old
     published = ("published weights", *(("weights",) if schedule.codes_per_hop else ()))
+    lost = [each for each in moves if each.of in published]
+    # per hop every rank codes what it has got again; else each weight is coded once, or, by two hops, twice
+    once = max((each.noise for each in lost), default=0.0)
+    again = math.sqrt(sum(each.kinds * each.noise**2 for each in lost))
     return Bounds(
         is_exact=False,
         gradients=min(MOST, rounding + GRADIENTS * noise),
@@ -216,8 +225,9 @@ def bounds_of(
         update=UPDATES[kind],
         losses=equal + LOSSES * GRADIENTS * noise,
         weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
+        beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
         length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
-        published=PUBLISHED * math.sqrt(sum(e.kinds * e.noise**2 for e in moves if e.of in published)),
+        published=PUBLISHED * again,
         said=", ".join(said),
     )
 

@@ -51,11 +51,13 @@ def compared(
     told: Sequence[Told],
     losses: tuple[float, ...],
     weights: Weights,
+    masters: Weights,
     reference: Trained,
     start: Weights,
     bounds: Bounds,
 ) -> Compared:
-    """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step."""
+    """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step, `masters`
+    those that the optimizer steps, by their own names."""
     steps: dict[int, StepApart] = {}
     for number in _taken(told):
         mine = [each.gradients[number] for each in told]
@@ -70,6 +72,7 @@ def compared(
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
+        _beside(weights, masters, bounds),
     ]
     norms = [_norm_of(told, number) for number in range(len(losses))]
     return Compared(
@@ -117,6 +120,15 @@ def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) 
     error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
     yield Check("weights", error, bounds.weights + bounds.published * share)
     yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, bounds.length))
+
+
+def _beside(weights: Weights, masters: Weights, bounds: Bounds) -> Check:
+    """How far published weights are from their masters: what publishing lost, and nothing else."""
+    apart = size = 0.0
+    for (name, layer), values in masters.items():
+        apart += _square(weights[name.removesuffix(".master"), layer] - values)
+        size += _square(values)
+    return Check("weights beside masters", finite(math.sqrt(apart / size)) if size > 0 else 0.0, bounds.beside)
 
 
 def _square(values: object) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Ref, Schedule, Tensor
+from simfrontier.schedule.ir import Ref, Schedule, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of, local_shape
@@ -17,7 +17,7 @@ from simfrontier_real.layout import Order, canonical, coordinates, rearranged, w
 from simfrontier_real.mugs.states import followed, initial_state
 from simfrontier_real.site import Site
 
-LASTING = ("weight", "state", "constant")  # roles of what a model is after a step
+LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
 
 
@@ -89,24 +89,28 @@ def shard(site: Site, values: Any, name: str) -> Array:
 
 
 def held(site: Site) -> dict[tuple[str, int], Any]:
-    """This rank's lines of all weights and states that it holds, as numpy arrays."""
+    """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
     return {
         (tensor.name, ref.layer): site.backend.numpy(site.buffers[ref])
         for tensor, ref in here(site)
-        if tensor.role in LASTING
+        if tensor.role in (*LASTING, "master")
     }
 
 
 def assembled(
-    schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]], may_differ: bool = False
+    schedule: Schedule,
+    by_rank: Sequence[Mapping[tuple[str, int], Any]],
+    may_differ: bool = False,
+    roles: tuple[TensorRole, ...] = LASTING,
 ) -> Weights:
-    """Whole weights and states out of the lines of the ranks that hold them. Raises SimfrontierError where two ranks
-    should hold the same and do not; where they `may_differ`, the first one's is taken."""
+    """Whole weights and states (tensors of these `roles`) out of the lines of the ranks that hold them. Raises
+    SimfrontierError where two ranks should hold the same and do not; where they `may_differ`, the first one's is
+    taken."""
     import numpy as np
 
     mesh = schedule.mesh
     out: Weights = {}
-    for tensor, layer in _every(schedule):
+    for tensor, layer in _every(schedule, roles):
         order = canonical(tensor, mesh)
         flat, cuts = _digits(tensor, mesh)
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
@@ -160,8 +164,10 @@ def by_place(
     return out
 
 
-def _every(schedule: Schedule) -> Iterator[tuple[Tensor, int]]:
-    for tensor in weights_of(schedule):
+def _every(schedule: Schedule, roles: tuple[TensorRole, ...] = LASTING) -> Iterator[tuple[Tensor, int]]:
+    for tensor in schedule.tensors.values():
+        if tensor.role not in roles:
+            continue
         for layer in instances(schedule, tensor):
             yield tensor, layer
 

@@ -71,7 +71,7 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
         (
             "waits",
             "a\u0085b",
-            "not a file of jobs: line 1: control character \\\\u0085; allowed: text that can be shown",
+            "not a file of jobs: line 1: control character \\u0085; allowed: text that can be shown",
         ),
         ("out", "../out", "jobs[0].out: got '../out'; allowed: a place below the folder of the file of jobs"),
         ("waits", "/etc", "jobs[0].waits: got '/etc'; allowed: a place below"),

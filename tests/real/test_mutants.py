@@ -132,9 +132,9 @@ def test_real_ranks_with_faults_that_do_not_stop_them_differ(tmp_path: Path) -> 
         else:
             assert result["weights_error"] > 1e-4, name
             assert result["message_bytes"] == result["scheduled_bytes"], name
-        assert result["is_good"] != result["must_agree"], name  # what is quantised need not agree
+        assert not result["is_good"], name  # also where moves are quantised
     said = {line.split()[0]: line for line in ended.out.splitlines()[1:]}
-    assert said["stale-gather"].rstrip().rpartition("  ")[2].startswith("DIFFERS, most in ")
+    assert said["stale-gather"].rstrip().rpartition("  ")[2].startswith("DIFFERS: gradient")
 
 
 def test_real_ranks_refuse_what_the_check_finds(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ LIMIT_S = 120.0  # of a launch of two ranks, on a box that is busy with other te
 
 SOME = {
     "ddp": ("loss: gradient × 4", "loss: gradient × 1.0001", "accumulate: overwritten", "Adam: gradients × 1.0001"),
-    "zero2": ("gradients: slice of another member", "norm: not summed over ranks", "Adam: one gradient × 1.001"),
+    "zero2 scattered": ("gradients: slice of another member",),
+    "zero2": ("gradients: sum left out, own alone", "norm: not summed over ranks", "Adam: one gradient × 1.001"),
     "zero3": ("weights: gather left out", "gradients: sum left out, own × members", "accumulate: not cleared"),
     "hsdp": ("gradients: mean for sum", "Adam: left out on the last rank"),
     "zero-topo": ("weights: gather of the step before", "loss: not divided by ranks"),

@@ -27,6 +27,8 @@ def _compressed(policy: str, tensor: int, pipeline: int) -> Callable[[], Schedul
 
 SAME: Final[dict[str, Callable[[], Schedule]]] = {  # equal to the unsharded model but for rounding
     **{name: _plan(name) for name in ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")},
+    "zero1 scattered": _plan("zero1 scattered"),
+    "zero2 scattered": _plan("zero2 scattered"),
     "lattice, three hops": _plan("three hops"),
     "lattice, copy": _plan("copy"),
     "lattice, odd order": _plan("odd order"),

@@ -26,7 +26,7 @@ from tests.real.mutation.seams import (
 
 GRADIENTS: Final = ("gradient", "step_reduction")  # names of moves
 WEIGHTS: Final = ("weight_gather", "copy_gather", "publish")
-ACTIVATIONS: Final = ("activation", "input_gradient")
+ACTIVATIONS: Final = ("activation", "input_gradient", "input_gather")
 STATISTICS: Final = ("statistic",)
 LOSSES: Final = ("loss", "contrast", "cluster")
 Change = Callable[[Place, Messages], Messages]
