@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from copy import deepcopy
 from typing import Any
 
 WORDS = (
@@ -100,26 +101,28 @@ def _changed_document(rng: random.Random, sample: bytes) -> bytes:
 
 
 def _change_fact(rng: random.Random, holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
-    try:
-        old = holder[key]
-        match rng.randrange(6):
-            case 0:
-                del holder[key]
-            case 1 if isinstance(old, int | float) and not isinstance(old, bool):
-                holder[key] = rng.choice((old + 1, old - 1, -old, old * 2, old * 10**9))
-            case 2:
-                other, its_key = rng.choice(places)
-                holder[key] = other[its_key]
-            case 3 if isinstance(old, list) and old:
-                holder[key] = old * rng.choice((2, 30)) if rng.random() < 0.5 else old[::-1]
-            case 4 if isinstance(holder, dict):
-                holder[rng.choice(("x", "", "\u001b", str(key) * 2))] = holder.pop(key)
-            case _:
-                holder[key] = rng.choice(VALUES)
-        json.dumps(holder)
-    except (KeyError, IndexError, ValueError, RecursionError):  # changed away before, or a circle
-        if isinstance(holder, dict):
-            holder[key] = 0
+    if not _holds(holder, key):
+        return
+    old = holder[key]
+    match rng.randrange(6):
+        case 0:
+            del holder[key]
+        case 1 if isinstance(old, int | float) and not isinstance(old, bool):
+            holder[key] = rng.choice((old + 1, old - 1, -old, old * 2, old * 10**9))
+        case 2 if _holds(*(place := rng.choice(places))):
+            other, its_key = place
+            holder[key] = deepcopy(other[its_key])  # of what may hold this very place
+        case 3 if isinstance(old, list) and old:
+            holder[key] = deepcopy(old * rng.choice((2, 30)) if rng.random() < 0.5 else old[::-1])
+        case 4 if isinstance(holder, dict):
+            holder[rng.choice(("x", "", "\u001b", str(key) * 2))] = holder.pop(key)
+        case _:
+            holder[key] = deepcopy(rng.choice(VALUES))
+
+
+def _holds(holder: Any, key: Any) -> bool:
+    """Whether a place is still there: an earlier change may have taken it away."""
+    return key in holder if isinstance(holder, dict) else key < len(holder)
 
 
 def _changed_line(rng: random.Random, sample: bytes) -> bytes:
