@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -11,17 +10,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from unittest import mock
 
-from simfrontier.cli import main
 from simfrontier.errors import SimfrontierError
 from simfrontier.wholefile import MANIFEST, MARK, refuse_unfinished
 from tests.fuzz.samples import DIGEST
-from tests.invoke import TOY
+from tests.invoke import TOY, invoke
 
 Read = Callable[[Path, random.Random], None]
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
@@ -47,17 +43,8 @@ class Reader:
 
 def command(*arguments: str | Path) -> int:
     """A command line in this process, as a user would give it; its exit code. Raises Defect for a fault of its own."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with (
-        mock.patch.object(sys, "argv", ["simfrontier", *map(str, arguments)]),
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 1
-    said = err.getvalue()
+    ran = invoke(*arguments)
+    code, said = ran.code, ran.err
     if code == 3 and "out of memory" in said:
         raise MemoryError
     if code not in (0, 1, 2) or "Traceback" in said:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import random
@@ -69,7 +68,6 @@ def read_one(samples: Samples, seed: int, reader: str, number: int, folder: Path
         ended, words = "half-written", str(error)
     except Exception as error:  # what this looks for
         ended, words = "traceback", f"{type(error).__name__}: {error}"
-    gc.enable()  # `run` turns it off for its process
     took = time.process_time() - started
     if took > HANG_S:
         ended, words = "hang", f"{took:.1f} s of CPU time; {words}"
