@@ -1,0 +1,102 @@
+"""An independent reader, written from docs/schedule.md, finds the numbers that simfrontier finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simfrontier.collectives import messages_of
+from simfrontier.collectives.volume import exchanged_bytes
+from simfrontier.schedule import digest, load
+from simfrontier.schedule.expand import expand
+from simfrontier.schedule.ir import Collective, Compute, Exchange
+from simfrontier.trace import read_perfetto
+from tests.invoke import ROOT, TOY, invoke
+from tests.schedule.independent import File
+
+TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
+GRIDS = ("megatron", "axonn")
+CODED = ("naive-zfp", "naive-mpc", "MZHybrid")
+SETTINGS = [
+    *("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "plans.megatron.sequence_parallel=true"),
+    *("plans.axonn.x=2", "plans.axonn.y=2", "training.grad_accum=4"),
+]
+COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of all plans side by side."""
+    out = tmp_path_factory.mktemp("schedules")
+    given = [word for setting in SETTINGS for word in ("--set", setting)]
+    for scenario, plans, more in ((TOY, TOYS, []), (TOY, GRIDS, given), (COMPRESSED, CODED, [])):
+        part = out / plans[0]
+        ran = invoke("export", scenario, "--plans", ",".join(plans), "--devices", "8", *more, "--out", part)
+        assert ran.code == 0, ran.err
+        for path in part.iterdir():
+            path.rename(out / path.name)
+    return out
+
+
+@pytest.mark.parametrize("plan", [*TOYS, *GRIDS, *CODED])
+def test_a_second_reader_finds_the_same(exported: Path, plan: str) -> None:
+    path = exported / f"schedule-{plan}.json"
+    mine, theirs = File(path), load(path)
+    trace = read_perfetto(exported / f"trace-{plan}.json")
+    assert mine.is_canonical and mine.digest == digest(theirs) == trace.digest
+    mesh = theirs.mesh
+    for name, tensor in theirs.tensors.items():
+        local = tensor.local_elements(mesh), tensor.local_bytes(mesh)
+        assert (mine.local_elements(name), mine.local_bytes(name)) == local, name
+    ended = mine.run()
+    for program, role, done in zip(mine.programs, theirs.roles, ended, strict=True):
+        expanded = expand(theirs, role)
+        assert len(program.ops) == expanded.num_ops == done
+        assert tuple(program.lanes) == expanded.lanes
+        assert program.items() == [list(waits) for waits in expanded.waits]
+        for op, known in zip(program.ops, expanded.ops, strict=True):
+            assert (op["kind"], op["name"]) == (known.kind, known.name)
+            if isinstance(known, Collective):
+                sizes = [message.num_bytes for message in messages_of(known, theirs.tensors, mesh)]
+                assert [size for size in mine.message_bytes(op) if size] == [size for size in sizes if size]
+            elif isinstance(known, Exchange):
+                assert mine.message_bytes(op) == exchanged_bytes(known, theirs.tensors, mesh)
+            else:
+                assert isinstance(known, Compute)
+
+
+@pytest.mark.parametrize("plan", [*TOYS, "axonn"])
+def test_the_trace_has_the_bytes_that_a_second_reader_counts(exported: Path, plan: str) -> None:
+    mine = File(exported / f"schedule-{plan}.json")
+    (program,) = mine.programs
+    for spans in read_perfetto(exported / f"trace-{plan}.json").spans:
+        assert [span.op for span in sorted(spans, key=lambda span: span.op)] == list(range(len(program.ops)))
+        for span in spans:
+            if span.axes:
+                assert span.message_bytes == sum(mine.message_bytes(program.ops[span.op])), span
+
+
+def test_every_rank_starts_ops_no_earlier_than_a_second_reader_allows(exported: Path) -> None:
+    """Waits in the trace: what an op waits for has ended when it is ready (to the file's nanosecond)."""
+    mine = File(exported / "schedule-zero-topo.json")
+    (program,) = mine.programs
+    for spans in read_perfetto(exported / "trace-zero-topo.json").spans:
+        by_op = {span.op: span for span in spans}
+        for index, need in enumerate(program.waits):
+            for lane, count in need.items():
+                assert by_op[program.queues[lane][count - 1]].end_s <= by_op[index].ready_s + 1.5e-9
+
+
+def test_a_pipeline_that_leaves_out_an_exchange_does_not_end(exported: Path, tmp_path: Path) -> None:
+    form = json.loads((exported / "schedule-megatron.json").read_text(encoding="ascii"))
+    first = form["roles"][1]["calls"][0]
+    assert first[0] == "exchange"
+    first[1] = len(form["blocks"])
+    form["blocks"].append([])
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(form, sort_keys=True, separators=(",", ":")) + "\n", encoding="ascii")
+    mine = File(path)
+    assert mine.digest != digest(load(exported / "schedule-megatron.json"))
+    assert all(done < len(program.ops) for done, program in zip(mine.run(), mine.programs, strict=True))
