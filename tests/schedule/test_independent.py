@@ -19,9 +19,21 @@ from tests.schedule.independent import File
 TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
 GRIDS = ("megatron", "axonn")
 CODED = ("naive-zfp", "naive-mpc", "MZHybrid")
-SETTINGS = [
-    *("plans.megatron.tensor=2", "plans.megatron.pipeline=2", "plans.megatron.sequence_parallel=true"),
-    *("plans.axonn.x=2", "plans.axonn.y=2", "training.grad_accum=4"),
+# Sizes that nothing divides, operands as runs over layers, a pool that fills, a host that waits, and codecs per hop.
+OF_TOYS = ["engine.blocking=host", "engine.live_elements=30000", "model.num_layers=20", "model.hidden=36"]
+OF_GRIDS = [
+    *(
+        "plans.megatron.tensor=2",
+        "plans.megatron.pipeline=4",
+        "plans.megatron.chunks=2",
+        "plans.megatron.order=interleaved",
+    ),
+    *("plans.megatron.sequence_parallel=true", "plans.axonn.x=2", "plans.axonn.y=2"),
+    *("model.num_layers=8", "training.grad_accum=4"),
+]
+OF_CODED = [
+    *("model.hidden=36", "model.sequence=15", "model.vocabulary=66", "training.micro_batch=3"),
+    *("plans.naive-zfp.compress_per_hop=true", "plans.MZHybrid.compress_from=64"),
 ]
 COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
 
@@ -30,8 +42,8 @@ COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of all plans side by side."""
     out = tmp_path_factory.mktemp("schedules")
-    given = [word for setting in SETTINGS for word in ("--set", setting)]
-    for scenario, plans, more in ((TOY, TOYS, []), (TOY, GRIDS, given), (COMPRESSED, CODED, [])):
+    for scenario, plans, settings in ((TOY, TOYS, OF_TOYS), (TOY, GRIDS, OF_GRIDS), (COMPRESSED, CODED, OF_CODED)):
+        more = [word for setting in settings for word in ("--set", setting)]
         part = out / plans[0]
         ran = invoke("export", scenario, "--plans", ",".join(plans), "--devices", "8", *more, "--out", part)
         assert ran.code == 0, ran.err
@@ -99,4 +111,4 @@ def test_a_pipeline_that_leaves_out_an_exchange_does_not_end(exported: Path, tmp
     path.write_text(json.dumps(form, sort_keys=True, separators=(",", ":")) + "\n", encoding="ascii")
     mine = File(path)
     assert mine.digest != digest(load(exported / "schedule-megatron.json"))
-    assert all(done < len(program.ops) for done, program in zip(mine.run(), mine.programs, strict=True))
+    assert any(done < len(program.ops) for done, program in zip(mine.run(), mine.programs, strict=True))
