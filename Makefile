@@ -67,11 +67,7 @@ validate: setup
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.
-cross# Exit code 1: an input ended in a traceback, hung, took too much memory or left half a folder; it is kept in reports/fuzz.
-fuzz: setup-real
-	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
-
-check: setup-real
+crosscheck: setup-real
 	@mkdir -p $(CROSSCHECK)
 	$(BIN)/simfrontier-real measure --ranks $(RANKS) --out $(CROSSCHECK)/box.toml
 	$(BIN)/simfrontier export scenarios/crosscheck.toml --set library.calibration=$(CROSSCHECK)/box.toml --out $(CROSSCHECK)/sim
@@ -110,6 +106,10 @@ exhaustive: setup
 # Exit code 1 where a fault that is larger than what codecs lose passes; it is said which.
 mutants: setup-real
 	$(BIN)/python -m tests.real.mutation
+
+# Exit code 1: an input ended in a traceback, hung, took too much memory or left half a folder; it is kept in reports/fuzz.
+fuzz: setup-real
+	$(BIN)/python -m tests.fuzz --count $(INPUTS) --seconds $(SECONDS) --jobs $(JOBS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 check: setup-real
 	$(BIN)/ruff format --check .

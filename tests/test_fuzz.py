@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from simfrontier.errors import InputError
 from tests.fuzz import readers, runner
 from tests.fuzz.changes import changed
 from tests.fuzz.readers import READERS, HalfWritten, Reader, whole
+from tests.fuzz.samples import made_in
 
 SAMPLES = {each.kind: [b'{"a": [1, 2, {"b": "c"}]}', b"a = 1\nb = 2\n"] for each in READERS.values()}
 
@@ -68,3 +70,21 @@ def test_a_folder_with_less_than_its_manifest_lists_is_half_written(tmp_path: Pa
         whole(tmp_path)
     (tmp_path / "results.csv").write_text("", encoding="utf-8")
     whole(tmp_path)
+
+
+def test_every_reader_reads_some_sample_to_its_end(tmp_path: Path) -> None:
+    samples = made_in(tmp_path)
+    for name, reader in READERS.items():
+        if name == "killed-run":
+            continue
+        refused = []
+        for sample in samples[reader.kind]:
+            path = tmp_path / f"changed{reader.suffix}"
+            path.write_bytes(sample)
+            try:
+                reader.read(path, random.Random(0))
+                break
+            except InputError as error:
+                refused.append(str(error))
+        else:
+            pytest.fail(f"{name}: {refused}")

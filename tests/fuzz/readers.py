@@ -94,11 +94,11 @@ def whole(folder: Path) -> None:
 
 
 def _machine(path: Path, rng: random.Random) -> None:
-    _with(path, rng, machine=path.stem)
+    _with(path, rng, machine=path.name)
 
 
 def _library(path: Path, rng: random.Random) -> None:
-    _with(path, rng, library=path.stem)
+    _with(path, rng, library=path.name)
 
 
 def _with(path: Path, rng: random.Random, machine: str = "toy-cluster", library: str | None = None) -> None:
