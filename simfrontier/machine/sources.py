@@ -15,7 +15,7 @@ def sources_of(
         if not isinstance(part, dict):
             continue
         key = prefix + name
-        if "source" not in part:
+        if "source" not in part or "kind" not in part:  # a table of tables, in which a name may be "source"
             yield from sources_of(part, num_entries, f"{key}.")
             continue
         value, unit = (part["value"], unit_of(key)) if "value" in part else (num_entries(part), "entries")

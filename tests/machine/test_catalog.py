@@ -10,6 +10,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Provenance, catalog, load_machine
 from simfrontier.machine.load import CATALOG
+from simfrontier.machine.sources import sources_of
 
 KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
@@ -220,3 +221,9 @@ def test_a_file_of_ones_own_may_lie_anywhere(tmp_path: Path) -> None:
     path.write_text((CATALOG / "toy-pair.toml").read_text(encoding="utf-8"), encoding="utf-8")
     machine: Machine = load_machine(str(path))
     assert machine.name == tomllib.loads(path.read_text(encoding="utf-8"))["name"]
+
+
+def test_a_table_of_tables_may_have_one_that_is_called_source() -> None:
+    number = {"value": 2.0, "kind": "assumed", "source": "own choice"}
+    found = list(sources_of({"shares": {"source": number}}, len))
+    assert [(each.key, each.value) for each in found] == [("shares.source", 2.0)]
