@@ -18,6 +18,10 @@ VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2, 3, 7, 1 << 20, 1 << 31, 1 << 40, 10**30, 0.5, -0.5, 1e300, 1e-300, ""),
     *("x", "x" * 300, "\u202e", "all", "sum", "fp16", "uint8", [], {}, [[]], [0] * 50, {"": 0}, {"value": -1}),
 )
+LARGEST = (
+    8 << 20
+)  # bytes; what is longer is not changed further: five changes could make a sample a thousand times longer
+NEARBY = 1 << 16  # bytes around a place in which words are looked for
 _TOKEN = re.compile(rb"[A-Za-z_]+|[0-9.eE+-]+|\"[^\"\n]*\"")
 
 
@@ -27,6 +31,8 @@ def changed(rng: random.Random, sample: bytes, others: list[bytes]) -> bytes:
     if rng.random() < 0.4:
         out = _changed_document(rng, sample)
     for _ in range(rng.choice((0, 1, 1, 2, 3)) if out != sample else rng.choice((1, 1, 2, 4))):
+        if len(out) > LARGEST:
+            break
         out = rng.choice((_flip, _cut, _word, _word, _word, _double, _splice, _nest, _long))(rng, out, others)
     return out
 
@@ -45,7 +51,8 @@ def _cut(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:
 
 
 def _word(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:
-    tokens = list(_TOKEN.finditer(text))
+    begin = rng.randrange(max(1, len(text) - NEARBY))
+    tokens = list(_TOKEN.finditer(text, begin, begin + NEARBY))
     if not tokens:
         return rng.choice(WORDS).encode()
     found = rng.choice(tokens)
@@ -56,7 +63,8 @@ def _word(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:
 def _double(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:
     lines = text.split(b"\n")
     at = rng.randrange(len(lines))
-    return b"\n".join([*lines[:at], *[lines[at]] * rng.choice((2, 2, 50)), *lines[at + 1 :]])
+    times = rng.choice((2, 2, 50)) if len(lines[at]) < NEARBY else 2
+    return b"\n".join([*lines[:at], *[lines[at]] * times, *lines[at + 1 :]])
 
 
 def _splice(rng: random.Random, text: bytes, others: list[bytes]) -> bytes:
