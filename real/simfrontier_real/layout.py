@@ -116,7 +116,7 @@ def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[R
     for a, b in zip(src, dst, strict=True):
         small, large = (a, b) if op.kind == "all_gather" else (b, a)
         tensor = schedule.tensors[small.name]
-        refuse_outer(f"collective {op.name} of {small.name}", op.axes, tensor.placement.shards)
+        refuse_outer(f"collective {op.name} of {small.name}", op.axes, tensor.placement.on(mesh).shards)
         out[large] = Cut(mesh.live(op.axes), tensor.placement.shards, local_shape(tensor, mesh))
     return out
 
@@ -152,7 +152,7 @@ def _refuse_shards(op: Collective, schedule: Schedule) -> None:
     if op.kind == "all_to_all":
         raise InputError(f"collective {op.name}: an all-to-all of shards cannot be executed yet; allowed: flat moves")
     for name in {ref.name for ref in (*op.src, *op.dst)}:
-        shards = schedule.tensors[name].placement.shards
+        shards = schedule.tensors[name].placement.on(schedule.mesh).shards
         if is_of_activations(op, schedule):
             refuse_outer(f"collective {op.name} of {name}", op.axes, shards)
         elif any(axis in op.axes for axis, _ in shards):

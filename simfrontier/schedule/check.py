@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simfrontier.schedule.check_families import check_families
+from simfrontier.schedule.check_gradients import check_gradients
 from simfrontier.schedule.check_layouts import check_layouts
 from simfrontier.schedule.check_meta import check_meta
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_states import check_states
+from simfrontier.schedule.check_twins import check_twins
+from simfrontier.schedule.check_unread import check_unread
 from simfrontier.schedule.check_values import check_values
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
@@ -62,6 +65,7 @@ def check(
     walked = list(zip(schedule.roles, programs, strict=True))
     check_values(schedule, walked, found)
     check_states(schedule, walked, found)
+    check_unread(schedule, walked, found)
     check_comms(schedule, walked, found)
     check_progress(schedule, walked, found)
     peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
@@ -91,7 +95,9 @@ def _check_sizes(schedule: Schedule, found: Findings) -> bool:
     check_ops(schedule, found)
     if not any(finding.rule == "references" for finding in found.all()):
         check_families(schedule, found)
+        check_gradients(schedule, found)
         check_layouts(schedule, found)
+        check_twins(schedule, found)
         check_meta(schedule, found)
     return True
 

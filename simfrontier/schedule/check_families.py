@@ -11,7 +11,7 @@ from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS
 
 LASTING: Final = frozenset({"weight", "copy", "accumulator", "optimizer", "master", "state", "constant"})
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
@@ -24,10 +24,12 @@ def check_families(schedule: Schedule, found: Findings) -> None:
     """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
     weights = weights_of(schedule.tensors)
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
-    written = {ref.name for op in schedule.distinct_ops() for ref in (*op.writes, *op.accumulates)}
+    ops = schedule.distinct_ops()
+    written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
+    computed = {ref.name for op in ops if op.kind in MODEL_KINDS for ref in op.writes}
     for name, tensor in schedule.tensors.items():
         weight = weights[name]
-        faults = [*_lifetime(tensor, weight), *_coding(tensor), *_numbers(tensor, types)]
+        faults = [*_lifetime(tensor, weight), *_coding(tensor), *_numbers(tensor, types, name in computed)]
         if tensor.role == "activation" and tensor.persistent and name in written:
             source = value_of(name, schedule.tensors)  # a form of an input may outlast the step as that does
             if source == name or not schedule.tensors[source].persistent:
@@ -56,15 +58,15 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
         if mine != its:
             yield f"the {what} of {weight.name}, {text_of(its)}", text_of(mine)
     if tensor.per_layer != weight.per_layer:
-        yield f"to be {_layers(weight)}, as {weight.name} is", _layers(tensor)
+        yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
     by_role = {"master": WIDE, "optimizer": MOMENTS}.get(tensor.role, {})
     wanted = by_role.get(weight.dtype, weight.dtype)
     if tensor.dtype != wanted:
         yield f"type {wanted}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
 
 
-def _layers(tensor: Tensor) -> str:
-    return "of every layer" if tensor.per_layer else "of no layer"
+def _layers(per_layer: bool) -> str:
+    return "of every layer" if per_layer else "of no layer"
 
 
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
@@ -78,10 +80,12 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
         yield f"a {role} that all micro-batches share", "one for every micro-batch"
     if tensor.follows is not None and role != "state":
         yield f"a {role} that follows no weight; only a state does", f"it follows {tensor.follows}"
+    if role in ("state", "constant") and tensor.follows is None and tensor.per_layer:
+        yield f"a {role} {_layers(False)}, as it follows no weight", _layers(True)
 
 
-def _numbers(tensor: Tensor, types: list[str]) -> Iterator[Fault]:
-    """Values are numbers of the weights' type or of the wide one; those that are there before the step, also whole."""
+def _numbers(tensor: Tensor, types: list[str], is_computed: bool) -> Iterator[Fault]:
+    """Values are numbers of the weights' type or of the wide one; those that no op computes, also whole."""
     if tensor.role == "token" and tensor.dtype != "token":
         yield "a token of type token", tensor.dtype
     if tensor.role not in ("activation", "scalar") or not types:
@@ -89,7 +93,7 @@ def _numbers(tensor: Tensor, types: list[str]) -> Iterator[Fault]:
     allowed = (
         [types[0], WIDE.get(types[0], types[0])] if tensor.role == "activation" else [WIDE.get(types[0], types[0])]
     )
-    if tensor.dtype not in (*allowed, *(INTEGERS if tensor.role == "activation" else ())):
+    if tensor.dtype not in (*allowed, *(() if is_computed or tensor.role != "activation" else INTEGERS)):
         yield f"type {' or '.join(dict.fromkeys(allowed))}, beside weights in {types[0]}", tensor.dtype
 
 

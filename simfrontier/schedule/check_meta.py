@@ -23,7 +23,7 @@ def check_meta(schedule: Schedule, found: Findings) -> None:
     for axis in _idle(schedule):
         size = schedule.mesh[axis]
         found.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
-    for name, wanted in _clip(schedule):
+    for name, wanted in (*_clip(schedule), *_images(schedule)):
         said = schedule.meta.get(name)
         found.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if said is None else repr(said))
 
@@ -80,3 +80,23 @@ def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "clip", "'each': every norm is of one gradient, for which the host waits"
     if not singly and said is not None:
         yield "clip", "nothing: norms are of several gradients"
+
+
+def _images(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """A model of images (Mugs) sees no mask of time; how many crops an image has and how many neighbours join a query
+    is what its ops join, pick and look for."""
+    sizes = {op.kind: dict(op.iteration) for op in schedule.distinct_ops() if isinstance(op, Compute)}
+    if not {"join", "nearest", "pick"} <= sizes.keys():
+        return
+    images, crops = sizes["pick"].get("b", 1), sizes["join"].get("b", 1)
+    seen = next(op for op in schedule.distinct_ops() if op.kind == "pick").reads[0]
+    views = schedule.tensors[seen.name].shape[0] // images
+    shown = {
+        "global_crops": (views, f"those of an image in {seen.name}"),
+        "local_crops": (crops // images - views, "the others that are joined"),
+        "neighbours": (sizes["nearest"].get("s", 1) - 1, "those that join a query"),
+        "causal": (0, "an image is seen at once"),
+    }
+    for name, (counted, why) in shown.items():
+        if schedule.meta.get(name) != counted:
+            yield name, f"{counted}: {why}"

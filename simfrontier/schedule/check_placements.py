@@ -51,7 +51,6 @@ def check_ops(schedule: Schedule, found: Findings) -> None:
     """The rules of each distinct op; a finding names the first role and call that the op is in."""
     rules = _Rules(schedule)
     seen: set[int] = set()
-    first: dict[str, tuple[str, str]] = {}  # where each name of an op stands
     for role in schedule.roles:
         blocks: set[int] = set()
         for call in role.calls:
@@ -64,10 +63,7 @@ def check_ops(schedule: Schedule, found: Findings) -> None:
                     _check_ends(schedule, op, call, role, found)
                 if id(op) not in seen:
                     seen.add(id(op))
-                    first.setdefault(op.name, (title_of(op, call), ranks_of_role(role, schedule.roles)))
                     _check_op(rules, op, call, role, found)
-    for name, (expected, got) in rules.names.gradients():
-        found.add("facts", *first[name], expected, got)
 
 
 def _check_once(schedule: Schedule, call: Call, role: Role, found: Findings) -> None:
@@ -125,6 +121,7 @@ class _Rules(MoveRules):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
         self.names = Names(schedule.tensors, self.weights)
+        self.of_all_adams: list[Ref] | None = None  # the scalars that the first one reads
 
     def work(self, op: Compute, say: Say) -> None:
         """The sizes, flops and operands of an op, and those of the others of its name."""
@@ -273,6 +270,12 @@ class _Rules(MoveRules):
             *faults_of_adam(op, self.schedule.tensors),
         ):
             say("facts", expected, got)
+        scalars = [ref for ref in op.reads if self.of[ref.name].tensor.role == "scalar"]
+        if self.of_all_adams is None:
+            self.of_all_adams = scalars
+        if scalars != self.of_all_adams:
+            wanted, got = (", ".join(ref.name for ref in each) or "none" for each in (self.of_all_adams, scalars))
+            say("facts", f"{wanted} read, as by the other adams", got)
         for ref in op.reads:
             if self.of[ref.name].weight is None:
                 self.placed(ref.name, Placement(), say, " (a value for all ranks)")

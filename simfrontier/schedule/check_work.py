@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
 
@@ -18,10 +19,6 @@ JOINT: Final = (1, 3)
 PRODUCTS: Final = {1: 2, 3: 5}  # of fused attention, by what it writes: forward, and backward with the scores again
 # what these write has labels of its own: moments and sums, entries of a queue, positions of patches
 OWN_LABELS: Final = frozenset({"enqueue", "loss_online", "loss_pairs", "loss_sums", "norm_sums", "positions"})
-BACKWARD: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
-# what workloads name the ops after that make the gradients of another's operands
-GRADIENTS: Final = frozenset({"backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"})
-ONE_VALUE: Final = frozenset({"gelu", "softmax", "attention", "cast"})  # forward, they read one value
 
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = None) -> Iterator[Fault]:
@@ -43,7 +40,10 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = N
     if not is_model:
         return
     read, made = [tensors[ref.name] for ref in read_refs], [tensors[ref.name] for ref in made_refs]
+    if op.kind in ("lookup", "scatter") and read[0].dtype not in INTEGERS:
+        yield f"whole numbers first, of type {' or '.join(sorted(INTEGERS))}", f"{read[0].name} as {read[0].dtype}"
     yield from _space(op)
+    yield from _order(op, made)
     yield from _sizes(op, read, made, heads)
     yield from _product(op, read, made)
 
@@ -58,6 +58,16 @@ def _space(op: Compute) -> Iterator[Fault]:
     for axis, label in op.split:
         if label not in labels:
             yield f"a label of the op's iteration space for {axis} to cut", repr(label)
+
+
+def _order(op: Compute, made: list[Tensor]) -> Iterator[Fault]:
+    """What is no product goes through its labels in the order of what it makes."""
+    labels = [label for label, _ in op.iteration]
+    for tensor in made if op.matmul is None else ():
+        wanted = [label for label in tensor.dims if label in labels]
+        found = [label for label in labels if label in wanted]
+        if tensor.role == "activation" and wanted != found:
+            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(found)
 
 
 def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -> Iterator[Fault]:
@@ -191,33 +201,6 @@ class Names:
             if value != first[what]:
                 yield f"the {what} of the other {op.name}, {_told(first[what])}", _told(value)
 
-    def gradients(self) -> Iterator[tuple[str, Fault]]:
-        """Of every op that is named after another (`qkv.dgrad` after `qkv`): it is of its kind, and reads something
-        that the other touches, beside something that it does not: a gradient. Any other of one value reads one."""
-        sources = {name.rpartition(".")[0] for name in self.seen if name.rpartition(".")[2] in GRADIENTS}
-        made = {value for name in sources if name in self.seen for value in self.seen[name]["results"]}
-        for name, mine in self.seen.items():
-            source, _, part = name.rpartition(".")
-            forward = self.seen.get(source, {}) if part in GRADIENTS else {}
-            if {mine["kind"], forward.get("kind")} & MUGS_KINDS:
-                continue  # pools, joins and picks pass gradients on without the values
-            if mine["kind"] == "add" or not forward:
-                if mine["kind"] in ONE_VALUE and len(mine["operands"]) != 1:
-                    yield name, (f"one operand of a {mine['kind']}", _told(mine["operands"]))
-                if mine["kind"] == "add" and len(mine["operands"]) < 2:
-                    yield name, ("two operands of an add, or more", _told(mine["operands"]))
-                continue
-            if mine["kind"] not in (forward["kind"], BACKWARD.get(forward["kind"])):
-                yield name, (f"the kind of what it is the gradient of, {forward['kind']}", mine["kind"])
-            theirs = {*forward["operands"], *forward["results"]}
-            strange = sorted(made.intersection(mine["operands"]) - theirs)
-            if strange:
-                yield name, (f"no value of a forward pass but {', '.join(sorted(theirs))}", ", ".join(strange))
-            shared = theirs.intersection(mine["operands"])
-            if not shared or shared.issuperset(mine["operands"]):
-                expected = f"operands: some of {', '.join(sorted(theirs))}, and a gradient"
-                yield name, (expected, _told(mine["operands"]))
-
     def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
         return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
 
@@ -227,9 +210,13 @@ def value_of(name: str, tensors: Mapping[str, Tensor]) -> str:
     parts = name.split(".")
     for end in range(1, len(parts)):
         short = ".".join(parts[:end])
-        if short in tensors and tensors[short].role == tensors[name].role:
+        if short in tensors and _alike(tensors[short], tensors[name]):
             return short
     return name.replace(".again", "")
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.role == other.role and one.shape == other.shape
 
 
 def _told(value: object) -> str:

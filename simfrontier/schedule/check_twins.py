@@ -1,0 +1,68 @@
+"""The rules of what looks alike: computed again in the backward pass, in another stream of the model, or in parts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from simfrontier.schedule.check_work import Fault, value_of
+from simfrontier.schedule.finding import Findings
+from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor
+from simfrontier.schedule.kinds import MODEL_KINDS
+
+AGAIN = ".again"  # in the name of a value that is computed again
+STREAM = "/"  # after the stream that a value or an op is of: student/cls, teacher/cls
+
+
+def check_twins(schedule: Schedule, found: Findings) -> None:
+    """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
+    of what an op makes are read in the order in which it makes them."""
+    ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
+    for op, (expected, got) in (*_again(ops), *_streams(ops, schedule.tensors), *_parts(ops, schedule.tensors)):
+        found.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
+
+
+def _again(ops: Sequence[Compute]) -> Iterator[tuple[Compute, Fault]]:
+    makers: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for op in ops:
+        for ref in op.writes:
+            makers[ref.name][op.name] = None
+    for op in ops:
+        for ref in op.writes:
+            first = makers.get(ref.name.replace(AGAIN, ""), {})
+            if first and op.name not in first:
+                yield op, (f"{ref.name} from an op named {' or '.join(first)}, as before", op.name)
+
+
+def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
+    first: dict[tuple[str, str], list[str]] = {}
+    for op in ops:
+        stream, mark, rest = op.name.partition(STREAM)
+        for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
+            mine = _bare([ref for ref in refs if tensors[ref.name].role == "activation"], stream)
+            theirs = first.setdefault((rest, what), mine)
+            expected = [name for name in theirs if name in mine]
+            got = [name for name in mine if name in theirs]
+            if got != expected:
+                yield op, (f"{', '.join(expected)} {what} in this order, as by the other {rest}", ", ".join(got))
+
+
+def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
+    makers: defaultdict[str, list[Compute]] = defaultdict(list)
+    for op in ops:
+        for ref in op.writes if len(op.writes) > 1 else ():
+            makers[ref.name].append(op)
+    for op in ops:
+        read = dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads)
+        for maker in {
+            id(maker): maker for ref in op.reads for maker in makers.get(value_of(ref.name, tensors), ())
+        }.values():
+            parts = [ref.name for ref in maker.writes if ref.name in read]
+            got = [name for name in read if name in parts]
+            if got != parts:
+                yield maker, (f"{', '.join(got)} in this order, as {op.name} reads them", ", ".join(parts))
+
+
+def _bare(refs: Sequence[Ref], stream: str) -> list[str]:
+    """Names without the stream that an op is of; values that two layers share stand once."""
+    return list(dict.fromkeys(ref.name.removeprefix(f"{stream}{STREAM}").replace(AGAIN, "") for ref in refs))

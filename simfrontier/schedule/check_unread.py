@@ -1,0 +1,40 @@
+"""The rule of what is made for nothing: all that a training step writes, and that ends with the step, is read in it."""
+
+from __future__ import annotations
+
+from simfrontier.schedule.check_work import value_of
+from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
+from simfrontier.schedule.ir import Op, Ref, Role, Schedule
+
+
+def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
+    """A value, gradient, sum or code that is written is read before the step ends, and before it is written again.
+    Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
+    if not any(op.kind == "adam" for op in schedule.distinct_ops()):
+        return
+    tensors = schedule.tensors
+    watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
+    again = {name for name in watched if value_of(name, tensors) != name}
+    for role, program in programs:
+        waiting: dict[Ref, int] = {}
+        for index in range(program.num_ops):
+            for ref in program.reads[index]:
+                waiting.pop(ref, None)
+            for ref in program.writes[index]:
+                if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
+                    continue
+                if ref in waiting:
+                    _say(schedule, role, program, waiting[ref], ref, "written again before it is", found)
+                waiting[ref] = index
+        for ref, index in waiting.items():
+            _say(schedule, role, program, index, ref, "read by none", found)
+
+
+def _say(schedule: Schedule, role: Role, program: Expanded, index: int, ref: Ref, got: str, found: Findings) -> None:
+    op: Op = program.ops[index]
+    tensor = schedule.tensors[ref.name]
+    what = ref_text(ref, tensor.per_layer, tensor.per_micro)
+    ranks = ranks_of(op, role, schedule.roles)
+    key = (role.name, id(op), ref.name, got)
+    found.add("references", title_of(op, program.calls[index]), ranks, f"{what} read by an op later", got, key=key)

@@ -1,0 +1,157 @@
+"""The backward pass of a sound schedule with one operand or name changed: the check says what the gradient lacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from simfrontier.schedule import Compute, Schedule, check
+from tests.mutated.cases import CASES
+from tests.schedule.mutations import changed, mutated, says, where, with_tensor
+
+
+@cache
+def sound(case: str) -> Schedule:
+    schedule = CASES[case].make()
+    assert check(schedule).is_clean
+    return schedule
+
+
+def op_of(schedule: Schedule, name: str) -> Compute:
+    return next(op for op in schedule.distinct_ops() if op.name == name and isinstance(op, Compute))
+
+
+def with_operands(case: str, name: str, reads: str = "", writes: str = "") -> Schedule:
+    """The schedule with other operands of an op: names, `name+1` for that of the next layer; its own, where none are
+    given."""
+    schedule = sound(case)
+    op = op_of(schedule, name)
+    known = {ref.name: ref for ref in (*op.reads, *op.writes)}
+
+    def refs(words: str, own: tuple[object, ...]) -> tuple[object, ...]:
+        like = op.reads[0]
+        return tuple(known.get(each, like._replace(name=each, layer=0)) for each in words.split()) if words else own
+
+    return mutated(
+        schedule, changed(where(op.kind, name=name), reads=refs(reads, op.reads), writes=refs(writes, op.writes))
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "reads", "expected"),
+    [
+        # pointwise kernels take the gradient first, embeddings last, products side by side
+        ("ddp", "gelu.backward", "h_to_4h.out.again d.gelu", "d.gelu first"),
+        ("ddp", "embedding.wgrad", "d.x tokens", "whole numbers first"),
+        ("ddp", "qkv.wgrad", "d.query d.key ln1.out.again d.value", "d.query, d.key, d.value side by side"),
+        # the gradient of an input, not of the result: gelu would be left out
+        ("ddp", "h_to_4h.dgrad", "d.gelu h_to_4h.weight", "gradients of h_to_4h.out, and what h_to_4h reads and makes"),
+        # a product that reads two of three gradients
+        ("ddp", "qkv.dgrad", "d.query d.key qkv.weight", "the gradient of qkv.out by context"),
+        # in another order than the product beside it
+        ("ddp", "qkv.wgrad", "d.key d.query d.value ln1.out.again", "the gradients that qkv.dgrad reads"),
+        # statistics that the forward pass reads
+        ("axonn", "ln2.backward.sums", "d.ln2 middle.again ln2.weight", "all that ln2 reads, middle, ln2.moments"),
+        # scores in the place of queries and keys
+        ("tensor", "scores.dkey", "d.scores scores.again", "qkv.out, of the factors of scores"),
+        # one of two keys, one of two features
+        (
+            "mugs",
+            "group.scores.dquery",
+            "d.group.scores teacher/group.key.1 group.queue",
+            "teacher/group.key.0, teacher/group.key.1, group.queue or",
+        ),
+        ("mugs", "student/join.backward", "student/d.cls", "the gradient of student/cls, student/mean by"),
+    ],
+)
+def test_an_op_reads_all_gradients_of_what_it_made(case: str, name: str, reads: str, expected: str) -> None:
+    says(with_operands(case, name, reads), f" {name}", f"expected {expected}")
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "other", "expected"),
+    [
+        ("ddp", "head.dgrad", "gradient", "final_norm.backward (all ranks): expected gradients of final_norm.out"),
+        ("ddp", "dense.wgrad", "scalar", "a name after an op that reads dense.weight"),
+        ("ddp", "dense.wgrad", "danse.wgrad", "an op danse, of which this makes gradients; found none"),
+        ("zero3", "context", "weight_gather", "context.again from an op named context, as before"),
+    ],
+)
+def test_an_op_is_named_after_what_it_makes_gradients_of(case: str, name: str, other: str, expected: str) -> None:
+    schedule = sound(case)
+    op = op_of(schedule, name)
+    label = "backward" if name == "context" else None  # only where it is computed again
+    says(mutated(schedule, changed(where(op.kind, name=name, label=label), name=other)), expected)
+
+
+def test_all_weights_of_an_op_have_gradients_or_none() -> None:
+    schedule = sound("mugs")
+    (lost, kept) = op_of(schedule, "local/ln2.backward").accumulates
+    wrong = mutated(schedule, changed(where("norm", name="local/ln2.backward"), accumulates=(kept,)))
+    says(wrong, "norm local/ln2 ", "gradients of ln2.weight, too", "found ln2.bias")
+    assert lost.name == "ln2.weight.grad"
+
+
+def test_a_gradient_that_comes_by_the_residual_is_not_left_out() -> None:
+    """The attention's result goes into the MLP and past it: its gradient is the sum of both."""
+    wrong = with_operands(
+        "axonn zero1 pipeline", "ln2.backward", "d.ln2 middle.again ln2.moments.again d.ln2.moments ln2.weight"
+    )
+    says(wrong, " dense.dgrad", "the gradient of attention.out by final_norm, ln1", "found d.middle")
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "writes", "expected"),
+    [
+        (
+            "mugs",
+            "teacher/instance.unit",
+            "teacher/instance.key.1 teacher/instance.key.0",
+            "in this order, as instance.scores reads them",
+        ),
+        (
+            "mugs fused",
+            "global/attention.backward",
+            "global/d.key global/d.query global/d.value",
+            "in this order, as global/qkv.dgrad reads them",
+        ),
+    ],
+)
+def test_parts_are_made_in_the_order_in_which_they_are_read(case: str, name: str, writes: str, expected: str) -> None:
+    says(with_operands(case, name, writes=writes), name, expected)
+
+
+def test_streams_take_the_same_values_in_the_same_order() -> None:
+    """teacher/pool stands first, so the finding is about the next stream's."""
+    wrong = with_operands("mugs", "teacher/pool", writes="teacher/mean teacher/cls")
+    says(wrong, "pool global/pool", "mean, cls written in this order, as by the other pool", "found cls, mean")
+
+
+def test_labels_stand_in_the_order_of_the_result() -> None:
+    op = op_of(sound("ddp"), "loss")
+    swapped = (op.iteration[0], op.iteration[2], op.iteration[1])
+    says(
+        mutated(sound("ddp"), changed(where("loss"), iteration=swapped)), "the labels b, s, v in the order of d.logits"
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "tensor", "fields", "expected"),
+    [
+        ("ddp", "probabilities.again", {"dtype": "uint8"}, "beside weights in fp64"),
+        ("mugs", "student/memory", {"per_layer": True}, "a state of no layer, as it follows no weight"),
+        ("ddp", "tokens", {"dtype": "fp32"}, "whole numbers first, of type int64 or uint8"),
+    ],
+)
+def test_a_tensor_is_of_the_type_that_its_makers_and_readers_need(
+    case: str, tensor: str, fields: dict[str, object], expected: str
+) -> None:
+    says(with_tensor(sound(case), tensor, **fields), expected)
+
+
+@pytest.mark.parametrize(("name", "value"), [("global_crops", 3), ("local_crops", 2), ("neighbours", 4), ("causal", 1)])
+def test_what_a_schedule_says_of_images_is_what_its_ops_join_and_pick(name: str, value: int) -> None:
+    schedule = sound("mugs")
+    says(replace(schedule, meta={**schedule.meta, name: value}), f"meta {name}", f"found {value}")

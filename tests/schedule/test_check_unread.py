@@ -1,0 +1,72 @@
+"""What a step writes and nothing reads is a fault; so is what is written again before it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from tests.mutated.cases import CASES
+from tests.schedule.mutations import changed, mutated, says, where
+
+
+@cache
+def sound(case: str) -> Schedule:
+    schedule = CASES[case].make()
+    assert check(schedule).is_clean
+    return schedule
+
+
+def test_a_call_out_of_place_leaves_a_gradient_unread() -> None:
+    """The embedding's backward before that of the layers takes the gradient that has just arrived; that of layer 0 is
+    then for nobody."""
+    schedule = sound("compressed int8")
+    role = schedule.roles[0]
+    calls = list(role.calls)
+    last = max(at for at, call in enumerate(calls) if call.label == "embedding.backward")
+    arrived = calls[last - 3]
+    assert arrived.label == "exchange"
+    moved = replace(calls[last], layer=arrived.layer)
+    calls[last - 2 : last + 1] = [moved, *calls[last - 2 : last]]
+    wrong = replace(schedule, roles=(replace(role, calls=tuple(calls)), *schedule.roles[1:]))
+    says(wrong, "ln1.backward", "d.x of layer 0, micro-batch 1 read by an op later", "found read by none")
+
+
+def test_an_optimizer_that_does_not_read_the_overflow() -> None:
+    schedule = sound("zero-topo")
+
+    def without(_: Call, op: Op) -> list[Op]:
+        if op.kind != "adam" or not any(ref.name == "head.weight.master" for ref in op.writes):
+            return [op]
+        assert isinstance(op, Compute)
+        return [replace(op, reads=tuple(ref for ref in op.reads if ref.name != "overflow.total"))]
+
+    says(mutated(schedule, without), "adam", "overflow.total, gradient_norm.total read, as by the other adams")
+
+
+def test_codes_that_nobody_sends() -> None:
+    schedule = sound("compressed mpc")
+    sent = next(op for op in schedule.distinct_ops() if op.kind == "exchange" and op.back_src)  # type: ignore[union-attr]
+    other = (sent.back_src[0]._replace(name="d.ln1.got1"),)  # type: ignore[union-attr]
+    says(
+        mutated(schedule, changed(where("exchange", name=sent.name), back_src=other)),
+        "d.x.exchange.sent",
+        "read by none",
+    )
+
+
+def test_a_value_that_is_computed_twice_before_it_is_read() -> None:
+    schedule = sound("ddp")
+
+    def twice(_: Call, op: Op) -> list[Op]:
+        return [op, replace(op, name="softmax")] if op.name == "softmax" else [op]
+
+    says(mutated(schedule, twice), "softmax", "probabilities", "found written again before it is")
+
+
+def test_what_a_layer_passes_on_again_may_be_left() -> None:
+    """The last sum of a layer that is computed again is for nobody."""
+    schedule = sound("zero3")
+    reads = {ref.name for op in schedule.distinct_ops() for ref in op.reads}
+    left = {ref.name for op in schedule.distinct_ops() for ref in op.writes} - reads
+    assert {name for name in left if not schedule.tensors[name].persistent} == {"x.again"}
