@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz.readers import READERS
-from tests.fuzz.runner import BATCH, FAULTS, Task, fuzz, input_of, read_one
+from tests.fuzz.runner import BATCH, FAULTS, Found, Task, fuzz, input_of, read_one
 from tests.fuzz.samples import made_in
 
 
@@ -25,7 +25,8 @@ def main() -> int:
         sys.stdout.write(f"seed {seed}; {options.count:,} inputs over {len(READERS)} readers, {options.jobs} at once\n")
         sys.stdout.flush()
         started = time.monotonic()
-        found = fuzz(samples, seed, _tasks(options, seed), options.jobs, started + (options.seconds or 1e9))
+        until = started + (options.seconds or 1e9)
+        found = fuzz(samples, seed, _tasks(options, seed), options.jobs, until, _tell)
         took = time.monotonic() - started
         for reader in READERS:
             counts = {ended: found.ended[reader, ended] for ended in ("read", "refused", *FAULTS)}
@@ -45,6 +46,11 @@ def main() -> int:
         f"slowest {found.slowest_s:.1f} s of CPU time\n"
     )
     return 1 if found.faults or not len(found) else 0
+
+
+def _tell(found: Found) -> None:
+    sys.stderr.write(f"{len(found):,} inputs, {len(found.faults)} faults\n")
+    sys.stderr.flush()
 
 
 def _options() -> argparse.Namespace:

@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -26,6 +26,7 @@ HANG_S = 10.0  # CPU time of one input
 SILENT_S = 60.0  # and wall time without a word, where the machine has other work
 FAULTS = ("traceback", "hang", "memory", "half-written")
 BATCH = 50
+TELL_S = 60.0  # between two words of how far it is
 
 Samples = dict[str, list[bytes]]
 Task = tuple[str, int, int]  # reader, first number, how many
@@ -122,11 +123,18 @@ class _Worker:
         os.close(self.write_end)
 
 
-def fuzz(samples: Samples, seed: int, tasks: Sequence[Task], jobs: int, until: float) -> Found:
-    """Read the inputs of all tasks, or as many as there is time for (`until`, of time.monotonic)."""
+def fuzz(
+    samples: Samples, seed: int, tasks: Sequence[Task], jobs: int, until: float, tell: Callable[[Found], None]
+) -> Found:
+    """Read the inputs of all tasks, or as many as there is time for (`until`, of time.monotonic); `tell` is called
+    every minute."""
     found, left = Found(), list(reversed(tasks))
     workers = [_Worker(samples, seed) for _ in range(jobs)]
+    told = time.monotonic()
     while workers:
+        if time.monotonic() - told > TELL_S:
+            told += TELL_S
+            tell(found)
         ready = {each.connection for each in workers} & set(wait([each.connection for each in workers], timeout=1.0))
         for worker in list(workers):
             try:
