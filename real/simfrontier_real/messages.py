@@ -143,7 +143,7 @@ def _line(site: Site, ref: Ref) -> Array:
 def _block(site: Site, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
     """What a collective brought of an activation, in the shape of its block."""
     mesh, tensors = site.schedule.mesh, site.schedule.tensors
-    if tensors[dst.name].stacked:  # contributions, to be merged
+    if mesh.live(tensors[dst.name].stacked):  # contributions, to be merged
         return site.backend.xp.reshape(rows, (rows.shape[0], *local_shape(tensors[src.name], mesh)))
     if op.kind == "all_gather":
         local, shards = local_shape(tensors[src.name], mesh), tensors[src.name].placement.shards

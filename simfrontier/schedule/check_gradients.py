@@ -19,9 +19,11 @@ PARTS: Final = frozenset({"backward", "dgrad", "wgrad", "dquery", "dkey", "dvalu
 SUMS: Final = ".sums"  # sums over features that ranks share, made before the op that they are named after
 OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
 ENDS: Final = frozenset({"loss", "contrast", "cluster"})  # these read a value and write its gradient
+OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
 WITH_SUMS: Final = frozenset({"norm", "norm_sums"})  # these add gradients that come by other ways
 GRADIENT_LAST: Final = frozenset({"scatter"})
 NEEDS_INPUT: Final = frozenset({"attention", "gelu", "norm", "norm_sums", "scatter"})  # and all that was read forward
+NEEDS_WEIGHT: Final = frozenset({"norm", "norm_sums"})  # and the first weight
 NEEDS_RESULT: Final = frozenset({"attention", "softmax"})  # and what was made of it
 FUSED: Final = frozenset({"weight_norm"})  # the gradient is made together with that of the product with the result
 
@@ -61,6 +63,7 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
                 yield op.name, fault
     yield from graph.unlike()
     yield from graph.untrained()
+    yield from graph.ends()
 
 
 def _named(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> _Op:
@@ -186,6 +189,8 @@ class _Graph:
         read, theirs = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
         if op.kind in NEEDS_INPUT and not read.issuperset(source.reads):
             yield f"all that {source.name} reads, {_told(source.reads)}", _told(op.reads)
+        elif op.kind in NEEDS_WEIGHT and not {*source.weights[:1]} <= read:
+            yield f"{source.weights[0]}, which {source.name} reads", _told(op.reads)
         elif op.kind in NEEDS_RESULT and not read.issuperset(source.writes):
             yield f"all that {source.name} makes, {_told(source.writes)}", _told(op.reads)
         elif op.kind == "matmul":
@@ -195,8 +200,28 @@ class _Graph:
         places = [op.reads.index(value) for value in mine]
         if places != list(range(places[0], places[0] + len(places))):
             yield f"{_told(mine)} side by side", _told(op.reads)
+        elif (order := [self._place(value, source) for value in mine]) != sorted(order):
+            yield f"gradients in the order of {_told(source.writes)}", _told(mine)
         elif op.kind != "matmul" and places[0] != (len(op.reads) - len(mine) if op.kind in GRADIENT_LAST else 0):
             yield f"{_told(mine)} {'last' if op.kind in GRADIENT_LAST else 'first'}", _told(op.reads)
+
+    def _place(self, gradient: str, source: _Op) -> int:
+        """The first result of an op that a value is a gradient of."""
+        wrt = self.gradients[gradient]
+        return next(at for at, value in enumerate(source.writes) if wrt & self._reached((value,)))
+
+    def ends(self) -> Iterator[tuple[str, Fault]]:
+        """A loss reads first what it makes a gradient of, and all that its other ops go by."""
+        for op in self.ops:
+            inputs = self.inputs.get(op.name, ())
+            if op.kind not in ENDS or op.source:
+                continue
+            if not op.reads or op.reads[0] not in inputs:
+                yield op.name, (f"{_told(inputs)} first, of which {_told(op.writes)} is the gradient", _told(op.reads))
+            for other in self.forward.values():
+                lacking = [value for value in other.reads if value not in op.reads]
+                if lacking and other.kind in OF_A_LOSS and {*other.writes} & {*op.reads}:
+                    yield op.name, (f"{_told(lacking)}, which {other.name} reads", _told(op.reads))
 
     def _factors(self, op: _Op, source: _Op, mine: list[str]) -> Iterator[Fault]:
         """The gradient of a product of several factors is one by all but one of them."""

@@ -232,6 +232,8 @@ class _Rules(MoveRules):
         """
         for ref in self.without_tokens(op.reads):
             self._reduced(ref.name, say)
+            if self.of[ref.name].weight is None:
+                say("facts", f"gradients of weights, of which a {op.kind} is", ref.name)
         over, exactly, first = self._norm
         wanted = partial([axis for axis in self.mesh.names if axis in over])
         for target in op.accumulates:

@@ -64,6 +64,9 @@ def with_operands(case: str, name: str, reads: str = "", writes: str = "") -> Sc
             "teacher/group.key.0, teacher/group.key.1, group.queue or",
         ),
         ("mugs", "student/join.backward", "student/d.cls", "the gradient of student/cls, student/mean by"),
+        ("zero3", "ln1.backward", "d.ln1 x d.mlp_path d.x", "ln1.weight, which ln1 reads"),
+        ("tensor", "loss", "loss.top logits loss.terms", "logits first, of which d.logits is the gradient"),
+        ("tensor", "loss", "logits loss.terms", "loss.top, which loss.sums reads"),
     ],
 )
 def test_an_op_reads_all_gradients_of_what_it_made(case: str, name: str, reads: str, expected: str) -> None:
@@ -121,6 +124,15 @@ def test_a_gradient_that_comes_by_the_residual_is_not_left_out() -> None:
 )
 def test_parts_are_made_in_the_order_in_which_they_are_read(case: str, name: str, writes: str, expected: str) -> None:
     says(with_operands(case, name, writes=writes), name, expected)
+
+
+def test_gradients_of_parts_stand_in_the_order_of_the_parts() -> None:
+    wrong = with_operands("mugs", "student/join", writes="student/mean student/cls")
+    says(wrong, "student/join.backward", "gradients in the order of student/mean, student/cls")
+
+
+def test_a_norm_is_of_gradients() -> None:
+    says(mutated(sound("axonn"), changed(where("softmax"), kind="norm2")), "gradients of weights, of which a norm2 is")
 
 
 def test_streams_take_the_same_values_in_the_same_order() -> None:
