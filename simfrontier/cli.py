@@ -86,18 +86,30 @@ def show(
     plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: Settings = None,
-    save: Annotated[Path | None, to_write("--save", "also write the schedule to this JSON file")] = None,
+    save: Annotated[
+        Path | None, to_write("--save", "also write the schedule, or the routes, to this JSON file")
+    ] = None,
     links: Annotated[bool, typer.Option("--links", help="list the machine's links instead")] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="list the links that messages pass instead, by pair of devices of a node")
+    ] = False,
     volumes: Annotated[bool, typer.Option("--volumes", help="list what each move brings into a node instead")] = False,
     yes_large: YesLarge = False,
 ) -> None:
-    """Print a schedule that a person can read."""
+    """Print a schedule that a person can read, or what an option names instead of it."""
     from simfrontier.commands.large import announce
-    from simfrontier.commands.show import show_file, show_links, show_schedule, show_volumes
+    from simfrontier.commands.show import show_file, show_links, show_routes, show_schedule, show_volumes
 
     size = None if devices is None else str(devices)
+    chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[1]}: got it beside {chosen[0]}; allowed: one of --links, --routes, --volumes")
+    if save is not None and (links or volumes):
+        raise InputError(f"--save: got {str(save)!r} beside {chosen[0]}; allowed: with --routes, or for a schedule")
     if links:
         show_links(load(scenario, set_, None, None))
+    elif routes:
+        show_routes(load(scenario, set_, None, size), save)
     elif scenario.suffix == ".json" and not volumes:
         refuse_options(scenario, {"--set": set_, "--plan": plan, "--devices": size})
         show_file(scenario, save, yes_large)

@@ -1,4 +1,4 @@
-"""`simfrontier show`: a schedule, or a machine's links, as text."""
+"""`simfrontier show`: a schedule, or a machine's links and routes, as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from simfrontier.analysis.traffic import moves_of
 from simfrontier.errors import InputError, nearest
+from simfrontier.network.route_table import route_table, save_routes
 from simfrontier.scenario import Scenario
 from simfrontier.schedule.check import check
 from simfrontier.schedule.ir import Schedule
@@ -75,3 +76,34 @@ def show_links(scenario: Scenario) -> None:
     for link in machine.node.links:
         share = machine.link_classes[link.link_class].share
         typer.echo(f"  {link.name:<14} {link.link_class:<8} {written(link.bytes_per_s, 'bytes/s'):>10}  {share:.3f}")
+
+
+def show_routes(scenario: Scenario, target: Path | None) -> None:
+    """Print the links that messages pass, once for each pair of devices of a node and for the network between nodes, at
+    the scenario's smallest size; write them to `target`, for programs, if given."""
+    machine, size = scenario.machine, min(scenario.file.run.devices)
+    table = route_table(machine, -(-size // machine.devices_per_node))
+    if target is not None:
+        save_routes(table, target)
+    ways = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
+    out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
+    back = {f"net>{b}": way for b, way in enumerate(table.from_network)}
+    typer.echo(f"{machine.title}: links that a message passes on {_nodes(table.num_nodes)}, in order")
+    for title, part in (("within a node", ways), ("to the network", out), ("from the network", back)):
+        if part:
+            typer.echo(f"{title}:")
+        for pair, way in part.items():
+            typer.echo(f"  {pair:<8} {', '.join(way)}")
+    between = table.between
+    if between is not None:
+        groups = f"{between.num_groups} groups of {between.nodes_per_group} nodes, {{a}} and {{b}}"
+        typer.echo(f"between the two, where the nodes are in two of {groups}:")
+        typer.echo(f"  {'{a}>{b}':<8} {', '.join(between.route)} ({written(between.bytes_per_s, 'bytes/s')} each)")
+        if between.nonminimal_share:
+            typer.echo(
+                f"  of traffic at fidelity flow, a share of {between.nonminimal_share:g} by way of a third group"
+            )
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node{'s' if count > 1 else ''}"

@@ -26,6 +26,7 @@ class DragonflyPools:
 
     dragonfly: Dragonfly
     link_class: ClassVar[str] = GLOBAL_CLASS
+    route_names: ClassVar[tuple[str, ...]] = ("global {a}>{b}",)
 
     @property
     def nodes_per_group(self) -> int:
@@ -78,7 +79,7 @@ class DragonflyPools:
 
     def describe(self, pool: int) -> str:
         source, target = divmod(pool, self.num_groups)
-        return f"global {source}>{target}"
+        return self.route_names[0].format(a=source, b=target)
 
     def ends(self, pool: int) -> tuple[str, str]:
         source, target = divmod(pool, self.num_groups)

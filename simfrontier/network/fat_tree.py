@@ -24,6 +24,7 @@ class FatTreePools:
     fat_tree: FatTree
     num_groups: int  # leaves that the job's nodes hang under
     link_class: ClassVar[str] = UPLINK
+    route_names: ClassVar[tuple[str, ...]] = ("leaf {a} up", "leaf {b} down")
 
     @property
     def nodes_per_group(self) -> int:
@@ -48,7 +49,7 @@ class FatTreePools:
 
     def describe(self, pool: int) -> str:
         leaf, is_down = divmod(pool, 2)
-        return f"leaf {leaf} {'down' if is_down else 'up'}"
+        return self.route_names[is_down].format(a=leaf, b=leaf)
 
     def ends(self, pool: int) -> tuple[str, str]:
         """A leaf's switch and what stands for all levels above it."""

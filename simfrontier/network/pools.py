@@ -22,6 +22,7 @@ class Pools(Protocol):
 
     num_groups  number of groups, 0 in a job without pools
     link_class  what the pools' links are called
+    route_names names of the pools of a route from group {a} to another group {b}, in order
     capacity    [number of pools] nominal bytes/s
     """
 
@@ -33,6 +34,9 @@ class Pools(Protocol):
 
     @property
     def link_class(self) -> str: ...
+
+    @property
+    def route_names(self) -> tuple[str, ...]: ...
 
     @property
     def capacity(self) -> Floats: ...
@@ -73,6 +77,7 @@ class NoPools:
     nodes_per_group: int
     link_class: str
     num_groups: int = 0
+    route_names: tuple[str, ...] = ()
 
     @property
     def capacity(self) -> Floats:

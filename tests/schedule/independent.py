@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ class File:
 
     def size(self, axes: list[str]) -> int:
         return math.prod(self.axes[axis] for axis in axes)
+
+    def groups(self, axes: list[str]) -> list[list[int]]:
+        """Ranks of every group over these axes, by their other coordinates; members in the order of the axes."""
+        out: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = defaultdict(list)
+        for rank, place in enumerate(product(*(range(size) for size in self.axes.values()))):
+            at = dict(zip(self.axes, place, strict=True))
+            others = tuple(at[axis] for axis in self.axes if axis not in axes)
+            out[others].append((tuple(at[axis] for axis in axes), rank))
+        return [[rank for _, rank in sorted(members)] for _, members in sorted(out.items())]
 
     def local_elements(self, name: str) -> int:
         tensor = self.tensors[name]
@@ -214,6 +224,52 @@ class Program:
     def items(self) -> list[list[tuple[int, int]]]:
         """Waits as sorted (lane, count)."""
         return [sorted(need.items()) for need in self.waits]
+
+
+class Routes:
+    """What `show --routes --save` writes: the links between two devices, node by node."""
+
+    def __init__(self, path: Path) -> None:
+        self.form: dict[str, Any] = json.loads(path.read_text(encoding="ascii"))
+        assert (self.form["format"], self.form["version"]) == ("simfrontier.routes", 1)
+
+    def route(self, source: int, target: int) -> list[str]:
+        """Names of links as links-PLAN.json has them, in order, from one device of the job to another."""
+        form, devices = self.form, self.form["devices_per_node"]
+        (a, here), (b, there) = divmod(source, devices), divmod(target, devices)
+        if a == b:
+            return [f"node {a} {link}" for link in form["within_node"][here][there]]
+        middle: list[str] = []
+        if between := form["between"]:
+            groups = {"a": a // between["nodes_per_group"], "b": b // between["nodes_per_group"]}
+            middle = [name.format(**groups) for name in between["route"]] if groups["a"] != groups["b"] else []
+        out, back = form["to_network"][here], form["from_network"][there]
+        return [*(f"node {a} {link}" for link in out), *middle, *(f"node {b} {link}" for link in back)]
+
+
+def link_bytes(file: File, lowered: dict[str, Any], routes: Routes) -> dict[str, float]:
+    """Bytes that rings and direct messages of a step put on every link, rank r on device r; other algorithms are left
+    out."""
+    (program,) = file.programs
+    distinct = {json.dumps(op): op for op in program.ops if op["kind"] in COLLECTIVES}
+    times = Counter(json.dumps(op) for op in program.ops)
+    out: dict[str, float] = defaultdict(float)
+    for (text, op), recipes in zip(distinct.items(), lowered["collectives"], strict=True):
+        size = sum(file.message_bytes(op)) * times[text]
+        for members, number in zip(file.groups(op["axes"]), recipes, strict=True):
+            recipe, n = lowered["recipes"][number], len(members)
+            pairs: list[tuple[int, int]] = []
+            part = 0.0
+            if recipe["algorithm"] == "ring":
+                assert op["kind"] != "all_reduce"
+                part = size * (n - 1) / n / len(recipe["orders"])
+                pairs = [pair for order in recipe["orders"] for pair in zip(order, [*order[1:], order[0]], strict=True)]
+            elif recipe["algorithm"] == "direct":
+                part, pairs = size / n, list(permutations(range(n), 2))
+            for a, b in pairs:
+                for link in routes.route(members[a], members[b]):
+                    out[link] += part
+    return out
 
 
 def sequence_of(op: dict[str, Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.trace import read_perfetto
 from tests.invoke import ROOT, TOY, invoke
-from tests.schedule.independent import File
+from tests.schedule.independent import File, Routes, link_bytes
 
 TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
 GRIDS = ("megatron", "axonn")
@@ -88,6 +88,25 @@ def test_the_trace_has_the_bytes_that_a_second_reader_counts(exported: Path, pla
         for span in spans:
             if span.axes:
                 assert span.message_bytes == sum(mine.message_bytes(program.ops[span.op])), span
+
+
+@pytest.mark.parametrize("plan", ["zero3", "zero-topo"])
+def test_every_link_carries_what_a_second_reader_counts_by_its_routes(tmp_path: Path, plan: str) -> None:
+    """Rings and direct messages over 8 nodes in two groups, with nothing of simfrontier but its files."""
+    where = ("--set", "model.num_layers=2", "--devices", "32")
+    ran = invoke("export", TOY, *where, "--plans", plan, "--fidelity", "chunk", "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    assert invoke("show", TOY, "--routes", *where, "--save", tmp_path / "routes.json").code == 0
+    mine, lowered, links = (
+        File(tmp_path / f"schedule-{plan}.json"),
+        *(json.loads((tmp_path / f"{what}-{plan}.json").read_text(encoding="ascii")) for what in ("lowered", "links")),
+    )
+    counted = link_bytes(mine, lowered, Routes(tmp_path / "routes.json"))
+    carried = {link["name"]: link["num_bytes"] for link in links["links"]}
+    assert carried.keys() >= counted.keys() and any(name.startswith("global") for name in counted)
+    by_trees = 2 * 4 * 4  # two sums of one number of 4 bytes, each over a link four times at most: left out
+    for name, num_bytes in carried.items():
+        assert 0 <= num_bytes - counted.get(name, 0.0) <= by_trees, name
 
 
 def test_every_rank_starts_ops_no_earlier_than_a_second_reader_allows(exported: Path) -> None:
