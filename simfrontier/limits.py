@@ -123,7 +123,16 @@ STORED_STEPS: Final = Limit(
 OPERANDS_OF_OP: Final = Limit(
     most=200_000, what="operands of an op", why="an optimizer of 1,000 layers has 48 states in each of them"
 )
-ROLES: Final = Limit(most=256, what="roles", why="a role is a pipeline stage; published runs have up to 64")
+ROLES: Final = Limit(
+    most=1_000,
+    what="roles",
+    why="a role is a pipeline stage, which has at least one of the up to 1,000 layers of a scenario's model",
+)
+TENSORS_OF_ROLES: Final = Limit(
+    most=2_000_000,
+    what="tensors of all roles",
+    why="every role is checked with every tensor, 1 us each; a pipeline of 1,000 stages has 108,000",
+)
 RANKS: Final = Limit(most=1 << 21, what="ranks", why="28 times Frontier; some arrays have an entry for every rank")
 AXES: Final = Limit(most=16, what="axes", why="plans made here have up to 7")
 DIMENSIONS: Final = Limit(most=16, what="dimensions", why="tensors made here have up to 4")

@@ -15,6 +15,24 @@ from tests.invoke import TOY, Change, changed_json, invoke, refusal
 PLANS = ("zero3", "zero-topo")
 
 
+DEEP = """
+name = "deep"
+title = "A stage for every layer"
+[machine]
+name = "frontier"
+[model]
+name = "tiny"
+num_layers = {stages}
+[training]
+micro_batch = 1
+grad_accum = 1
+[run]
+devices = [{stages}]
+[plans.megatron]
+pipeline = {stages}
+"""
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two plans of the toy scenario at 8 devices."""
@@ -37,6 +55,19 @@ def test_export_writes_a_schedule_and_its_trace_for_every_plan(exported: Path) -
 def test_export_takes_the_largest_size(tmp_path: Path) -> None:
     assert invoke("export", TOY, "--plans", "ddp", "--out", tmp_path).code == 0
     assert load(tmp_path / "schedule-ddp.json").mesh.num_ranks == 16
+
+
+@pytest.mark.parametrize(("verb", "stages"), [("export", 264), ("show", 1_000)])
+def test_a_pipeline_that_is_written_can_be_read(tmp_path: Path, verb: str, stages: int) -> None:
+    """1,000 stages are the most: one of each layer that a scenario's model may have."""
+    scenario = tmp_path / "deep.toml"
+    scenario.write_text(DEEP.format(stages=stages), encoding="utf-8")
+    path = tmp_path / "schedule-megatron.json"
+    options = ("--fidelity", "analytic", "--out", tmp_path) if verb == "export" else ("--save", path)
+    assert invoke(verb, scenario, *options).code == 0
+    assert len(load(path).roles) == stages
+    if verb == "export":
+        assert invoke("check", path).code == 0
 
 
 def test_exact_has_every_rank_by_itself(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from simfrontier.limits import (
     ROLES,
     SIZE,
     STORED_STEPS,
+    TENSORS_OF_ROLES,
     USUAL,
     VALUES,
     ScheduleBudget,
@@ -128,6 +129,7 @@ def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     spent.sizes = [(1, len(block), sum(map(_num_operands, block))) for block in blocks]
     listed = of["roles"].items()
     of["roles"].within(ROLES, len(listed))
+    of["roles"].within(TENSORS_OF_ROLES, len(listed) * len(tensors))
     roles = tuple([_role(item, blocks, spent) for item in listed])
     _check_places(of["roles"], mesh, roles)
     return Schedule(mesh=mesh, tensors=tensors, roles=roles, pools=pools, meta=_meta(of["meta"]))

@@ -42,10 +42,16 @@ def calls(form: dict[str, Any], items: list[Any]) -> None:
     form["roles"][0]["calls"] = items
 
 
-def many_roles(form: dict[str, Any]) -> None:
-    form["mesh"][0][1] = 2_000
+def many_roles(form: dict[str, Any], count: int = 2_000) -> None:
+    form["mesh"][0][1] = count
     role = form["roles"][0]
-    form["roles"] = [{**role, "name": f"r{i}", "at": [form["mesh"][0][0], i]} for i in range(2_000)]
+    form["roles"] = [{**role, "name": f"r{i}", "at": [form["mesh"][0][0], i]} for i in range(count)]
+
+
+def many_tensors_of_roles(form: dict[str, Any]) -> None:
+    tokens = form["tensors"]["tokens"]
+    form["tensors"] |= {f"tokens_{i}": tokens for i in range(6_000 - len(form["tensors"]))}
+    many_roles(form, 400)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,8 @@ def many_roles(form: dict[str, Any]) -> None:
             lambda form: form["tensors"]["tokens"].update(pool="ba" * 5_000),
             "tensors.tokens.pool: 10,000 characters in a name; allowed: up to 256",
         ),
-        (many_roles, "roles: 2,000 roles; allowed: up to 256"),
+        (many_roles, "roles: 2,000 roles; allowed: up to 1,000"),
+        (many_tensors_of_roles, "roles: 2,400,000 tensors of all roles; allowed: up to 2,000,000"),
         (
             lambda form: form["tensors"]["tokens"].update(codec="int8:" + "9" * 5_000),
             "tensors.tokens.codec: 5,005 characters in a text; allowed: up to 4,096",
