@@ -13,20 +13,36 @@ memory of whole processes, `run --no-page --no-sensitivity`, measured → foreca
     zero-topo, 20B, 75,264 GCDs                           1.4 s  0.24 GB →   1.6 s  0.20 GB
     zero3, 20B, exact on 384                              3.4 s  0.26 GB →   5.3 s  0.23 GB
     exact on 3,072                                       30.9 s  0.95 GB →  36.1 s  1.23 GB
-    zero3, 20B, chunk on 64                              29.3 s  0.25 GB →  30.2 s  0.27 GB
+    zero3, 20B, chunk on 64                              29.3 s  0.25 GB →  20.9 s  0.27 GB
+    zero3, 20B, chunk on 128                            106.2 s  0.33 GB →  80.6 s  0.45 GB
+    zero-topo, 20B, chunk on 128                         28.9 s  0.27 GB →  80.6 s  0.45 GB
+    zero3, 20B with 8 layers, chunk on 128               20.9 s  0.31 GB →  15.2 s  0.14 GB
+    zero-topo, 20B with 8 layers, chunk on 128            7.2 s  0.24 GB →  15.2 s  0.14 GB
     1f1b of frontier-1t-3d on 3,072                       6.5 s  0.25 GB →  11.5 s  0.52 GB
     the same on 24,576                                    7.4 s  0.71 GB →  21.6 s  0.95 GB
+    64 stages of a layer each, 512 GCDs                   1.5 s  0.09 GB →   1.0 s  0.09 GB
+    512 stages of a layer each, 512 GCDs                 16.0 s  0.45 GB →  17.0 s  0.48 GB
     100 tiny plans at 4 sizes                            16.5 s  0.19 GB →  23.5 s  0.19 GB
 
-All are within a factor of three. How long several roles take to fold where ranks are no power of two is known least:
-1f1b on 75,264 (588 data-parallel ranks; forecast 108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped,
-unfinished.
+and of other verbs:
+
+    tune, toy on 8, one process                           7.3 s  0.27 GB →   8.2 s  0.26 GB
+    tune, 20B on 64, one process                         11.6 s  0.30 GB →  16.4 s  0.32 GB
+    tune, 20B on 384, one process                        21.2 s  0.38 GB →  30.0 s  0.40 GB
+    explain, toy, zero3                                   0.9 s  0.09 GB →   2.1 s  0.08 GB
+    explain, 20B, zero-topo without what would help       1.1 s  0.09 GB →   0.9 s  0.09 GB
+    explain, 20B, zero-topo against zero3                 6.5 s  0.13 GB →  10.3 s  0.09 GB
+    explain, 1f1b of frontier-1t-3d                     139.9 s  0.44 GB → 150.2 s  0.52 GB
+
+All are within a factor of three, those measured with numpy's threads held to one (OMP_NUM_THREADS=1). How long several
+roles take to fold where ranks are no power of two is known least: 1f1b on 75,264 (588 data-parallel ranks; forecast
+108 s and 1.96 GB) had taken 133 s and 2.06 GB when it was stopped, unfinished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
@@ -47,11 +63,12 @@ BUILD_S: Final = 40e-6  # of an op of a schedule with one role: built, expanded,
 SIMULATE_S: Final = 45e-6  # of such an op: simulated, its error bars sampled, told
 STAGED_S: Final = 20e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
 RANK_S: Final = 10e-6
+STAGES_S: Final = 60e-6  # of a pair of roles: every exchange is priced with the ranks of all stages
 STAGED_RANKS_S: Final = 17e-9  # of a pair of ranks where there are several roles: folding grows faster than ranks
 EXACT_S: Final = 4e-6  # of an op of a rank
-CHUNK_S: Final = 2.5e-6  # of an op and a pair of ranks
+CHUNK_S: Final = 1.7e-6  # of an op and a pair of ranks
 WHAT_IFS: Final = 25  # that `explain` simulates
-OUTLINE_S: Final = 0.03  # that `tune` takes to estimate one plan
+OUTLINE_S: Final = 0.01  # that `tune` takes to estimate one plan
 OUTLINES: Final = 150  # plans of its space for each divisor of the number of devices (measured: 97 to 168)
 TUNED: Final = 20  # plans that `tune` simulates by default, at most
 REQUIRED: Final = 8  # runs to solve for a required value
@@ -59,12 +76,15 @@ MOST_TRIES: Final = 10**9  # of a search that are counted: far above what is ref
 
 # bytes
 BASE_BYTES: Final = 75e6
+TUNE_BYTES: Final = 150e6  # more in a search, whatever its space
+OUTLINE_BYTES: Final = 60e3  # that are kept of an estimated plan
 SCHEDULE_BYTES: Final = 500  # of an op of a schedule with one role
 EXPANDED_BYTES: Final = 700  # of such an op, expanded; both are kept for every plan
 SIMULATED_BYTES: Final = 3_100  # more while it is simulated
 STAGED_KEPT_BYTES: Final = 20  # of an op of a schedule with several roles: calls share their ops
 STAGED_BYTES: Final = 700  # more while it is expanded or simulated
 RANK_BYTES: Final = 1_500
+STAGES_BYTES: Final = 1_400  # of a pair of roles
 STAGED_RANK_BYTES: Final = 20_000
 EXACT_BYTES: Final = 130
 CHUNK_BYTES: Final = 1_000
@@ -127,7 +147,9 @@ class Sized:
         """To simulate it once."""
         staged = self.num_roles > 1
         seconds = CASE_S + self.num_ops * (STAGED_S / 2 if staged else SIMULATE_S)
-        seconds += self.num_ranks**2 * STAGED_RANKS_S if staged else self.num_ranks * RANK_S
+        seconds += (
+            self.num_roles**2 * STAGES_S + self.num_ranks**2 * STAGED_RANKS_S if staged else self.num_ranks * RANK_S
+        )
         if fidelity == "chunk":
             seconds += self.num_ops * self.num_ranks**2 * CHUNK_S
         elif exact:
@@ -153,6 +175,7 @@ class Sized:
         staged = self.num_roles > 1
         size = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
         size += self.num_ranks * (STAGED_RANK_BYTES if staged else RANK_BYTES)
+        size += self.num_roles**2 * STAGES_BYTES if staged else 0.0
         if fidelity == "chunk":
             return size + self.num_ops * self.num_ranks * CHUNK_BYTES
         return size + (self.num_ops * self.num_ranks * EXACT_BYTES / self.num_roles if exact else 0)
@@ -239,10 +262,14 @@ def forecast_check(scenario: Scenario) -> Forecast:
     )
 
 
-def forecast_show(scenario: Scenario, plan: str | None) -> Forecast:
-    """One plan at the smallest size."""
+def forecast_show(scenario: Scenario, plan: str | None, volumes: bool = False) -> Forecast:
+    """One plan at the smallest size, built; `volumes`: and simulated."""
     chosen = plan if plan is not None and plan in scenario.plans else next(iter(scenario.plans))
-    return _together([(sized(scenario, chosen, min(scenario.file.run.devices)), 1)])
+    case = sized(scenario, chosen, min(scenario.file.run.devices))
+    if volumes:
+        return _together([(case, 1)], "analytic")
+    held = BASE_BYTES + case.stored_bytes + case.expanded_bytes
+    return Forecast(seconds=BASE_S + case.checked_s, num_bytes=held, num_ops=case.num_ops, num_cases=case.tries)
 
 
 def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None) -> Forecast:
@@ -250,13 +277,15 @@ def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None)
     these are simulated too."""
     size = max(scenario.file.run.devices) if devices is None else devices
     own = [sized(scenario, plan, size) for plan in scenario.plans if _can_run(scenario, plan, size)]
-    outlines_s = OUTLINES * OUTLINE_S * sum(size % each == 0 for each in range(1, size + 1))
+    outlines = OUTLINES * sum(size % each == 0 for each in range(1, size + 1))
+    outlines_s, outlines_bytes = outlines * OUTLINE_S, TUNE_BYTES + outlines * OUTLINE_BYTES
     if not own:
-        return Forecast(seconds=BASE_S + outlines_s, num_bytes=BASE_BYTES, num_ops=0, num_cases=0)
+        return Forecast(seconds=BASE_S + outlines_s, num_bytes=BASE_BYTES + outlines_bytes, num_ops=0, num_cases=0)
     largest = max(own, key=lambda case: case.num_ops)
     wanted = simulate or scenario.file.tune.simulate or TUNED
     chosen = scenario.file.run.fidelity
-    return _together([*((case, 1) for case in own), (largest, wanted)], chosen, extra_s=outlines_s)
+    simulated = _together([*((case, 1) for case in own), (largest, wanted)], chosen, extra_s=outlines_s)
+    return replace(simulated, num_bytes=simulated.num_bytes + outlines_bytes)
 
 
 def forecast_explain(

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from simfrontier import forecast as forecasts
-from simfrontier.forecast import forecast_check, forecast_explain, forecast_export, forecast_run, forecast_tune, sized
+from simfrontier.forecast import (
+    Forecast,
+    forecast_check,
+    forecast_explain,
+    forecast_export,
+    forecast_run,
+    forecast_tune,
+    sized,
+)
 from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.study import schedule_of
 from tests.invoke import ROOT, TOY, invoke, refusal
@@ -48,6 +56,43 @@ def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, set
         told = sized(scenario, plan, devices)
         assert counted / 3 < told.num_ops < counted * 3, (plan, counted)
         assert (told.num_roles, told.num_ranks) == (len(schedule.roles), devices)
+
+
+def explained(path: Path, plan: str, against: str | None = None, what_if: bool = True) -> Forecast:
+    return forecast_explain(load_scenario(path), plan, against, None, what_if)
+
+
+def chunked(plan: str, **settings: Any) -> Forecast:
+    return forecast_run(load_scenario(B20, settings, (plan,), (128,)), "chunk", vary=False)
+
+
+def staged(folder: Path, stages: int) -> Forecast:
+    path = folder / "deep.toml"
+    head = f'name = "d"\ntitle = "d"\nmachine.name = "frontier"\nmodel = {{ name = "tiny", num_layers = {stages} }}\n'
+    path.write_text(f"{head}run.devices = [512]\nplans.megatron.pipeline = {stages}\n", encoding="utf-8")
+    return forecast_run(load_scenario(path), None, vary=False)
+
+
+def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: Path) -> None:
+    """CPU seconds and GB of whole processes, measured once (those of the forecast's docstring); nothing runs here."""
+    b20, layers = load_scenario(B20), {"model.num_layers": 8}
+    for measured_s, measured_gb, told in (
+        (106.2, 0.33, chunked("zero3")),
+        (28.9, 0.27, chunked("zero-topo")),
+        (20.9, 0.31, chunked("zero3", **layers)),
+        (7.2, 0.24, chunked("zero-topo", **layers)),
+        (1.5, 0.09, staged(tmp_path, 64)),
+        (16.0, 0.45, staged(tmp_path, 512)),
+        (7.3, 0.27, forecast_tune(load_scenario(TOY), 8, None)),
+        (11.6, 0.30, forecast_tune(b20, 64, None)),
+        (21.2, 0.38, forecast_tune(b20, 384, None)),
+        (0.9, 0.09, explained(TOY, "zero3")),
+        (1.1, 0.09, explained(B20, "zero-topo", what_if=False)),
+        (6.5, 0.13, explained(B20, "zero-topo", "zero3")),
+        (139.9, 0.44, explained(T1, "1f1b")),
+    ):
+        assert measured_s / 3 < told.seconds < measured_s * 3, told
+        assert measured_gb / 3 < told.num_bytes / 1e9 < measured_gb * 3, told
 
 
 def test_forecasts_grow_with_every_size() -> None:
