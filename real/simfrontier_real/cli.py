@@ -281,10 +281,25 @@ def _launch(ranks: int | None) -> None:
 
 
 def main() -> None:
-    """Entry point; errors of a run end it in `session`, errors before it here."""
+    """Entry point; errors of a run end it in `session`, errors before it here.
+
+    A process that has loaded torch ends without the interpreter's tidying up: a thread that comes back from a call into
+    torch meanwhile, as one at the ranks' store may, would abort the process ("terminate called without an active
+    exception") and its exit code would be lost.
+    """
     import os
+    import sys
+    from contextlib import suppress
 
     os.environ.setdefault(
         "TORCH_CPP_LOG_LEVEL", "ERROR"
     )  # its warnings are stack traces; errors reach us as exceptions
-    run_to_end("simfrontier-real", app)
+    try:
+        run_to_end("simfrontier-real", app)
+    except SystemExit as stop:
+        if "torch" not in sys.modules or not isinstance(stop.code, int):
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody listens
+                stream.flush()
+        os._exit(stop.code)
