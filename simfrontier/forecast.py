@@ -175,7 +175,7 @@ class Sized:
         staged = self.num_roles > 1
         size = self.num_ops * (STAGED_BYTES if staged else SIMULATED_BYTES)
         size += self.num_ranks * (STAGED_RANK_BYTES if staged else RANK_BYTES)
-        size += self.num_roles**2 * STAGES_BYTES if staged else 0.0
+        size += self.num_roles**2 * STAGES_BYTES if staged else 0
         if fidelity == "chunk":
             return size + self.num_ops * self.num_ranks * CHUNK_BYTES
         return size + (self.num_ops * self.num_ranks * EXACT_BYTES / self.num_roles if exact else 0)

@@ -34,7 +34,8 @@ PREFIX = "schedule-"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`
-    says how its collectives are carried (None: as the library does)."""
+    says how its collectives are carried (None: as the library does); `peak_bytes`: the most that
+    one rank holds, by the check (0: not checked)."""
 
     name: str
     path: Path
@@ -42,6 +43,7 @@ class Loaded:
     programs: Programs
     digest: str
     lowered: LoweredSchedule | None = None
+    peak_bytes: int = 0
 
     @property
     def carried(self) -> str:
@@ -123,9 +125,10 @@ def _lanes(world: World) -> Callable[[Step], Lanes]:
 
 
 def _read(path: Path, checked: bool, collectives: str) -> Loaded:
-    schedule = load(path)
+    schedule, peak_bytes = load(path), 0
     if checked:
         report = check(schedule)
+        peak_bytes = 0 if report.peak is None else report.peak.num_bytes
         if report.findings:
             more = f" (and {len(report.findings) - 1} more findings)" if len(report.findings) > 1 else ""
             raise SimfrontierError(f"{path}: the schedule is not sound: {report.findings[0]}{more}")
@@ -138,6 +141,7 @@ def _read(path: Path, checked: bool, collectives: str) -> Loaded:
         programs=programs_of(schedule),
         digest=is_of,
         lowered=read_lowered(path, schedule, is_of) if collectives == "lowered" else None,
+        peak_bytes=peak_bytes,
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from simfrontier.errors import InputError
 from simfrontier.schedule.ir import Schedule
 from simfrontier.trace import write_perfetto
 from simfrontier_real.data import input_names
+from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import Loaded, Session
@@ -33,8 +35,27 @@ def train_all(session: Session, training: Training, compare: bool, report: Path 
     return bool(session.world.shared(all(result.is_good for result in results))[0])
 
 
+def refuse_too_large(session: Session, loaded: Loaded) -> None:
+    """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own account.
+    Of host memory only: a GPU says itself when it is full."""
+    hosts = session.world.shared(session.host)
+
+    def look() -> None:
+        count, free = hosts.count(session.host), free_bytes()
+        need = count * loaded.peak_bytes
+        if session.world.device == "cpu" and need > free:
+            raise InputError(
+                f"{loaded.path}: {count} ranks on {session.host} would hold at least {need / 1e9:,.1f} GB; "
+                f"allowed: what is free there, {free / 1e9:,.1f} GB"
+            )
+
+    session.world.together(look)
+
+
 def training_rank(session: Session, loaded: Loaded, training: Training) -> TrainingRank:
-    """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be trained."""
+    """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be
+    trained, or has no room here."""
+    refuse_too_large(session, loaded)
     rank = session.world.rank
     program = loaded.programs.of(rank)
     return session.ready(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import platform
 import re
 import statistics
@@ -20,6 +19,7 @@ import typer
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
+from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.progress import progress
 from simfrontier_real.softmax import Rows, kernel
 
@@ -71,7 +71,7 @@ def parse_elements(text: str) -> tuple[int, ...]:
 
 def refuse_too_large(sizes: Sequence[int], cache_bytes: int) -> None:
     """Raise InputError where rows and results have no room in half of the memory that is free."""
-    free = _free_bytes()
+    free = free_bytes()
     by_row, by_cache = 4 * max(sizes), 2 * cache_bytes
     need = 2 * max(by_row, by_cache)
     if need > free / 2:
@@ -80,15 +80,6 @@ def refuse_too_large(sizes: Sequence[int], cache_bytes: int) -> None:
             f"{got}, which takes {need / 1e9:,.3g} GB; allowed: what half of the free memory holds, "
             f"{free / 2e9:,.3g} GB"
         )
-
-
-def _free_bytes() -> int:
-    """Memory that may be had without swapping, as Linux tells it."""
-    try:
-        known = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        known = None
-    return 1024 * int(known[1]) if known else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_name() -> str:
