@@ -56,7 +56,8 @@ OF = {
 def test_large_collectives_alone_take_what_flow_says_within_5_percent(
     kind: CollectiveKind, via: Via, machine: str, num_ranks: int
 ) -> None:
-    """Of trees over two nodes 16 messages may be in flight: with 8, which flow knows nothing of, links rest."""
+    """Of trees over two nodes 16 messages may be in flight; with 8, as the libraries and the next test have it, links
+    rest, which flow knows nothing of."""
     library = replace(OF[machine], in_flight=16) if via == "tree" and num_ranks == 16 else OF[machine]
     for size in (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB):
         chunk = single(kind, size, num_ranks, machine, via=via, library=library).step_s
