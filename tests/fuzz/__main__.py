@@ -49,7 +49,8 @@ def main() -> int:
 
 
 def _tell(found: Found) -> None:
-    sys.stderr.write(f"{len(found):,} inputs, {len(found.faults)} faults\n")
+    last = "".join(f"; the last: {' '.join(map(str, fault))}" for fault in found.faults[-1:])
+    sys.stderr.write(f"{len(found):,} inputs, {len(found.faults)} faults{last}\n")
     sys.stderr.flush()
 
 
