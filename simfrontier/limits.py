@@ -74,6 +74,10 @@ JOURNAL_LINE: Final = Limit(
 TOML_DOTS: Final = Limit(
     most=1_000, what="dots in a line that is no text", why="Python's reader takes quadratic time for a.b.c.d and so on"
 )
+TOML_DEPTH: Final = Limit(
+    most=40, what="tables and arrays in one another", why="scenarios have 5; what walks a document calls itself"
+)
+SETTING: Final = Limit(most=4_096, what="characters in a setting", why="a list of 100 devices has 700")
 MESSAGE: Final = Limit(most=500, what="characters in a message", why="some lines of a terminal")
 NAME: Final = Limit(most=256, what="characters in a name", why="names made here have up to 60")
 TEXT: Final = Limit(most=4_096, what="characters in a text", why="sources and titles have up to 500")

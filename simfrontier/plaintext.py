@@ -41,9 +41,10 @@ def without_controls(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message as one line of at most `limits.MESSAGE` characters, without escape sequences and control characters;
+    """A message as one line of at most `limits.MESSAGE` characters, without escape sequences and what cannot be seen;
     of a longer one the middle is left out, because the end says what is allowed."""
-    plain = " ".join(without_controls(text).split())
+    words = " ".join(without_controls(text).split())
+    plain = "".join(filter(str.isprintable, words))
     if len(plain) <= MESSAGE.most:
         return plain
     end = MESSAGE.most // 3

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from simfrontier.errors import InputError
-from simfrontier.limits import LINE, TOML_DOTS, TOML_FILE
+from simfrontier.limits import LINE, TOML_DEPTH, TOML_DOTS, TOML_FILE
 from simfrontier.plaintext import control_in
 
 T_co = TypeVar("T_co", covariant=True)
@@ -30,7 +30,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         text = TOML_FILE.text(path)
         _refuse_long(text)
         document = tomllib.loads(text)
-        _refuse_controls(document)
+        refuse_unfit(document)
         return document
     except OSError as error:
         raise InputError(f"{path}: cannot read this {what}: {error.strerror}") from None
@@ -40,15 +40,17 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a TOML file: {error}") from None
 
 
-def _refuse_controls(value: object) -> None:
-    """Raise ValueError for a key or text that a terminal would not show as it stands."""
-    waiting = [value]
+def refuse_unfit(value: object) -> None:
+    """Raise ValueError for a key or text that a terminal would not show as it stands, and for too deep a nesting."""
+    waiting = [(value, 0)]
     while waiting:
-        each = waiting.pop()
+        each, depth = waiting.pop()
+        if fault := TOML_DEPTH.fault(depth):
+            raise ValueError(fault)
         if isinstance(each, dict):
-            waiting += [*each, *each.values()]
+            waiting += [(inner, depth + 1) for inner in (*each, *each.values())]
         elif isinstance(each, list):
-            waiting += each
+            waiting += [(inner, depth + 1) for inner in each]
         elif isinstance(each, str) and control_in(each):
             raise ValueError(f"control character in {each[:40]!r}; allowed: text that can be shown")
 

@@ -87,7 +87,7 @@ def test_messages_are_short_and_plain() -> None:
     said = refusal("run", f"{ESCAPE}{'x' * 3000}.toml")
     assert len(f"simfrontier: {said}") <= MESSAGE.most + 20 and said.isprintable() and "owned" not in said
     assert one_line("a" * 400 + "b" * 400).endswith("b" * 100)
-    assert one_line("e\u202ev\x9bil\tx") == "evil x"
+    assert one_line("e\u202ev\x9bil\tx\ufeff\u200b") == "evil x"
 
 
 def test_names_with_terminal_escapes_are_refused(tmp_path: Path) -> None:

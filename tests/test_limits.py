@@ -145,6 +145,13 @@ def test_lines_of_toml_are_bounded(text: str, said: str, tmp_path: Path) -> None
         read_toml(path, "scenario")
 
 
+def test_documents_of_toml_are_not_deep(tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text(f"x = {'[' * 60}{']' * 60}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="not a TOML file: 41 tables and arrays in one another; allowed: up to 40"):
+        read_toml(path, "scenario")
+
+
 @pytest.mark.parametrize("reader", ["scenario", "log", "schedule"])
 def test_a_device_without_an_end_is_no_file(reader: str, tmp_path: Path) -> None:
     path = tmp_path / {"scenario": "s.toml", "log": "run.log", "schedule": "s.json"}[reader]

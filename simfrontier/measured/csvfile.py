@@ -105,10 +105,10 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Li
     """
     name = called or str(path)
     text = read_text(path, "table")
-    if not text.strip():
-        raise InputError(f"{name}: the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows")
     rows = _cells(name, text)
-    where, header = next(rows)
+    where, header = next(rows, ("", []))
+    if not header:
+        raise InputError(f"{name}: the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows")
     _check_header(where, header, columns)
     lines = tuple(Line(place=place, cells=_row(place, cells, header)) for place, cells in rows)
     if not lines:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfrontier.errors import InputError
+from simfrontier.limits import SETTING, TOML_DEPTH
+from simfrontier.plaintext import control_in
+from simfrontier.tomlfile import refuse_unfit
 
 EVERY_PLAN = "plans.*."
 
@@ -57,14 +60,22 @@ def _hold(document: Mapping[str, Any], key: str) -> None:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`key=value` with the value as in TOML; a bare word is a string."""
+    """`key=value` with the value as in TOML; a bare word is a string. Raises InputError."""
     key, equals, value = text.partition("=")
+    if fault := SETTING.fault(len(text)) or TOML_DEPTH.fault(key.count(".")):
+        raise InputError(f"--set {key[:40]}: {fault}")
     if not equals or not key.strip():
         raise InputError(f"--set {text!r}: write key=value, e.g. training.micro_batch=4")
+    if fault := control_in(text):
+        raise InputError(f"--set {key}: {fault}")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         parsed = value.strip()
+    try:
+        refuse_unfit(parsed)
+    except ValueError as error:
+        raise InputError(f"--set {key}: {error}") from None
     if isinstance(parsed, float) and not math.isfinite(parsed):
         raise InputError(f"--set {key}: got {value}; allowed: a finite number")
     return key.strip(), parsed

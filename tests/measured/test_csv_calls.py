@@ -66,6 +66,7 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         ([""], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
+        ([" , ,", ",,"], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
         ([HEAD], "FILE: no rows below the line of columns, allowed: two or more"),
         ([HEAD, ONE], "FILE: 1 measurement, allowed: 2 or more"),
         (
