@@ -10,8 +10,8 @@ from typing import Final
 
 from simfrontier.schedule.check_work import Fault, value_of
 from simfrontier.schedule.family import weights_of
-from simfrontier.schedule.finding import Findings
-from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor
+from simfrontier.schedule.finding import Findings, ranks_of_role
+from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
 
 # what workloads name the ops after that make the gradients of another's operands
@@ -35,6 +35,44 @@ def check_gradients(schedule: Schedule, found: Findings) -> None:
     for name, (expected, got) in _faults([_named(op, schedule.tensors, weights) for op in works], schedule.tensors):
         kind = next(op.kind for op in works if op.name == name)
         found.add("facts", f"{kind} {name}", "all ranks", expected, got)
+    for role in schedule.roles:
+        for name, (expected, got) in _elsewhere(role, schedule.tensors):
+            found.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
+
+
+def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Fault]]:
+    """Ops that read a value of other layers or micro-batches than the op does whose gradients they make."""
+    blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+    ops = {id(call.ops): call.ops for call in role.calls}
+    for call in role.calls:
+        blocks[id(call.ops)].add((call.layer, call.micro))
+    moved: dict[tuple[int, int, int], frozenset[tuple[int, int]]] = {}  # the calls of a block, from a reference
+    touched: defaultdict[tuple[str, str], set[frozenset[tuple[int, int]]]] = defaultdict(set)  # by op and value
+    backward: dict[str, tuple[str, Compute]] = {}
+    for block, calls in blocks.items():
+        for op in ops[block]:
+            if not isinstance(op, Compute) or op.kind not in MODEL_KINDS:
+                continue
+            if source := _source(op.name):
+                backward[op.name] = (source, op)
+            for ref in (*op.reads, *op.writes) if not source else op.reads:
+                tensor = tensors[ref.name]
+                if tensor.role == "activation" and tensor.per_layer and tensor.per_micro:
+                    key = (block, ref.layer, ref.micro)
+                    if key not in moved:
+                        moved[key] = frozenset((layer + ref.layer, micro + ref.micro) for layer, micro in calls)
+                    touched[op.name, value_of(ref.name, tensors)].add(moved[key])
+    for name, (source, op) in backward.items():
+        for value in dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads):
+            theirs, mine = touched.get((source, value)), touched.get((name, value))
+            if theirs and mine and frozenset().union(*theirs) != frozenset().union(*mine):
+                yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
+
+
+def _source(name: str) -> str:
+    """The op that one is named after that makes gradients; nothing of another."""
+    source, _, part = name.removesuffix(SUMS).rpartition(".")
+    return source if part in PARTS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +96,9 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
     for op in ops:
         if op.source and op.source not in graph.forward:
             yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
-        elif op.source and op.kind != "add" and graph.forward[op.source].kind not in FUSED:
-            for fault in graph.faults(op):
+        elif op.source and op.kind != "add":
+            is_fused = graph.forward[op.source].kind in FUSED
+            for fault in graph.faults_of_fused(op) if is_fused else graph.faults(op):
                 yield op.name, fault
     yield from graph.unlike()
     yield from graph.untrained()
@@ -67,7 +106,6 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
 
 
 def _named(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> _Op:
-    source, _, part = op.name.removesuffix(SUMS).rpartition(".")
     values = [ref for ref in op.reads if tensors[ref.name].role == "activation"]
     factors = [
         ref.name for ref in op.reads if tensors[ref.name].role != "token" and not _is_bias(op, tensors[ref.name])
@@ -75,7 +113,7 @@ def _named(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str
     return _Op(
         name=op.name,
         kind=op.kind,
-        source=source if part in PARTS else "",
+        source=_source(op.name),
         reads=tuple(value_of(ref.name, tensors) for ref in values),
         writes=tuple(value_of(ref.name, tensors) for ref in op.writes if tensors[ref.name].role == "activation"),
         weights=tuple(filter(None, (weights[ref.name] for ref in op.reads))),
@@ -232,6 +270,16 @@ class _Graph:
             others = [each for each in others if each not in source.weights]
         if others not in allowed:
             yield f"{' or '.join(_told(each) for each in allowed)}, of the factors of {source.name}", _told(others)
+
+    def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
+        """What is wrong with one that makes the gradient of a product with what its source makes, too."""
+        source = self.forward[op.source]
+        user = next((each for each in self.forward.values() if {*source.writes} & {*each.reads}), source)
+        made = self._reached(user.writes)
+        wanted = [value for value in user.factors if value not in source.writes]
+        got = [value for value in op.reads if not self.gradients[value] & made]
+        if len(got) == len(op.reads) or got != wanted:
+            yield f"a gradient of {_told(user.writes)}, and {_told(wanted)}", _told(op.reads)
 
     def _users(self, source: _Op) -> set[str]:
         """The ops with gradients that read what an op makes, or sums that it is a part of."""

@@ -256,7 +256,7 @@ class _Rules(MoveRules):
         if axis is not None:
             over |= set(self.mesh.live((axis,)))
         exactly = len(roles) == 1 and not any(p.shards for p in held)
-        return over, exactly, next((ref.name for op in ops for ref in op.accumulates), "")
+        return over, exactly, next((ref.name for op in ops for ref in op.accumulates if ref.name in self.of), "")
 
     def _reduced(self, name: str, say: Say) -> None:
         placement = self.of[name].placement

@@ -36,8 +36,11 @@ def _again(ops: Sequence[Compute]) -> Iterator[tuple[Compute, Fault]]:
 
 def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
     first: dict[tuple[str, str], list[str]] = {}
+    kinds: dict[str, str] = {}
     for op in ops:
         stream, mark, rest = op.name.partition(STREAM)
+        if mark and op.kind != (kind := kinds.setdefault(rest, op.kind)):
+            yield op, (f"kind {kind}, as the other {rest}", op.kind)
         for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             mine = _bare([ref for ref in refs if tensors[ref.name].role == "activation"], stream)
             theirs = first.setdefault((rest, what), mine)

@@ -135,6 +135,28 @@ def test_a_norm_is_of_gradients() -> None:
     says(mutated(sound("axonn"), changed(where("softmax"), kind="norm2")), "gradients of weights, of which a norm2 is")
 
 
+@pytest.mark.parametrize("case", ["pipeline interleaved", "axonn zero1 pipeline"])
+def test_a_gradient_is_made_of_the_layer_that_was_computed(case: str) -> None:
+    schedule = sound(case)
+    op = op_of(schedule, "final_norm.backward")
+    reads = tuple(ref._replace(layer=ref.layer - 1) if ref.name == "x" else ref for ref in op.reads)
+    wrong = mutated(schedule, changed(where("norm", name=op.name), reads=reads))
+    says(wrong, "norm final_norm.backward", "x of the layers and micro-batches of final_norm", "found others")
+
+
+def test_a_product_and_a_norm_of_weights_in_one_take_the_gradient_of_the_product() -> None:
+    wrong = with_operands(
+        "mugs", "student/last.wgrad", "student/cluster.scores student/cluster.query last.weight last.norm"
+    )
+    says(wrong, "student/last.wgrad", "a gradient of student/cluster.scores, and student/cluster.query")
+
+
+def test_streams_do_the_same() -> None:
+    schedule = sound("mugs fused")
+    wrong = mutated(schedule, changed(where("gelu", name="teacher/gelu"), kind="loss_exp"))
+    says(wrong, "gelu global/gelu", "kind loss_exp, as the other gelu", "found gelu")
+
+
 def test_streams_take_the_same_values_in_the_same_order() -> None:
     """teacher/pool stands first, so the finding is about the next stream's."""
     wrong = with_operands("mugs", "teacher/pool", writes="teacher/mean teacher/cls")

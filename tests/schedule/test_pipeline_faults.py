@@ -322,3 +322,12 @@ def test_no_two_exchanges_of_two_roles_can_change_places_in_one_unseen(
     roles = list(schedule.roles)
     roles[number] = replace(role, calls=tuple(calls))
     assert not check(replace(schedule, roles=tuple(roles))).is_clean
+
+
+def test_an_unknown_norm_beside_others_is_one_finding() -> None:
+    """The first norm adds to what nobody declared; the others are looked at all the same."""
+    schedule = pipeline(4)
+    first = next(op for op in schedule.distinct_ops() if op.kind == "norm2")
+    (target,) = first.accumulates  # type: ignore[union-attr]
+    unknown = mutated(schedule, changed(lambda call, op: op is first, accumulates=(target._replace(name="nobody"),)))
+    says(unknown, "norm2", "expected a declared tensor", "found 'nobody'")
