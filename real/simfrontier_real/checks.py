@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from simfrontier.schedule.ir import Schedule
+from simfrontier_real.arrivals import calls_apart
 from simfrontier_real.bounds import Bounds
 from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
+from simfrontier_real.programs import Programs
 from simfrontier_real.states import Weights
 from simfrontier_real.train import Told, Trained
+
+MESSAGES: Final = "messages, over their rounding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Compared:
 
 def compared(
     schedule: Schedule,
+    programs: Programs,
     told: Sequence[Told],
     losses: tuple[float, ...],
     weights: Weights,
@@ -73,6 +79,7 @@ def compared(
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
         _beside(weights, masters, bounds),
+        _worst(MESSAGES, 1.0, _arrived(schedule, programs, told)),
     ]
     norms = [_norm_of(told, number) for number in range(len(losses))]
     return Compared(
@@ -85,6 +92,12 @@ def compared(
 def _taken(told: Sequence[Told]) -> list[int]:
     """The numbers of the steps that were not skipped."""
     return [number for number, step in enumerate(told[0].gradients) if not step.was_skipped]
+
+
+def _arrived(schedule: Schedule, programs: Programs, told: Sequence[Told]) -> dict[int, Apart]:
+    """How far what arrived in each step is from what was sent, over how far rounding may take it."""
+    found = {number: calls_apart(schedule, programs, [each.calls[number] for each in told]) for number in _taken(told)}
+    return {number: Apart(each.error, each.where) for number, each in found.items()}
 
 
 def _norm_of(told: Sequence[Told], number: int) -> float:

@@ -88,7 +88,7 @@ def aligned(schedule: Schedule, programs: Programs, ranks: list[Clocked]) -> lis
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
     ready = [rank.ready_s - begin for rank in ranks]
     start = [each.copy() for each in ready]
-    for groups, indices in _meetings(schedule, programs):
+    for groups, indices in meetings(schedule, programs):
         for group in groups:
             places = [(rank, indices[programs.by_rank[rank]]) for rank in group]
             if all(mine for _, mine in places):
@@ -98,7 +98,7 @@ def aligned(schedule: Schedule, programs: Programs, ranks: list[Clocked]) -> lis
     return [(a, b, rank.end_s - begin) for a, b, rank in zip(ready, start, ranks, strict=True)]
 
 
-def _meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+def meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
     """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
     group."""
     every: dict[Hashable, list[list[int]]] = {}

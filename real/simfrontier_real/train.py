@@ -12,6 +12,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
+from simfrontier_real.arrivals import Arrivals, Calls
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.executor import Executor, StepTimes
 from simfrontier_real.gradients import Digests, StepGradients, Watch
@@ -66,11 +67,12 @@ class Trained:
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one rank tells of its training: its part of every step's loss, what its optimizer was given in every step,
-    and its lines of the weights and states at the end."""
+    its lines of the weights and states at the end, and what it sent and got in the calls of every step."""
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
     held: dict[tuple[str, int], Any]
+    calls: tuple[Calls, ...]
 
     @property
     def skipped(self) -> frozenset[int]:
@@ -97,13 +99,15 @@ class TrainingRank:
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
-        work = RealWork(self.site, all_kernels(self.trainer, training.mugs))
+        self._arrivals = Arrivals(backend, schedule, rank)
+        work = RealWork(self.site, all_kernels(self.trainer, training.mugs), self._arrivals)
         self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
         self._watch = Watch(self.site)
         self._updates = Updates(self.site, training.adam)
         self._seen: list[tuple[float, StepGradients]] = []
+        self._calls: list[Calls] = []
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
@@ -132,10 +136,12 @@ class TrainingRank:
         each = self.site.schedule.meta.get("clip") == "each"
         update = self._updates.apart(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
         self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
+        self._calls.append(self._arrivals.taken())
 
     def told(self) -> Told:
         """What this rank tells of its training, at the end."""
-        return Told(tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen), held(self.site))
+        losses, gradients = tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen)
+        return Told(losses, gradients, held(self.site), tuple(self._calls))
 
 
 def train_in_one_process(

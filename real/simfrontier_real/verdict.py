@@ -101,7 +101,7 @@ def judged(
         start = initial_weights(schedule, training.seed)
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
         masters = assembled(schedule, lines, may_differ=schedule.codes_per_hop, roles=("master",))
-        found = compared(schedule, told, losses, weights, masters, reference, start, bounds)
+        found = compared(schedule, loaded.programs, told, losses, weights, masters, reference, start, bounds)
         error, worst = distance(weights, reference.weights)
         losses_check = found.seen("losses")
         loss_error = None if losses_check is None else losses_check.seen

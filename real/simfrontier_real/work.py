@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.ir import Collective, Compute, Exchange
@@ -12,6 +12,9 @@ from simfrontier.schedule.placement import PartialOp
 from simfrontier_real import messages
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.site import Site
+
+if TYPE_CHECKING:
+    from simfrontier_real.arrivals import Arrivals
 
 
 class Work(Protocol):
@@ -43,10 +46,12 @@ Kernel = Callable[[Site, int, Compute], None]
 
 @dataclass
 class RealWork:
-    """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op."""
+    """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op; `arrivals` notes
+    what is sent and what arrives (None: nobody does)."""
 
     site: Site
     kernels: dict[str, Kernel]
+    arrivals: Arrivals | None = None
 
     def __post_init__(self) -> None:
         for op in {id(op): op for op in self.site.program.ops}.values():
@@ -69,9 +74,14 @@ class RealWork:
     def outgoing(self, index: int) -> tuple[Array, ...]:
         op = self.site.program.ops[index]
         if isinstance(op, Exchange):
-            return messages.sent(self.site, index, op)
-        assert isinstance(op, Collective)
-        return messages.outgoing(self.site, index, op)
+            out = messages.sent(self.site, index, op)
+        else:
+            assert isinstance(op, Collective)
+            out = messages.outgoing(self.site, index, op)
+        if self.arrivals is not None:
+            how = self.reduction(index) if op.kind == "all_reduce" else "sum"
+            self.arrivals.sends(index, op, out, how)
+        return out
 
     def reduction(self, index: int) -> PartialOp:
         """How the partial values that a collective reduces are combined."""
@@ -87,6 +97,8 @@ class RealWork:
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
         op = self.site.program.ops[index]
+        if self.arrivals is not None:
+            self.arrivals.brings(index, op, results)
         if isinstance(op, Exchange):
             messages.received(self.site, index, results[0])
             return

@@ -10,13 +10,14 @@ import pytest
 
 from simfrontier.schedule import save
 from simfrontier_real.bounds import ROUNDING, noise_of
+from simfrontier_real.checks import MESSAGES
 from simfrontier_real.optimizer import CLIP
 from simfrontier_real.verdict import _verdict
 from tests.real.mutation.cases import CASES, LOSSY
 from tests.real.mutation.faults import ALL, BY_NAME
 from tests.real.mutation.matrix import Bench
 from tests.real.ranks import Ended, Ranks
-from tests.real.schedules import EXACT, schedule
+from tests.real.schedules import EXACT, QUANTISED, schedule
 
 LIMIT_S = 120.0  # of a launch of two ranks, on a box that is busy with other tests
 
@@ -35,6 +36,8 @@ SOME = {
     "mugs": ("statistics: gathered pieces swapped", "teacher: does not follow", "Adam: gradients × 4"),
     "compressed, zfp:16, stages": ("gradients: sum left out, own × members", "loss: gradient × 4"),
     "zeropp int4 gradients": ("gradients: sum left out, own × members", "codec: scales doubled"),
+    "compressed, int8 and int4, stages": ("weights: gather of the step before", "weights: gather of another layer"),
+    "zeropp int8 weights": ("codec: levels off by one", "gradients: sum × 1.0001"),
     "zeropp int8 and int4": ("weights: gather left out", "Adam: left out for one tensor"),
     "zero-topo int8 and int4": ("accumulate: first micro-batch dropped", "gradients: slice of another member"),
 }
@@ -110,9 +113,18 @@ def test_a_clip_that_binds_on_every_step_is_trained_equally(case: str) -> None:
 # ── real ranks ──
 
 
+def test_real_ranks_with_levels_off_by_one_end_with_exit_code_1(tmp_path: Path) -> None:
+    """What they read of int8 weights is nearer than int8 itself: what arrived is not what was sent."""
+    ended, result = _trained("none", tmp_path, "qwz", "fp32")
+    assert ended.codes == (0, 0) and result["is_good"], ended.err
+    ended, result = _trained("codec: levels off by one", tmp_path, "qwz", "fp32")
+    assert 0 not in ended.codes and 1 in ended.codes and not result["is_good"], ended.err
+    assert f"DIFFERS: {MESSAGES}" in ended.out and "all_gather weight_gather of layer" in ended.out
+
+
 def _trained(fault: str, folder: Path, case: str = "zero3", precision: str = "fp64") -> tuple[Ended, dict[str, object]]:
     file, report = folder / "schedule-a.json", folder / "trained.json"
-    made = schedule(EXACT[case], (1, 1, 2), 2, precision=precision)
+    made = schedule({**EXACT, **QUANTISED}[case], (1, 1, 2), 2, precision=precision)
     save(made, file)
     arguments = [fault, "train", str(file), "--steps", "2", "--json", str(report)]
     ended = Ranks.start([arguments] * 2, module="tests.real.mutation.ranks").wait(LIMIT_S)
