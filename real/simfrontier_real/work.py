@@ -46,8 +46,8 @@ Kernel = Callable[[Site, int, Compute], None]
 
 @dataclass
 class RealWork:
-    """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op; `arrivals` notes
-    what is sent and what arrives (None: nobody does)."""
+    """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
+    `arrivals` notes what is sent and what arrives (None: nobody does)."""
 
     site: Site
     kernels: dict[str, Kernel]

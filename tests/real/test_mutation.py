@@ -115,8 +115,6 @@ def test_a_clip_that_binds_on_every_step_is_trained_equally(case: str) -> None:
 
 def test_real_ranks_with_levels_off_by_one_end_with_exit_code_1(tmp_path: Path) -> None:
     """What they read of int8 weights is nearer than int8 itself: what arrived is not what was sent."""
-    ended, result = _trained("none", tmp_path, "qwz", "fp32")
-    assert ended.codes == (0, 0) and result["is_good"], ended.err
     ended, result = _trained("codec: levels off by one", tmp_path, "qwz", "fp32")
     assert 0 not in ended.codes and 1 in ended.codes and not result["is_good"], ended.err
     assert f"DIFFERS: {MESSAGES}" in ended.out and "all_gather weight_gather of layer" in ended.out

@@ -163,7 +163,8 @@ def _shifted_levels(at: Place, results: Messages) -> Messages:
     if not at.op.codec.is_quantised:
         return results
     one = 1 if at.op.codec.name == "int8" else 0x11
-    return (np.minimum(results[0].astype(np.uint16) + one, 255).astype(np.uint8), *results[1:])
+    higher = np.minimum(np.asarray(results[0]).astype(np.uint16) + one, 255)
+    return (at.site.backend.array(higher.astype(np.uint8), "uint8"), *results[1:])
 
 
 def _rolled_scales(at: Place, results: Messages) -> Messages:
