@@ -16,7 +16,9 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
     losses                 rounding + 0.3 * that of all gradients
     weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
                            most 0.9; and 3 times what the codec that publishes weights loses of them
-    weights beside masters 1.5 times what the codec that publishes them loses (each rounding alone loses once that)
+    published weights      rounding: what publishing makes of a master is known, whatever the codec loses of it
+    weights beside masters coded more than once on their way: 1.5 times what the codec that publishes them loses (each
+                           rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
 Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
@@ -90,7 +92,8 @@ class Bounds:
     """How far apart training may be, relative: gradients of all tensors together, of one, the norm by which is clipped,
     what Adam makes of them (`update`), losses, weights, the length of their moves. `share` of the whole norm is what
     one tensor's gradient is measured against at least, `published` is what weights lose where they are published.
-    `beside` is how far published weights may be from their masters, over the length of these.
+    `image` is how far published weights may be from what publishing should make of their masters, over the length of
+    these; `beside`, how far from the masters where that is not known.
     `is_exact`: nothing is lost but rounding, and weights are compared element by element. `said` names the moves that
     lose something."""
 
@@ -103,6 +106,7 @@ class Bounds:
     losses: float
     weights: float
     beside: float
+    image: float
     length: float = 0.0
     published: float = 0.0
     said: str = ""
@@ -201,6 +205,7 @@ def bounds_of(
             losses=equal,
             weights=equal,
             beside=equal,
+            image=equal,
         )
     moves = moves_of(schedule, programs)
     noise = math.sqrt(sum(each.square for each in moves))
@@ -226,6 +231,7 @@ def bounds_of(
         losses=equal + LOSSES * GRADIENTS * noise,
         weights=min(MOST, rounding + MOVES * GRADIENTS * noise),
         beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
+        image=equal,
         length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
         published=PUBLISHED * again,
         said=", ".join(said),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.schedule.ir import Schedule
-from simfrontier_real.arrivals import calls_apart
+from simfrontier_real.arrivals import MOVED, calls_apart
 from simfrontier_real.bounds import Bounds
 from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
 from simfrontier_real.programs import Programs
@@ -63,7 +63,7 @@ def compared(
     bounds: Bounds,
 ) -> Compared:
     """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step, `masters`
-    those that the optimizer steps, by their own names."""
+    those that the optimizer steps, by their own names, as they are when published where that is known."""
     steps: dict[int, StepApart] = {}
     for number in _taken(told):
         mine = [each.gradients[number] for each in told]
@@ -78,7 +78,8 @@ def compared(
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
-        _beside(weights, masters, bounds),
+        *_beside(weights, masters, bounds, {key for each in told for key in each.published}),
+        _worst("codes of weights", MOVED, {number: _codes(told, number) for number in steps}),
         _worst(MESSAGES, 1.0, _arrived(schedule, programs, told)),
     ]
     norms = [_norm_of(told, number) for number in range(len(losses))]
@@ -98,6 +99,12 @@ def _arrived(schedule: Schedule, programs: Programs, told: Sequence[Told]) -> di
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
     found = {number: calls_apart(schedule, programs, [each.calls[number] for each in told]) for number in _taken(told)}
     return {number: Apart(each.error, each.where) for number, each in found.items()}
+
+
+def _codes(told: Sequence[Told], number: int) -> Apart:
+    """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
+    rank = max(range(len(told)), key=lambda each: told[each].codes[number])
+    return Apart(finite(told[rank].codes[number]), f"rank {rank}")
 
 
 def _norm_of(told: Sequence[Told], number: int) -> float:
@@ -135,13 +142,21 @@ def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) 
     yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, bounds.length))
 
 
-def _beside(weights: Weights, masters: Weights, bounds: Bounds) -> Check:
-    """How far published weights are from their masters: what publishing lost, and nothing else."""
-    apart = size = 0.0
-    for (name, layer), values in masters.items():
-        apart += _square(weights[name.removesuffix(".master"), layer] - values)
-        size += _square(values)
-    return Check("weights beside masters", finite(math.sqrt(apart / size)) if size > 0 else 0.0, bounds.beside)
+def _beside(weights: Weights, masters: Weights, bounds: Bounds, known: set[tuple[str, int]]) -> Iterator[Check]:
+    """How far published weights are from what publishing should make of their masters, where that is `known`; else from
+    the masters: what publishing lost, and nothing else."""
+    for name, limit, keys in (
+        ("published weights", bounds.image, masters.keys() & known),
+        ("weights beside masters", bounds.beside, masters.keys() - known),
+    ):
+        if not keys:
+            continue
+        apart = size = 0.0
+        for master, layer in keys:
+            values = masters[master, layer]
+            apart += _square(weights[master.removesuffix(".master"), layer] - values)
+            size += _square(values)
+        yield Check(name, finite(math.sqrt(apart / size)) if size > 0 else 0.0, limit)
 
 
 def _square(values: object) -> float:

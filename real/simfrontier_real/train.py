@@ -25,6 +25,7 @@ from simfrontier_real.mugs.settings import MugsSettings
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
+from simfrontier_real.published import Codes, published
 from simfrontier_real.record import Clocked, clocked
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
@@ -67,12 +68,15 @@ class Trained:
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one rank tells of its training: its part of every step's loss, what its optimizer was given in every step,
-    its lines of the weights and states at the end, and what it sent and got in the calls of every step."""
+    its lines of the weights and states at the end, what it sent and got in the calls of every step, what publishing
+    should make of its masters, and how far the codes of weights were from those in every step."""
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
     held: dict[tuple[str, int], Any]
     calls: tuple[Calls, ...]
+    published: dict[tuple[str, int], Any]
+    codes: tuple[float, ...]
 
     @property
     def skipped(self) -> frozenset[int]:
@@ -99,8 +103,8 @@ class TrainingRank:
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
-        self._arrivals = Arrivals(backend, schedule, rank)
-        work = RealWork(self.site, all_kernels(self.trainer, training.mugs), self._arrivals)
+        self._arrivals, self._codes = Arrivals(backend, schedule, rank), Codes(self.site)
+        work = RealWork(self.site, all_kernels(self.trainer, training.mugs), self._arrivals, self._codes)
         self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
@@ -108,6 +112,7 @@ class TrainingRank:
         self._updates = Updates(self.site, training.adam)
         self._seen: list[tuple[float, StepGradients]] = []
         self._calls: list[Calls] = []
+        self._codes_apart: list[float] = []
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
@@ -137,11 +142,13 @@ class TrainingRank:
         update = self._updates.apart(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
         self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
         self._calls.append(self._arrivals.taken())
+        self._codes_apart.append(self._codes.taken())
 
     def told(self) -> Told:
         """What this rank tells of its training, at the end."""
         losses, gradients = tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen)
-        return Told(losses, gradients, held(self.site), tuple(self._calls))
+        codes = tuple(self._codes_apart)
+        return Told(losses, gradients, held(self.site), tuple(self._calls), published(self.site), codes)
 
 
 def train_in_one_process(

@@ -100,7 +100,8 @@ def judged(
     if reference is not None:
         start = initial_weights(schedule, training.seed)
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
-        masters = assembled(schedule, lines, may_differ=schedule.codes_per_hop, roles=("master",))
+        sources = [{**each.held, **each.published} for each in told]
+        masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
         found = compared(schedule, loaded.programs, told, losses, weights, masters, reference, start, bounds)
         error, worst = distance(weights, reference.weights)
         losses_check = found.seen("losses")

@@ -15,6 +15,7 @@ from simfrontier_real.site import Site
 
 if TYPE_CHECKING:
     from simfrontier_real.arrivals import Arrivals
+    from simfrontier_real.published import Codes
 
 
 class Work(Protocol):
@@ -47,11 +48,12 @@ Kernel = Callable[[Site, int, Compute], None]
 @dataclass
 class RealWork:
     """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
-    `arrivals` notes what is sent and what arrives (None: nobody does)."""
+    `arrivals` notes what is sent and what arrives, `codes` what codes of weights are of (None: nobody does)."""
 
     site: Site
     kernels: dict[str, Kernel]
     arrivals: Arrivals | None = None
+    codes: Codes | None = None
 
     def __post_init__(self) -> None:
         for op in {id(op): op for op in self.site.program.ops}.values():
@@ -73,6 +75,8 @@ class RealWork:
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
         op = self.site.program.ops[index]
+        if self.codes is not None:
+            self.codes.leaves(index)
         if isinstance(op, Exchange):
             out = messages.sent(self.site, index, op)
         else:

@@ -36,9 +36,9 @@ SOME = {
     "mugs": ("statistics: gathered pieces swapped", "teacher: does not follow", "Adam: gradients × 4"),
     "compressed, zfp:16, stages": ("gradients: sum left out, own × members", "loss: gradient × 4"),
     "zeropp int4 gradients": ("gradients: sum left out, own × members", "codec: scales doubled"),
-    "compressed, int8 and int4, stages": ("weights: gather of the step before", "weights: gather of another layer"),
+    "compressed, int8 and int4, stages": ("weights: gather of the step before", "codec: codes of the step before"),
     "zeropp int8 weights": ("codec: levels off by one", "gradients: sum × 1.0001"),
-    "zeropp int8 and int4": ("weights: gather left out", "Adam: left out for one tensor"),
+    "zeropp int8 and int4": ("codec: weights' codes of the step before", "Adam: left out for one tensor"),
     "zero-topo int8 and int4": ("accumulate: first micro-batch dropped", "gradients: slice of another member"),
 }
 

@@ -405,6 +405,19 @@ def _adam_left_out_on_last(at: Place, go: Callable[[], None]) -> None:
                 at.site.buffers[out] = at.site.backend.cast(values, _dtype(at, out))
 
 
+def _publishes_old(at: Place, go: Callable[[], None]) -> None:
+    """What is published are the weights from before the step."""
+    reads = [ref for ref in at.site.program.reads[at.index] if ref.name.endswith(".master")]
+    before = dict(zip(reads, values_of(at, tuple(reads)), strict=True))
+    go()
+    for ref, values in before.items():
+        name = ref.name.removesuffix(".master")
+        for out in outputs(at):
+            if out.name in (name, f"{name}.new") and out.layer == ref.layer:
+                old = at.site.backend.cast(values, _dtype(at, out))
+                at.site.buffers[out] = at.changed(at.site.buffers[out], old)
+
+
 def _is_last_rank(at: Place) -> bool:
     return at.site.rank == at.site.schedule.mesh.num_ranks - 1 > 0
 
@@ -481,6 +494,18 @@ def _double_scales(at: Place) -> None:
             at.site.buffers[ref] = Encoded(held.data, held.scales * np.float32(2))
 
 
+def _old_codes(at: Place, go: Callable[[], None]) -> None:
+    """What was coded in the step before."""
+    go()
+    for ref in outputs(at):
+        new = at.site.buffers.held.get(ref)
+        if isinstance(new, Encoded):
+            step, old = at.memory.kept.get(ref, (at.step, None))
+            if step < at.step and same(old.data.shape, new.data.shape):
+                at.site.buffers[ref] = at.changed(new, old)
+            at.memory.kept[ref] = at.step, copied(new)
+
+
 def _one_contribution(at: Place, go: Callable[[], None]) -> None:
     """Of coded contributions only the first is added up."""
     for ref in at.site.program.reads[at.index]:
@@ -500,6 +525,11 @@ def _codecs() -> Iterator[Fault]:
     yield Fault("codec: scales doubled", run=_after(("encode",), _double_scales))
     yield Fault("codec: scales of another block", brings=_on(coded, _rolled_scales))
     yield Fault("codec: levels off by one", brings=_on(coded, _shifted_levels))
+    yield Fault("codec: codes of the step before", run=_where(("encode",), _old_codes))
+    yield Fault(
+        "codec: weights' codes of the step before",
+        run=_where(("encode",), _old_codes, lambda at: at.op.name in WEIGHTS),
+    )
     yield Fault("codec: one contribution of all", run=_where(("decode_sum",), _one_contribution))
 
 
@@ -547,6 +577,7 @@ ALL: Final[tuple[Fault, ...]] = (
     ),
     Fault("Adam: left out for one tensor", run=_where(("adam",), _adam_without_one)),
     Fault("Adam: left out on the last rank", run=_where(("adam",), _adam_left_out_on_last, _is_last_rank)),
+    Fault("Adam: publishes the weights before", run=_where(("adam",), _publishes_old)),
     Fault("Adam: moments forgotten", run=_after(("adam",), _no_moments)),
     Fault("Adam: bias correction of a later step", loads=_later_step),
     Fault("Adam: another loss scale", run=_where(("adam",), _other_scale)),
