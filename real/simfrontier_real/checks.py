@@ -68,12 +68,14 @@ def compared(
     for number in _taken(told):
         mine = [each.gradients[number] for each in told]
         steps[number] = step_apart(schedule, bounds.share, mine, reference.gradients[number])
+    together = {number: step.together for number, step in steps.items()}
+    one_tensor = {number: step.one_tensor for number, step in steps.items()}
     errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses, strict=True)]
     checks = [
-        _worst("gradients", bounds.gradients, {number: step.together for number, step in steps.items()}),
-        _worst(
-            "gradient of one tensor", bounds.one_tensor, {number: step.one_tensor for number, step in steps.items()}
-        ),
+        _worst("gradients", bounds.gradients_peak, together),
+        _worst("gradient of one tensor", bounds.one_tensor_peak, one_tensor),
+        _usual("gradients of most steps", bounds.gradients, together),
+        _usual("gradient of one tensor of most steps", bounds.one_tensor, one_tensor),
         _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
@@ -118,6 +120,12 @@ def _worst(name: str, limit: float, by_step: dict[int, Apart]) -> Check:
     number = max(by_step, key=lambda each: by_step[each].error)
     found = by_step[number]
     return Check(name, found.error, limit, f"step {number + 1}" + (f", {found.worst}" if found.worst else ""))
+
+
+def _usual(name: str, limit: float, by_step: dict[int, Apart]) -> Check:
+    """The step than which half of the steps are no further off: of two the worse one."""
+    order = sorted(by_step, key=lambda each: by_step[each].error)
+    return _worst(name, limit, {number: by_step[number] for number in order[: len(order) // 2 + 1]})
 
 
 def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) -> Iterator[Check]:
