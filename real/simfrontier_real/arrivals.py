@@ -21,6 +21,7 @@ from simfrontier_real.transport import wire_kind
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
 ADDED: Final = 4.0  # times that and the number of members: sums of so many numbers, in any order
+PERIOD: Final = 16_777_213  # fixed numbers, 128 MiB at most; a prime, so that pieces of round sizes have others each
 _SEED: Final = 7
 
 
@@ -73,7 +74,7 @@ class Arrivals:
     _members: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._weights = self.backend.array(_numbers(_longest(self.schedule)), "fp64")
+        self._weights = self.backend.array(_numbers(min(PERIOD, _longest(self.schedule))), "fp64")
         if self.backend.is_torch:
             float(self._weights[-1])  # it has arrived on the device before streams of their own read it
 
@@ -101,7 +102,7 @@ class Arrivals:
             return Message(0.0, 0.0, 0.0, MOVED)
         line, count = self._line(message), 0
         if isinstance(op, Exchange):
-            return Message(self._product(line, 0), line @ line, 0.0, MOVED)
+            return Message(self._product(line, 0), self._square(line), 0.0, MOVED)
         assert isinstance(op, Collective)
         members, kind, number = self._group(op), wire_kind(op), self._number(op)
         if kind == "all_gather":
@@ -111,7 +112,7 @@ class Arrivals:
             digest = digest * _numbers(len(members))[number]
         added = kind in ("all_reduce", "reduce_scatter")
         error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0)) if added else MOVED
-        return Message(digest, line @ line, 0.0, error)
+        return Message(digest, self._square(line), 0.0, error)
 
     def _arrived(self, op: Op, result: Array | None) -> Any:
         if result is None:
@@ -133,10 +134,23 @@ class Arrivals:
         )
 
     def _line(self, values: Array) -> Array:
-        return self.backend.xp.reshape(self.backend.cast(values, "fp64"), (-1,))
+        return self.backend.xp.reshape(values, (-1,))
 
     def _product(self, line: Array, begin: int) -> Any:
-        return line @ self._weights[begin : begin + int(line.shape[0])]
+        """With the fixed numbers from that place on; after the last one the first follows."""
+        period, total, at = int(self._weights.shape[0]), 0.0, 0
+        while at < int(line.shape[0]):
+            place = (begin + at) % period
+            piece = self.backend.cast(line[at : at + period - place], "fp64")
+            total = total + piece @ self._weights[place : place + int(piece.shape[0])]
+            at += int(piece.shape[0])
+        return total
+
+    def _square(self, line: Array) -> Any:
+        pieces = (
+            self.backend.cast(line[at : at + PERIOD], "fp64") for at in range(0, max(1, int(line.shape[0])), PERIOD)
+        )
+        return sum(piece @ piece for piece in pieces)
 
     def _group(self, op: Collective) -> tuple[int, ...]:
         axes = self.schedule.mesh.live(op.axes)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simfrontier.schedule import Collective, Exchange, Schedule
+from simfrontier_real import arrivals
 from simfrontier_real.arrivals import Calls, _numbers, calls_apart
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
@@ -53,6 +54,17 @@ def test_what_arrives_is_what_was_sent(name: str) -> None:
     for by_rank in _calls(made):
         assert _followed(made, by_rank) == KINDS[name]
         assert 0 < calls_apart(made, programs_of(made), by_rank).error < 0.5
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_messages_may_be_longer_than_there_are_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MADE[name]()
+    whole = [max(each.square for calls in by_rank for each in sum(calls.values(), ())) for by_rank in _calls(made)]
+    assert arrivals._longest(made) > 10 * 101
+    monkeypatch.setattr(arrivals, "PERIOD", 101)
+    for by_rank, square in zip(_calls(made), whole, strict=True):
+        assert 0 < calls_apart(made, programs_of(made), by_rank).error < 0.5
+        assert max(each.square for calls in by_rank for each in sum(calls.values(), ())) == pytest.approx(square)
 
 
 @pytest.mark.parametrize("name", MADE)
