@@ -127,6 +127,14 @@ STORED_STEPS: Final = Limit(
 OPERANDS_OF_OP: Final = Limit(
     most=200_000, what="operands of an op", why="an optimizer of 1,000 layers has 48 states in each of them"
 )
+MODEL_OPS: Final = Limit(
+    most=20_000,
+    what="distinct ops of the model",
+    why="layers and stages share theirs: a GPT has 60, Mugs 350; 8,000 where each of 128 layers has its own",
+)
+MODEL_OPERANDS: Final = Limit(
+    most=256, what="tensors of one op of the model", why="ops made here touch up to 10 that they read and write"
+)
 ROLES: Final = Limit(
     most=1_000,
     what="roles",

@@ -4,15 +4,17 @@ reads, from every gradient of what it makes and from no other."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
 from simfrontier.schedule.check_work import Fault, value_of
 from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
+from simfrontier.schedule.reachable import reachable
 
 # what workloads name the ops after that make the gradients of another's operands
 PARTS: Final = frozenset({"backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"})
@@ -32,9 +34,14 @@ def check_gradients(schedule: Schedule, found: Findings) -> None:
     """Every op of the model that makes gradients."""
     weights = weights_of(schedule.tensors)
     works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
+    largest = max((len(op.reads) + len(op.writes) + len(op.accumulates) for op in works), default=0)
+    for limit, size in ((MODEL_OPS, len(works)), (MODEL_OPERANDS, largest)):
+        if size > limit.most:
+            found.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
+            return
+    kinds = {op.name: op.kind for op in works}
     for name, (expected, got) in _faults([_named(op, schedule.tensors, weights) for op in works], schedule.tensors):
-        kind = next(op.kind for op in works if op.name == name)
-        found.add("facts", f"{kind} {name}", "all ranks", expected, got)
+        found.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
     for role in schedule.roles:
         for name, (expected, got) in _elsewhere(role, schedule.tensors):
             found.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
@@ -128,7 +135,8 @@ def _is_bias(op: Compute, tensor: Tensor) -> bool:
 
 
 class _Graph:
-    """Which values are sums of which, which are gradients of which, and by which ops each gradient came."""
+    """Which values are sums of which, which are gradients of which, and by which ops each gradient came: sets as bits,
+    one for each value and op."""
 
     def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
         self.ops, self.tensors = ops, tensors
@@ -136,26 +144,44 @@ class _Graph:
         for op in ops:
             if not op.source:
                 self.forward.setdefault(op.name, op)
-        self.sums: defaultdict[str, set[str]] = defaultdict(set)  # from a value to the sums that it is a part of
+        self.bit = {value: 1 << at for at, value in enumerate({v: None for op in ops for v in (*op.reads, *op.writes)})}
+        self.bit_of_op = {name: 1 << at for at, name in enumerate(self.forward)}
+        self.makers: defaultdict[str, list[_Op]] = defaultdict(list)  # forward, of each value
+        self.users: defaultdict[str, list[_Op]] = defaultdict(list)
         for op in self.forward.values():
-            if op.kind == "add":
-                for value in op.reads:
-                    self.sums[value].update(op.writes)
-        self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind in ENDS}
-        self.gradients: defaultdict[str, set[str]] = defaultdict(set)  # the values that a value is a gradient of
-        for op in ops:
             for value in op.writes:
-                if op.kind in ENDS:
-                    self.gradients[value].update(self.inputs.get(op.name, ()))
-                elif op.source in self.forward and op.kind != "add":
-                    self.gradients[value].update(self.forward[op.source].reads)
-        for op in ops:
-            for value in op.writes if op.kind == "add" else ():
-                self.gradients[value].update(*(self.gradients.get(part, ()) for part in op.reads))
-        self.gradients = defaultdict(set, {value: wrt for value, wrt in self.gradients.items() if wrt})
+                self.makers[value].append(op)
+            for value in op.reads:
+                self.users[value].append(op)
+        sums = {
+            value: [v for op in users if op.kind == "add" for v in op.writes] for value, users in self.users.items()
+        }
+        self.summed = reachable(sums, self.bit)  # each value and the sums that it is a part of
+        self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind in ENDS}
+        self.gradients = self._gradients()
         backward = {op.source for op in ops if op.kind != "add"}
-        self.differentiated = backward & self.forward.keys() | self.inputs.keys()
+        with_gradient = backward & self.forward.keys() | self.inputs.keys()
+        read = {
+            value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
+            for value, users in self.users.items()
+        }
+        self.used = reachable(sums, read)  # the ops with gradients that read a value or its sums
         self.ways = self._ways()
+
+    def _gradients(self) -> dict[str, int]:
+        """The values that each value is a gradient of."""
+        out: defaultdict[str, int] = defaultdict(int)
+        for op in self.ops:
+            if op.kind in ENDS:
+                wrt = self.inputs.get(op.name, ())
+            else:
+                wrt = self.forward[op.source].reads if op.source in self.forward and op.kind != "add" else ()
+            for value in op.writes:
+                out[value] |= _any(self.bit[each] for each in wrt)
+        for op in self.ops:
+            for value in op.writes if op.kind == "add" else ():
+                out[value] |= _any(out.get(part, 0) for part in op.reads)
+        return {value: wrt for value, wrt in out.items() if wrt}
 
     def _inputs(self, end: _Op) -> tuple[str, ...]:
         """What a loss makes a gradient of: values of that shape that it reads, or that its other ops make it of."""
@@ -166,38 +192,29 @@ class _Graph:
             value = waiting.pop()
             if value not in found and value in self.tensors and self.tensors[value].shape in shapes:
                 found[value] = None
-                makers = [op for op in self.forward.values() if value in op.writes and op.kind.startswith("loss")]
-                waiting += [each for op in makers for each in op.reads]
+                waiting += [each for op in self.makers[value] if op.kind.startswith("loss") for each in op.reads]
         return tuple(found)
 
-    def _ways(self) -> dict[str, set[str]]:
+    def _ways(self) -> dict[str, int]:
         """From each gradient to the ops of the forward pass by which it came."""
-        ways: dict[str, set[str]] = {value: set() for value in self.gradients}
-        grown = True
-        while grown:
-            grown = False
-            for op in self.ops:
+        edges: defaultdict[str, list[str]] = defaultdict(list)
+        own: defaultdict[str, int] = defaultdict(int)
+        for op in self.ops:
+            for value in op.writes:
+                if value not in self.gradients:
+                    continue
                 if op.kind == "add":
-                    came = set().union(*(ways.get(part, ()) for part in op.reads))
+                    edges[value] += op.reads
                 elif op.source in self.forward:
-                    came = {op.source}.union(*(ways[each] for each in self.parted(op)[1]))
+                    own[value] |= self.bit_of_op[op.source]
+                    edges[value] += self.parted(op)[1]
                 else:
-                    came = {op.name}
-                for value in op.writes:
-                    if value in ways and not came <= ways[value]:
-                        ways[value] |= came
-                        grown = True
-        return ways
+                    own[value] |= self.bit_of_op[op.name]
+        return reachable(edges, own)
 
-    def _reached(self, values: Sequence[str]) -> set[str]:
+    def _reached(self, values: Sequence[str]) -> int:
         """Values, and all sums that they are parts of."""
-        seen, waiting = set(values), list(values)
-        while waiting:
-            for value in self.sums.get(waiting.pop(), ()):
-                if value not in seen:
-                    seen.add(value)
-                    waiting.append(value)
-        return seen
+        return _any(self.summed[value] for value in values)
 
     def parted(self, op: _Op) -> tuple[list[str], list[str], list[str]]:
         """The gradients that an op reads: of what its forward op makes, of what that reads (by other ways), others."""
@@ -205,8 +222,7 @@ class _Graph:
         made, read = self._reached(source.writes), self._reached(source.reads)
         parts: tuple[list[str], list[str], list[str]] = ([], [], [])
         for value in op.reads:
-            wrt = self.gradients.get(value)
-            if wrt:
+            if wrt := self.gradients.get(value, 0):
                 parts[0 if wrt & made else 1 if wrt & read else 2].append(value)
         return parts
 
@@ -216,13 +232,15 @@ class _Graph:
         if op.kind not in (source.kind, OTHER_KIND.get(source.kind)) and not op.name.endswith(SUMS):
             yield f"the kind of what it is the gradient of, {source.kind}", op.kind
         mine, other_ways, strange = self.parted(op)
-        strange += [v for v in op.reads if v not in self.gradients and v not in (*source.reads, *source.writes)]
+        known = {*source.reads, *source.writes}
+        strange += [each for each in op.reads if each not in self.gradients and each not in known]
         strange += other_ways if op.kind not in WITH_SUMS else []
         if strange:
             yield f"gradients of {_told(source.writes)}, and what {source.name} reads and makes", _told(strange)
-        lacking = self._users(source) - set().union(*(self.ways[value] for value in mine))
+        lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(self.ways[value] for value in mine)
         if lacking or not mine:
-            yield f"the gradient of {_told(source.writes)} by {_told(sorted(lacking)) or 'any op'}", _told(op.reads)
+            names = sorted(name for name, bit in self.bit_of_op.items() if bit & lacking)
+            yield f"the gradient of {_told(source.writes)} by {_told(names) if names else 'any op'}", _told(op.reads)
             return
         read, theirs = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
         if op.kind in NEEDS_INPUT and not read.issuperset(source.reads):
@@ -245,8 +263,7 @@ class _Graph:
 
     def _place(self, gradient: str, source: _Op) -> int:
         """The first result of an op that a value is a gradient of."""
-        wrt = self.gradients[gradient]
-        return next(at for at, value in enumerate(source.writes) if wrt & self._reached((value,)))
+        return next(at for at, value in enumerate(source.writes) if self.gradients[gradient] & self.summed[value])
 
     def ends(self) -> Iterator[tuple[str, Fault]]:
         """A loss reads first what it makes a gradient of, and all that its other ops go by."""
@@ -256,9 +273,9 @@ class _Graph:
                 continue
             if not op.reads or op.reads[0] not in inputs:
                 yield op.name, (f"{_told(inputs)} first, of which {_told(op.writes)} is the gradient", _told(op.reads))
-            for other in self.forward.values():
+            for other in {each.name: each for value in op.reads for each in self.makers[value]}.values():
                 lacking = [value for value in other.reads if value not in op.reads]
-                if lacking and other.kind in OF_A_LOSS and {*other.writes} & {*op.reads}:
+                if lacking and other.kind in OF_A_LOSS:
                     yield op.name, (f"{_told(lacking)}, which {other.name} reads", _told(op.reads))
 
     def _factors(self, op: _Op, source: _Op, mine: list[str]) -> Iterator[Fault]:
@@ -274,17 +291,12 @@ class _Graph:
     def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
         """What is wrong with one that makes the gradient of a product with what its source makes, too."""
         source = self.forward[op.source]
-        user = next((each for each in self.forward.values() if {*source.writes} & {*each.reads}), source)
+        user = next((each for value in source.writes for each in self.users[value]), source)
         made = self._reached(user.writes)
         wanted = [value for value in user.factors if value not in source.writes]
-        got = [value for value in op.reads if not self.gradients[value] & made]
+        got = [value for value in op.reads if not self.gradients.get(value, 0) & made]
         if len(got) == len(op.reads) or got != wanted:
             yield f"a gradient of {_told(user.writes)}, and {_told(wanted)}", _told(op.reads)
-
-    def _users(self, source: _Op) -> set[str]:
-        """The ops with gradients that read what an op makes, or sums that it is a part of."""
-        reached = self._reached(source.writes)
-        return {name for name in self.differentiated if reached & set(self.forward[name].reads)}
 
     def untrained(self) -> Iterator[tuple[str, Fault]]:
         """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any."""
@@ -314,6 +326,14 @@ class _Graph:
             name, theirs = first.setdefault(op.source, (op.name, read))
             if read != theirs:
                 yield op.name, (f"the gradients that {name} reads, {_refs(theirs)}", _refs(read))
+
+
+def _any(sets: Iterable[int]) -> int:
+    """What is in any of some sets of bits."""
+    found = 0
+    for each in sets:
+        found |= each
+    return found
 
 
 def _told(values: Sequence[str]) -> str:

@@ -44,26 +44,28 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
         for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             mine = _bare([ref for ref in refs if tensors[ref.name].role == "activation"], stream)
             theirs = first.setdefault((rest, what), mine)
-            expected = [name for name in theirs if name in mine]
-            got = [name for name in mine if name in theirs]
+            both = {*mine} & {*theirs}
+            expected, got = ([name for name in each if name in both] for each in (theirs, mine))
             if got != expected:
                 yield op, (f"{', '.join(expected)} {what} in this order, as by the other {rest}", ", ".join(got))
 
 
 def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
-    makers: defaultdict[str, list[Compute]] = defaultdict(list)
+    places: defaultdict[str, list[tuple[Compute, int]]] = defaultdict(list)  # the ops that write a value, and where
     for op in ops:
-        for ref in op.writes if len(op.writes) > 1 else ():
-            makers[ref.name].append(op)
+        for place, ref in enumerate(op.writes if len(op.writes) > 1 else ()):
+            places[ref.name].append((op, place))
     for op in ops:
-        read = dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads)
-        for maker in {
-            id(maker): maker for ref in op.reads for maker in makers.get(value_of(ref.name, tensors), ())
-        }.values():
-            parts = [ref.name for ref in maker.writes if ref.name in read]
-            got = [name for name in read if name in parts]
-            if got != parts:
-                yield maker, (f"{', '.join(got)} in this order, as {op.name} reads them", ", ".join(parts))
+        read: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)  # by maker, in the order of this op
+        makers: dict[int, Compute] = {}
+        for value in dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads):
+            for maker, place in places.get(value, ()):
+                makers[id(maker)] = maker
+                read[id(maker)].append((place, value))
+        for key, parts in read.items():
+            if parts != sorted(parts):
+                wanted, got = (", ".join(value for _, value in each) for each in (parts, sorted(parts)))
+                yield makers[key], (f"{wanted} in this order, as {op.name} reads them", got)
 
 
 def _bare(refs: Sequence[Ref], stream: str) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from simfrontier.schedule import Compute, Schedule, check
+from simfrontier.schedule import Compute, Schedule, check, check_gradients
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
 
@@ -161,6 +161,18 @@ def test_streams_take_the_same_values_in_the_same_order() -> None:
     """teacher/pool stands first, so the finding is about the next stream's."""
     wrong = with_operands("mugs", "teacher/pool", writes="teacher/mean teacher/cls")
     says(wrong, "pool global/pool", "mean, cls written in this order, as by the other pool", "found cls, mean")
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "said"),
+    [("MODEL_OPS", 20, "up to 20 distinct ops of the model"), ("MODEL_OPERANDS", 4, "up to 4 tensors of one op")],
+)
+def test_more_ops_than_a_model_has_are_a_finding(
+    limit: str, most: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = sound("ddp")
+    monkeypatch.setattr(check_gradients, limit, replace(getattr(check_gradients, limit), most=most))
+    says(schedule, "schedule (all ranks)", said)
 
 
 def test_labels_stand_in_the_order_of_the_result() -> None:

@@ -1,0 +1,39 @@
+"""Sets of what can be reached, against a walk from every node."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfrontier.schedule.reachable import reachable
+
+NODES = "abcdefgh"
+GRAPHS = st.dictionaries(st.sampled_from(NODES), st.lists(st.sampled_from(NODES), max_size=4), max_size=8)
+
+
+def walked(edges: dict[str, list[str]], start: str) -> set[str]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        for target in edges.get(waiting.pop(), ()):
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return seen
+
+
+@given(GRAPHS, st.permutations(NODES))
+def test_every_node_reaches_what_a_walk_from_it_finds(edges: dict[str, list[str]], order: list[str]) -> None:
+    bits = {node: 1 << at for at, node in enumerate(order)}
+    found = reachable(edges, bits)
+    for node in NODES:
+        assert {each for each in NODES if found[node] & bits[each]} == walked(edges, node)
+
+
+def test_a_chain_of_any_length_is_walked_without_recursion() -> None:
+    chain = {str(at): [str(at + 1)] for at in range(5_000)}
+    found = reachable(chain, {"5000": 1})
+    assert set(found.values()) == {1} and len(found) == 5_001
+
+
+def test_nodes_without_bits_reach_those_of_others() -> None:
+    assert reachable({"a": ["b"], "b": ["a", "c"]}, {"c": 4, "d": 8}) == {"a": 4, "b": 4, "c": 4, "d": 8}
