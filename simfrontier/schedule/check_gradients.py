@@ -27,6 +27,7 @@ GRADIENT_LAST: Final = frozenset({"scatter"})
 NEEDS_INPUT: Final = frozenset({"attention", "gelu", "norm", "norm_sums", "scatter"})  # and all that was read forward
 NEEDS_WEIGHT: Final = frozenset({"norm", "norm_sums"})  # and the first weight
 NEEDS_RESULT: Final = frozenset({"attention", "softmax"})  # and what was made of it
+MAX_NAMED: Final = 6  # of ops that a finding lists
 FUSED: Final = frozenset({"weight_norm"})  # the gradient is made together with that of the product with the result
 
 
@@ -145,7 +146,8 @@ class _Graph:
             if not op.source:
                 self.forward.setdefault(op.name, op)
         self.bit = {value: 1 << at for at, value in enumerate({v: None for op in ops for v in (*op.reads, *op.writes)})}
-        self.bit_of_op = {name: 1 << at for at, name in enumerate(self.forward)}
+        self.op_of_bit = list(self.forward)
+        self.bit_of_op = {name: 1 << at for at, name in enumerate(self.op_of_bit)}
         self.makers: defaultdict[str, list[_Op]] = defaultdict(list)  # forward, of each value
         self.users: defaultdict[str, list[_Op]] = defaultdict(list)
         for op in self.forward.values():
@@ -239,8 +241,7 @@ class _Graph:
             yield f"gradients of {_told(source.writes)}, and what {source.name} reads and makes", _told(strange)
         lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(self.ways[value] for value in mine)
         if lacking or not mine:
-            names = sorted(name for name, bit in self.bit_of_op.items() if bit & lacking)
-            yield f"the gradient of {_told(source.writes)} by {_told(names) if names else 'any op'}", _told(op.reads)
+            yield f"the gradient of {_told(source.writes)} by {self._ops_told(lacking) or 'any op'}", _told(op.reads)
             return
         read, theirs = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
         if op.kind in NEEDS_INPUT and not read.issuperset(source.reads):
@@ -260,6 +261,15 @@ class _Graph:
             yield f"gradients in the order of {_told(source.writes)}", _told(mine)
         elif op.kind != "matmul" and places[0] != (len(op.reads) - len(mine) if op.kind in GRADIENT_LAST else 0):
             yield f"{_told(mine)} {'last' if op.kind in GRADIENT_LAST else 'first'}", _told(op.reads)
+
+    def _ops_told(self, ops: int) -> str:
+        """The first of some ops by name, and how many more there are."""
+        names: list[str] = []
+        left = ops
+        while left and len(names) < MAX_NAMED:
+            names.append(self.op_of_bit[(left & -left).bit_length() - 1])
+            left &= left - 1
+        return ", ".join(sorted(names) + [f"and {left.bit_count()} more"] * (left > 0))
 
     def _place(self, gradient: str, source: _Op) -> int:
         """The first result of an op that a value is a gradient of."""
