@@ -210,7 +210,7 @@ class _Graph:
                 elif op.source in self.forward:
                     own[value] |= self.bit_of_op[op.source]
                     edges[value] += self.parted(op)[1]
-                else:
+                elif not op.source:
                     own[value] |= self.bit_of_op[op.name]
         return reachable(edges, own)
 

@@ -36,7 +36,7 @@ def tensor(name: str, dims: str, role: Any, cut: str = "", summed: tuple[str, ..
 
 @cache
 def tensors() -> dict[str, Tensor]:
-    made = [tensor("tokens", "bs", "activation", "b", per_micro=True, persistent=True)]
+    made = [tensor("tokens", "bs", "activation", "b", dtype="int64", per_micro=True, persistent=True)]
     for name, dims, cut in (("x", "bsh", "b"), ("d.x", "bsh", "b"), ("h", "bsf", "bf"), ("d.h", "bsf", "bf")):
         made.append(tensor(name, dims, "activation", cut, per_layer=True, per_micro=True))
     for name in ("x.partial", "d.x.partial"):

@@ -141,12 +141,12 @@ def test_a_blocking_exchange_holds_the_host() -> None:
 
 def test_a_stage_holds_what_its_program_touches() -> None:
     """Stage 1 of 3 has no embedding: with tensor = 2, `up` and `down` have 16 × 32 / 2 elements each. Weight,
-    accumulator, master: 4 bytes an element each, moments 8: 2 × 256 × 20 bytes. Tokens (8 × 4 / 2 elements of 4 bytes)
+    accumulator, master: 4 bytes an element each, moments 8: 2 × 256 × 20 bytes. Tokens (8 × 4 / 2 elements of 8 bytes)
     are the first and last stage's; the embedding has 64 × 16 elements at 20 bytes."""
     schedule = Pipeline(3, 2).schedule()
     first, middle, last = (peak_bytes(schedule, role) for role in schedule.roles)
     assert middle.persistent_bytes == 2 * 256 * 20
-    assert first.persistent_bytes == last.persistent_bytes == 2 * 256 * 20 + 64 * 16 * 20 + 2 * 64
+    assert first.persistent_bytes == last.persistent_bytes == 2 * 256 * 20 + 64 * 16 * 20 + 2 * 128
     report = check(schedule)
     assert report.peaks == (first, middle, last)
     assert report.peak == max(report.peaks, key=lambda peak: peak.num_bytes)
