@@ -12,7 +12,8 @@ from simfrontier.explain.told import setting_text
 from simfrontier.scenario import parse_setting
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**62), 2**62)
-WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=12)
+# no control characters: neither files nor --set take them
+WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"]), max_size=12)
 VALUES = st.recursive(
     NUMBERS | st.booleans() | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
