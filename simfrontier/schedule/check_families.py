@@ -78,6 +78,8 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
         yield f"a {role} tensor that ends with the step", "it is persistent"
     if (role in LASTING or role == "scalar") and tensor.per_micro:
         yield f"a {role} that all micro-batches share", "one for every micro-batch"
+    if role == "activation" and not tensor.per_micro:
+        yield "a value of every micro-batch", "one that all share"
     if tensor.follows is not None and role != "state":
         yield f"a {role} that follows no weight; only a state does", f"it follows {tensor.follows}"
     if role in ("state", "constant") and tensor.follows is None and tensor.per_layer:

@@ -11,6 +11,7 @@ from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS
 
 AGAIN = ".again"  # in the name of a value that is computed again
+SAME = frozenset({"matmul", "norm"})  # kinds that read the same in all streams; heads end in units of other values
 STREAM = "/"  # after the stream that a value or an op is of: student/cls, teacher/cls
 
 
@@ -44,7 +45,8 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
         for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             mine = _bare([ref for ref in refs if tensors[ref.name].role == "activation"], stream)
             theirs = first.setdefault((rest, what), mine)
-            both = {*mine} & {*theirs}
+            is_whole = op.kind in SAME and len(mine) == len(theirs)
+            both = {*mine, *theirs} if is_whole else {*mine} & {*theirs}
             expected, got = ([name for name in each if name in both] for each in (theirs, mine))
             if got != expected:
                 yield op, (f"{', '.join(expected)} {what} in this order, as by the other {rest}", ", ".join(got))

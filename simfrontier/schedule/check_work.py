@@ -43,7 +43,7 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = N
     if op.kind in ("lookup", "scatter") and read[0].dtype not in INTEGERS:
         yield f"whole numbers first, of type {' or '.join(sorted(INTEGERS))}", f"{read[0].name} as {read[0].dtype}"
     yield from _space(op)
-    yield from _order(op, made)
+    yield from _order(op, read, made)
     yield from _sizes(op, read, made, heads)
     yield from _product(op, read, made)
 
@@ -60,9 +60,11 @@ def _space(op: Compute) -> Iterator[Fault]:
             yield f"a label of the op's iteration space for {axis} to cut", repr(label)
 
 
-def _order(op: Compute, made: list[Tensor]) -> Iterator[Fault]:
-    """What is no product goes through its labels in the order of what it makes."""
+def _order(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fault]:
+    """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
     labels = [label for label, _ in op.iteration]
+    if op.kind.startswith("loss") and not {*labels} <= {*read[0].dims}:
+        yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
     for tensor in made if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]
         found = [label for label in labels if label in wanted]

@@ -67,6 +67,13 @@ def with_operands(case: str, name: str, reads: str = "", writes: str = "") -> Sc
         ("zero3", "ln1.backward", "d.ln1 x d.mlp_path d.x", "ln1.weight, which ln1 reads"),
         ("tensor", "loss", "loss.top logits loss.terms", "logits first, of which d.logits is the gradient"),
         ("tensor", "loss", "logits loss.terms", "loss.top, which loss.sums reads"),
+        ("tensor", "loss.sums", "loss.top logits", "an operand with the labels b, s, v first"),
+        (
+            "mugs",
+            "student/similarity",
+            "student/cls student/memory",
+            "mean read in this order, as by the other similarity",
+        ),
     ],
 )
 def test_an_op_reads_all_gradients_of_what_it_made(case: str, name: str, reads: str, expected: str) -> None:
@@ -189,6 +196,7 @@ def test_labels_stand_in_the_order_of_the_result() -> None:
         ("ddp", "probabilities.again", {"dtype": "uint8"}, "beside weights in fp64"),
         ("mugs", "student/memory", {"per_layer": True}, "a state of no layer, as it follows no weight"),
         ("ddp", "tokens", {"dtype": "fp32"}, "whole numbers first, of type int64 or uint8"),
+        ("compressed int8", "tokens", {"per_micro": False}, "a value of every micro-batch; found one that all share"),
     ],
 )
 def test_a_tensor_is_of_the_type_that_its_makers_and_readers_need(
