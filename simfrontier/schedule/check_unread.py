@@ -1,4 +1,5 @@
-"""The rule of what is made for nothing: all that a training step writes, and that ends with the step, is read in it."""
+"""The rule of what is made for nothing, or over something: all that a training step writes, and that ends with it, is
+read in it; a value of the model is written once."""
 
 from __future__ import annotations
 
@@ -9,19 +10,26 @@ from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
 
 def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
-    """A value, gradient, sum or code that is written is read before the step ends, and before it is written again.
+    """A value, gradient, sum or code that is written is read before the step ends, and before it is written again; a
+    value, which the backward pass may need, is never written again.
     Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
     if not any(op.kind == "adam" for op in schedule.distinct_ops()):
         return
     tensors = schedule.tensors
     watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
+    values = {name for name in watched if tensors[name].role == "activation"}
     again = {name for name in watched if value_of(name, tensors) != name}
     for role, program in programs:
         waiting: dict[Ref, int] = {}
+        written: set[Ref] = set()
         for index in range(program.num_ops):
             for ref in program.reads[index]:
                 waiting.pop(ref, None)
             for ref in program.writes[index]:
+                if ref.name in values:
+                    if ref in written:
+                        _say(schedule, role, program, index, ref, "written twice", found)
+                    written.add(ref)
                 if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
                     continue
                 if ref in waiting:
@@ -37,4 +45,5 @@ def _say(schedule: Schedule, role: Role, program: Expanded, index: int, ref: Ref
     what = ref_text(ref, tensor.per_layer, tensor.per_micro)
     ranks = ranks_of(op, role, schedule.roles)
     key = (role.name, id(op), ref.name, got)
-    found.add("references", title_of(op, program.calls[index]), ranks, f"{what} read by an op later", got, key=key)
+    expected = f"{what} written once" if got == "written twice" else f"{what} read by an op later"
+    found.add("references", title_of(op, program.calls[index]), ranks, expected, got, key=key)

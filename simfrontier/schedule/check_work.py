@@ -42,6 +42,9 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = N
     read, made = [tensors[ref.name] for ref in read_refs], [tensors[ref.name] for ref in made_refs]
     if op.kind in ("lookup", "scatter") and read[0].dtype not in INTEGERS:
         yield f"whole numbers first, of type {' or '.join(sorted(INTEGERS))}", f"{read[0].name} as {read[0].dtype}"
+    unlike = next((tensor for tensor in (*read, *made) if tensor.dims != read[0].dims), None)
+    if op.kind == "add" and unlike is not None:
+        yield f"an add of values with the labels {', '.join(read[0].dims)}", f"{unlike.name}: {', '.join(unlike.dims)}"
     yield from _space(op)
     yield from _order(op, read, made)
     yield from _sizes(op, read, made, heads)

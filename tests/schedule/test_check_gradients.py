@@ -158,6 +158,11 @@ def test_a_product_and_a_norm_of_weights_in_one_take_the_gradient_of_the_product
     says(wrong, "student/last.wgrad", "a gradient of student/cluster.scores, and student/cluster.query")
 
 
+def test_an_add_is_of_values_that_are_alike() -> None:
+    wrong = mutated(sound("ddp"), changed(where("scatter", name="embedding.wgrad"), kind="add"))
+    says(wrong, "add embedding.wgrad", "an add of values with the labels b, s", "found d.x: b, s, h")
+
+
 def test_streams_do_the_same() -> None:
     schedule = sound("mugs fused")
     wrong = mutated(schedule, changed(where("gelu", name="teacher/gelu"), kind="loss_exp"))
