@@ -3,10 +3,14 @@ read in it; a value of the model is written once."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from simfrontier.schedule.check_work import value_of
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
+
+READ: Final = "read by an op later"
 
 
 def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
@@ -28,22 +32,23 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], foun
             for ref in program.writes[index]:
                 if ref.name in values:
                     if ref in written:
-                        _say(schedule, role, program, index, ref, "written twice", found)
+                        _say(schedule, role, program, index, ref, "written once", "written twice", found)
                     written.add(ref)
                 if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
                     continue
                 if ref in waiting:
-                    _say(schedule, role, program, waiting[ref], ref, "written again before it is", found)
+                    _say(schedule, role, program, waiting[ref], ref, READ, "written again before it is", found)
                 waiting[ref] = index
         for ref, index in waiting.items():
-            _say(schedule, role, program, index, ref, "read by none", found)
+            _say(schedule, role, program, index, ref, READ, "read by none", found)
 
 
-def _say(schedule: Schedule, role: Role, program: Expanded, index: int, ref: Ref, got: str, found: Findings) -> None:
+def _say(
+    schedule: Schedule, role: Role, program: Expanded, index: int, ref: Ref, expected: str, got: str, found: Findings
+) -> None:
     op: Op = program.ops[index]
     tensor = schedule.tensors[ref.name]
     what = ref_text(ref, tensor.per_layer, tensor.per_micro)
     ranks = ranks_of(op, role, schedule.roles)
     key = (role.name, id(op), ref.name, got)
-    expected = f"{what} written once" if got == "written twice" else f"{what} read by an op later"
-    found.add("references", title_of(op, program.calls[index]), ranks, expected, got, key=key)
+    found.add("references", title_of(op, program.calls[index]), ranks, f"{what} {expected}", got, key=key)
