@@ -17,9 +17,10 @@ SEED := 0
 INPUTS := 100000
 SECONDS := 0
 FUZZ_SEED :=
+REF := HEAD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules fuzz check bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules fuzz check same bench golden clean
 
 help:
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -36,6 +37,7 @@ help:
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
 	@echo "make fuzz        $(INPUTS) changed files for every reader (SECONDS=$(SECONDS), 0: until all are read; some half an hour)"
 	@echo "make check       format, lint, types"
+	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
 	@echo "make clean       remove what was generated (.venv stays)"
@@ -115,6 +117,10 @@ check: setup-real
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict simfrontier real/simfrontier_real
+
+# Exit code 1 where anything differs; it is said what. Both commits run at once, so their CPU seconds are under the same load.
+same: setup
+	$(BIN)/python -m tests.same $(REF)
 
 bench: setup
 	$(BIN)/python -m tests.bench
