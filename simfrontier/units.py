@@ -5,6 +5,7 @@ Inside the code everything is seconds, bytes and flops; decimal prefixes only (1
 
 import re
 from math import floor, isfinite, log10
+from typing import NamedTuple
 
 _SUFFIXES = (
     ("_bytes_per_s", "bytes/s"),
@@ -38,13 +39,31 @@ def unit_of(key: str) -> str:
     return next((unit for suffix, unit in _SUFFIXES if ("_" + name).endswith(suffix)), "")
 
 
-def written(value: float, unit: str) -> str:
-    """A number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written whole."""
-    if unit not in _WRITTEN:
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+class Scaled(NamedTuple):
+    """A value as a number of a decimal multiple of its unit: 25 of "GB/s"."""
+
+    number: float
+    unit: str
+
+
+def scaled(value: float, unit: str) -> Scaled:
+    """The multiple of a unit (a key of `_WRITTEN`) in which people write a value: `scaled(25e9, "bytes/s")`."""
     if value == 0 or not isfinite(value):
-        return f"{value:g} {_WRITTEN[unit]}"
+        return Scaled(value, _WRITTEN[unit])
     lowest = 0 if unit.startswith(("bytes", "flop")) else min(_PREFIXES)
     highest = 0 if unit == "s" else max(_PREFIXES)
     power = min(max(floor(log10(abs(value) * (1 + 1e-9)) / 3), lowest), highest)
-    return f"{value / 1000.0**power:.4g} {_PREFIXES[power]}{_WRITTEN[unit]}"
+    return Scaled(value / 1000.0**power, f"{_PREFIXES[power]}{_WRITTEN[unit]}")
+
+
+def has_multiples(unit: str) -> bool:
+    """Whether values of a unit are written in its decimal multiples, as bytes are; counts are not."""
+    return unit in _WRITTEN
+
+
+def written(value: float, unit: str) -> str:
+    """A number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written whole."""
+    if not has_multiples(unit):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    number, name = scaled(value, unit)
+    return f"{number:.4g} {name}"

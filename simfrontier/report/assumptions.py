@@ -15,7 +15,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    pass
 
 KINDS = {
     "assumed": "no source, a plain value",
@@ -147,7 +147,7 @@ def _plans(view: View) -> Iterable[list[str]]:
         yield [text(name), text(_listed(options)), text(classes.get(name, "–"))]
 
 
-def _listed(options: BaseModel) -> str:
+def _listed(options: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{key} {_written(value)}" for key, value in options if value is not None)
 
 
@@ -158,7 +158,7 @@ def _written(value: Any) -> str:
         case int():
             return f"{value:,}"
         case Options():
-            more = _listed(value).removeprefix(f"family {value.family}").removeprefix(", ")
+            more = _listed((key, given) for key, given in value if key != "family")
             return f"{value.family} ({more})" if more else value.family
         case HopOptions():
             return f"({_listed(value)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
-from simfrontier.report.probability import SURE, faster_in, sampled_rate, sampled_step, share_faster
+from simfrontier.report.probability import SURE, faster_in, median_rate, sampled_rate, sampled_step, share_faster
 from simfrontier.report.view import View, rate, step_s
 from simfrontier.report.words import in_words, listed, number, percent, quantity, tokens_per_second
 from simfrontier.study import Outcome
@@ -43,7 +43,7 @@ def lead_sentence(view: View) -> str:
         leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
     said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
     if view.scenario.machine.device.speed_sd and best.samples_s is not None:
-        said += f" where all are typical ({sampled_rate(view.scenario, best).partition(' (')[0]})"
+        said += f" where all are typical ({median_rate(view.scenario, best)})"
     equal = [outcome.plan for outcome in rest if outcome not in ahead]
     if equal:
         said += f", the same as {listed(equal)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from simfrontier.report.markup import keyed, paragraph, table, text
 from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, percent, quantity
+from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, percent, percent_between, quantity
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import BAND, Outcome
@@ -102,8 +102,7 @@ def ratio_over_unknown(sensitivity: Sensitivity | None, plan: str, first: str) -
 
 def written(ends: Range) -> str:
     """A range of shares: 51.2 to 72.0 %."""
-    low, high = (percent(end) for end in ends)
-    return f"{low.removesuffix(chr(0xA0) + '%')} to {high}"
+    return percent_between(*ends)
 
 
 def sentence(share: Share) -> str:

@@ -112,18 +112,21 @@ def sources_of(scenario: Scenario) -> Iterator[str]:
     """What is sampled, one sentence each, and what is not known to be uncertain."""
     spread, library = spread_of(scenario.machine, scenario.library), scenario.library.title
     law = spread.law
-    said = {
-        f"the law of {library} against measurements it had not seen, one error for every kind of call "
-        f"(operation, algorithm, group, size), {percent(law.common_share)} of its variance common to all sizes"
-        f"{_others(law)}": law.model_sd,
-        "single calls from run to run, an error for each": law.run_sd,
-        f"speed between {device_word(scenario.machine)}s, of which the slowest sets the pace": spread.speed_sd,
-        "the law of matrix products, one error for all": spread.matmul_sd,
-    }
-    for what, sd in said.items():
+    inputs = (  # what is sampled, how its errors are shared, and their standard deviation
+        (
+            f"the law of {library} against measurements it had not seen",
+            f"one error for every kind of call (operation, algorithm, group, size), {percent(law.common_share)} of its "
+            f"variance common to all sizes{_others(law)}",
+            law.model_sd,
+        ),
+        ("single calls from run to run", "an error for each", law.run_sd),
+        (f"speed between {device_word(scenario.machine)}s", "of which the slowest sets the pace", spread.speed_sd),
+        ("the law of matrix products", "one error for all", spread.matmul_sd),
+    )
+    for what, shared, sd in inputs:
         if sd:
-            yield f"{percent(sd)}: {what}."
-    unknown = [what.partition(",")[0] for what, sd in said.items() if not sd]
+            yield f"{percent(sd)}: {what}, {shared}."
+    unknown = [what for what, _, sd in inputs if not sd]
     if unknown:
         yield f"Not known, and so not sampled: {listed(unknown)}."
 
@@ -169,9 +172,20 @@ def sampled_rate(scenario: Scenario, outcome: Outcome) -> str:
     """Samples of TFLOPS per device: `with the slowest of 384: 76.0 (74.0 to 78.1)`; empty where there are none."""
     if outcome.samples_s is None:
         return ""
+    low, _, high = _rates(outcome)
+    return f"{median_rate(scenario, outcome)} ({number(low)} to {number(high)})"
+
+
+def median_rate(scenario: Scenario, outcome: Outcome) -> str:
+    """The median of sampled TFLOPS per device: `with the slowest of 384: 76.0`; of an outcome that has samples."""
+    return f"{_of_samples(scenario, outcome)}: {number(_rates(outcome)[1])}"
+
+
+def _rates(outcome: Outcome) -> tuple[float, float, float]:
+    """Sampled TFLOPS per device: the low end of the band, the median, the high end."""
     work = rate(outcome) * step_s(outcome)
     high, middle, low = (work / float(outcome.row[column]) for column in BAND)
-    return f"{_of_samples(scenario, outcome)}: {number(middle)} ({number(low)} to {number(high)})"
+    return low, middle, high
 
 
 def _of_samples(scenario: Scenario, outcome: Outcome) -> str:

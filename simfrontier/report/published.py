@@ -13,7 +13,7 @@ from simfrontier.report.peak import Range, Share, peak_table, ratio_over_unknown
 from simfrontier.report.peak import sentence as share_sentence
 from simfrontier.report.ranks import grid
 from simfrontier.report.view import View, rate
-from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, listed, number
+from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, distance_to, listed, number
 from simfrontier.scenario import PublishedTable, Scenario
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.units import unit_of
@@ -189,7 +189,7 @@ def _sentence(
     if why:
         return f"{name} was published as {ratio:g}; there is no prediction, because {why}."
     found = rates[plan] / rates[first]
-    return f"The {called} of {name} is {found:.3f}{within}, {_than(distance(found, ratio))} the published {ratio:g}."
+    return f"The {called} of {name} is {found:.3f}{within}, {distance_to(found, ratio)} the published {ratio:g}."
 
 
 def _within(band: Range | None, unknown: Range | None) -> str:
@@ -203,10 +203,6 @@ def _why(states: Mapping[str, str]) -> str:
     idle = [plan for plan, state in states.items() if state == NOT_RUN]
     said = [f"{listed(idle)} {'was' if len(idle) == 1 else 'were'} {NOT_RUN}"] if idle else []
     return listed([*said, *(f"{plan} {state}" for plan, state in states.items() if state and state != NOT_RUN)])
-
-
-def _than(apart: str) -> str:
-    return f"{apart} to" if apart.startswith("equal") else apart
 
 
 def _elsewhere(view: View) -> str:

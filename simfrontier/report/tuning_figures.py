@@ -312,8 +312,7 @@ def hover(plan: TunedPlan) -> str:
 
 def row_label(place: int, plan: TunedPlan) -> str:
     """A plan as the label of a row, on two lines."""
-    layout = plan.candidate.layout
-    return f"{place}. {text(layout)}<br>{text(plan.candidate.name.removeprefix(layout + ', '))}"
+    return f"{place}. {text(plan.candidate.layout)}<br>{text(plan.candidate.of_the_batch)}"
 
 
 def scale_of(seconds: float) -> tuple[float, str]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 from simfrontier.report.probability import as_percent
-from simfrontier.report.words import device_word, listed, number, percent, quantity, tokens_per_second
+from simfrontier.report.words import (
+    between,
+    device_word,
+    listed,
+    number,
+    percent,
+    percent_between,
+    quantity,
+    tokens_per_second,
+)
 from simfrontier.tune import OwnPlan, TunedPlan, Tuning
 from simfrontier.tune.space import Candidate
 
@@ -130,9 +139,7 @@ def band_words(band_s: tuple[float, float, float] | None) -> str:
     """What nine samples of ten lie within: `3.44 to 3.62 s`; empty without samples."""
     if band_s is None:
         return ""
-    low, high = (quantity(value, "s") for value in (band_s[0], band_s[2]))
-    same = low.rpartition("\u00a0")[2] == high.rpartition("\u00a0")[2]
-    return f"{low.rpartition(chr(0xA0))[0] if same else low} to {high}"
+    return between(band_s[0], band_s[2], "s")
 
 
 def why_sentence(found: Tuning) -> str:
@@ -158,11 +165,10 @@ def _spread(shares: list[float], more: str, less: str) -> str:
     ends = [percent(abs(low)), percent(abs(high))]
     if low < 0.0 < high and percent(0.0) not in ends:
         return f"{ends[0]} {less} to {ends[1]} {more}"
-    word = more if abs(high) >= abs(low) else less
-    ends = ends if word == more else ends[::-1]
+    word, nearer, farther = (more, low, high) if abs(high) >= abs(low) else (less, high, low)
     if ends[0] == ends[1]:
         return f"{ends[0]} {word}"
-    return f"{ends[0].partition(chr(0xA0))[0]} to {ends[1]} {word}"
+    return f"{percent_between(abs(nearer), abs(farther))} {word}"
 
 
 def headroom_sentence(found: Tuning) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from simfrontier.machine import Machine
-from simfrontier.units import written
+from simfrontier.units import has_multiples, scaled, written
 
 TOO_BIG = "does not fit"
 NOT_RUN = "not run"
@@ -33,8 +33,28 @@ def quantity(value: float, unit: str) -> str:
     """A number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
     if not math.isfinite(value):
         return NOTHING
-    size, _, name = exactly(value, unit).partition(_BLANK)
-    return f"{number(float(size.replace(',', ''))) if '.' in size else size}{_BLANK}{name}".strip()
+    if not has_multiples(unit):
+        whole = isinstance(value, int) or "." not in written(value, unit)
+        return written(value, unit) if whole else number(float(f"{value:.4g}"))
+    size, name = scaled(value, unit)
+    return f"{_three_digits(size)}{_BLANK}{_with_micro(name)}"
+
+
+def between(low: float, high: float, unit: str) -> str:
+    """A range of quantities, the unit once where it is the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
+    if scaled(low, unit).unit != scaled(high, unit).unit:
+        return f"{quantity(low, unit)} to {quantity(high, unit)}"
+    return f"{_three_digits(scaled(low, unit).number)} to {quantity(high, unit)}"
+
+
+def _three_digits(value: float) -> str:
+    """A whole number as it is, any other with three digits, of the four that `exactly` shows."""
+    shown = f"{value:.4g}"
+    return number(float(shown)) if "." in shown else shown
+
+
+def _with_micro(name: str) -> str:
+    return name.replace("us", "µs")
 
 
 def binary(num_bytes: float) -> str:
@@ -54,8 +74,17 @@ def percent(share: float | None) -> str:
     """A share as per cent: 13.2 %; a dash where there is none."""
     if share is None or not math.isfinite(share):
         return NOTHING
+    return f"{_hundredths(share)}{_BLANK}%"
+
+
+def percent_between(low: float, high: float) -> str:
+    """A range of finite shares: 51.2 to 72.0 %."""
+    return f"{_hundredths(low)} to {percent(high)}"
+
+
+def _hundredths(share: float) -> str:
     value = 100 * share
-    return f"{value:,.1f}{_BLANK}%" if abs(value) < 99.95 else f"{value:,.0f}{_BLANK}%"
+    return f"{value:,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
 
 
 def signed(share: float) -> str:
@@ -69,10 +98,20 @@ def signed(share: float) -> str:
 def distance(predicted: float, published: float) -> str:
     """How far a prediction lies from a published number, said plainly: 60 % below."""
     apart = predicted / published - 1
-    if abs(apart) < 0.005:
+    if _is_equal(apart):
         return f"equal within 0.5{_BLANK}%"
     size = f"{abs(apart) * 100:.1f}" if abs(apart) < 0.1 else f"{abs(apart) * 100:.0f}"
     return f"{size}{_BLANK}% {'above' if apart > 0 else 'below'}"
+
+
+def distance_to(predicted: float, published: float) -> str:
+    """The same before the published number in a sentence: 60 % below (the published 2.4), equal within 0.5 % to."""
+    apart = distance(predicted, published)
+    return f"{apart} to" if _is_equal(predicted / published - 1) else apart
+
+
+def _is_equal(apart: float) -> bool:
+    return abs(apart) < 0.005
 
 
 def in_words(count: float) -> str:

@@ -97,9 +97,14 @@ class Candidate:
     @property
     def name(self) -> str:
         """The plan in words."""
+        return f"{self.layout}, {self.of_the_batch}"
+
+    @property
+    def of_the_batch(self) -> str:
+        """What the layout leaves out, in words: `micro-batch 2, recomputing`."""
         recomputed = "recomputing" if self.checkpointing == "full" else "keeping activations"
         kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
-        return f"{self.layout}, micro-batch {self.micro_batch}, {recomputed}{kernel}"
+        return f"micro-batch {self.micro_batch}, {recomputed}{kernel}"
 
 
 @dataclass
