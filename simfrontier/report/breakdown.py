@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table
 from simfrontier.report.theme import CODEC, COMPUTE, IDLE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
 from simfrontier.report.view import View, step_s
 from simfrontier.report.words import TOO_BIG, percent, quantity
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a step (a field of `Exposure`): its name in a legend, in a narrow column, and its colour."""
+
+    name: str
+    short: str
+    colour: str
+
+
+def _part(name: str, colour: str) -> Part:
+    return Part(name=name, short=name, colour=colour)
+
+
 PARTS = {
-    "compute": ("compute", COMPUTE),
-    **{level: (f"exposed, {LEVEL_NAMES[level]}", colour) for level, colour in LEVEL_COLOURS.items()},
-    "codec": ("codec and reordering", CODEC),
-    "idle": ("idle", IDLE),
+    "compute": _part("compute", COMPUTE),
+    **{
+        level: Part(name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour)
+        for level, colour in LEVEL_COLOURS.items()
+    },
+    "codec": _part("codec and reordering", CODEC),
+    "idle": _part("idle", IDLE),
 }
 _BUBBLE = " In a pipeline, a rank that waits for other stages is idle: that is the bubble."
 _BESIDE = " With exchanges on lanes of their own, waiting counts as exposed until the exchange ends, and not as idle."
@@ -49,17 +68,17 @@ def bars(view: View, size: int) -> Figure:
     longest = max((step_s(o) for o in outcomes if o.row["fits"]), default=1.0)
     scale, unit = (1.0, "s") if longest >= 1.0 else (1e3, "ms")
     traces: list[dict[str, object]] = []
-    for part, (name, colour) in PARTS.items():
-        values = [scale * float(getattr(o.exposure, part)) if o.row["fits"] else None for o in outcomes]
+    for key, part in PARTS.items():
+        values = [scale * float(getattr(o.exposure, key)) if o.row["fits"] else None for o in outcomes]
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": name,
+                "name": part.name,
                 "y": labels,
                 "x": values,
-                "marker": {"color": colour},
-                "hovertemplate": f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>",
+                "marker": {"color": part.colour},
+                "hovertemplate": f"<b>%{{y}}</b><br>{part.name}: %{{x:.4~g}} {unit}<extra></extra>",
             }
         )
     traces.append(
@@ -93,5 +112,5 @@ def _table(view: View) -> str:
         step = step_s(outcome)
         shares = [percent(float(getattr(outcome.exposure, part)) / step) for part in PARTS]
         rows.append([name, quantity(step, "s"), *shares, percent(float(outcome.row["bound_s"]) / step)])
-    heads = [keyed(colour, name) for name, colour in PARTS.values()]
+    heads = [keyed(part.colour, part.name) for part in PARTS.values()]
     return table(["plan", "step", *heads, "lower bound"], rows)

@@ -96,7 +96,7 @@ def _per_step(view: View, best: Outcome) -> str:
 
 def _others(view: View, best: Outcome | None) -> str:
     others = [outcome for outcome in [*view.ranked, *view.drawn] if outcome is not best]
-    ordered = list({id(outcome): outcome for outcome in others}.values())
+    ordered = list({outcome.plan: outcome for outcome in others}.values())
     return items(
         (f"{swatch(view.marks[o.plan].colour)}<b>{text(o.plan)}</b>: {text(limit(o))}" for o in ordered), "plain"
     )

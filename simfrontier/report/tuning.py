@@ -273,9 +273,7 @@ def _plans(found: Tuning) -> str:
 
 
 def _part_heads(found: Tuning) -> list[str]:
-    return [
-        keyed(colour, name.removeprefix("exposed, ")) for part, (name, colour) in PARTS.items() if _has(found, part)
-    ]
+    return [keyed(part.colour, part.short) for key, part in PARTS.items() if _has(found, key)]
 
 
 def _has(found: Tuning, part: str) -> bool:

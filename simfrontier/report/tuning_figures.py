@@ -283,18 +283,18 @@ def parts(found: Tuning) -> Figure:
         {
             "type": "bar",
             "orientation": "h",
-            "name": words,
+            "name": part.name,
             "y": labels,
-            "x": [_short(scale * simulated.parts[part]) for _, simulated in plans],
+            "x": [_short(scale * simulated.parts[key]) for _, simulated in plans],
             "customdata": [
-                f"{quantity(simulated.parts[part], 's')}, {percent(simulated.parts[part] / simulated.step_s)}"
+                f"{quantity(simulated.parts[key], 's')}, {percent(simulated.parts[key] / simulated.step_s)}"
                 for _, simulated in plans
             ],
-            "marker": {"color": colour},
-            "hovertemplate": f"%{{y}}<br>{words}: %{{customdata}}<extra></extra>",
+            "marker": {"color": part.colour},
+            "hovertemplate": f"%{{y}}<br>{part.name}: %{{customdata}}<extra></extra>",
         }
-        for part, (words, colour) in PARTS.items()
-        if any(simulated.parts[part] for _, simulated in plans)
+        for key, part in PARTS.items()
+        if any(simulated.parts[key] for _, simulated in plans)
     ]
     x = axis(f"time of one step ({unit})")
     return figure(traces, x, _rows(labels), 130 + 38 * len(labels), barmode="stack", bargap=0.3)
