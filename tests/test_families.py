@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
 from simfrontier.plan.build import build
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import CopyRule, Engine, Plan, Stage
 from simfrontier.plan.zero import ZERO
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import to_json
 from simfrontier.workload import Weight, find_model, gpt
@@ -23,7 +23,7 @@ ALL = frozenset({"node", "package", "gcd"})
 NODE = frozenset({"package", "gcd"})
 PAIR = frozenset({"gcd"})
 NONE: frozenset[str] = frozenset()
-INT8, INT4 = Codec("int8", 6144), Codec("int4", 6144)
+INT8, INT4 = Quantised("int8", 6144), Quantised("int4", 6144)
 SIZES = ((1, 1, 2), (1, 2, 2), (1, 4, 2), (2, 4, 2))
 STAGES: tuple[Stage, ...] = ("forward", "recompute", "backward")
 
@@ -206,9 +206,9 @@ def test_plain_families_have_no_fallback(family: str) -> None:
 # ── every option does something ──
 
 OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
-    *((family, "gradient_codec", Codec("bf16"), {}) for family in ZERO if family != "lattice"),
-    *((family, "gather_codec", Codec("bf16"), {}) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")),
-    ("zeropp", "gather_codec", Codec("bf16"), {"qwz": False}),
+    *((family, "gradient_codec", Plain("bf16"), {}) for family in ZERO if family != "lattice"),
+    *((family, "gather_codec", Plain("bf16"), {}) for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")),
+    ("zeropp", "gather_codec", Plain("bf16"), {"qwz": False}),
     ("ddp", "overlap_statistics", True, {}),
     *((family, "reduction", "reduce_scatter", {}) for family in ("zero1", "zero2")),
     ("hsdp", "shard", ("gcd",), {}),
@@ -216,17 +216,17 @@ OPTIONS: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("zeropp", "hpz", False, {}),
     ("zeropp", "qgz", False, {}),
     ("zeropp", "hpz_version", "0.10.0", {}),
-    ("zeropp", "weight_codec", Codec("int8", 64), {}),
-    ("zeropp", "quantised_gradient_codec", Codec("int4", 64), {}),
+    ("zeropp", "weight_codec", Quantised("int8", 64), {}),
+    ("zeropp", "quantised_gradient_codec", Quantised("int4", 64), {}),
     ("zeropp", "secondary", ("gcd",), {}),
-    ("zero-topo", "weight_codec", Codec("int8", 64), {}),
-    ("zero-topo", "node_gradient_codec", Codec("int4", 64), {}),
-    ("zero-topo", "cross_gradient_codec", Codec("int4", 64), {}),
+    ("zero-topo", "weight_codec", Quantised("int8", 64), {}),
+    ("zero-topo", "node_gradient_codec", Quantised("int4", 64), {}),
+    ("zero-topo", "cross_gradient_codec", Quantised("int4", 64), {}),
     ("zero-topo", "cross_gradients", "micro_batch", {}),
     ("zero-topo", "second_copy", "plain", {}),
     ("zero-topo", "second_copy", "fp16", {"second_copy": "plain"}),
     ("zero-topo", "second_copy", "int8", {"second_copy": "fp16"}),
-    ("zero-topo", "publish_codec", Codec("int8", 64), {}),
+    ("zero-topo", "publish_codec", Quantised("int8", 64), {}),
     ("zero-topo", "publish", "flat", {}),
     ("zero-topo", "pipelined", True, {}),
 ]
@@ -237,13 +237,13 @@ OPTIONS += [
     ("lattice", "accumulator", ("gcd",), LATTICE),
     ("lattice", "optimizer", ("gcd",), LATTICE),
     ("lattice", "copy_axes", ("gcd",), LATTICE),
-    ("lattice", "copy_codec", Codec("int8", 64), {**LATTICE, "copy_axes": ("gcd",)}),
+    ("lattice", "copy_codec", Quantised("int8", 64), {**LATTICE, "copy_axes": ("gcd",)}),
     ("lattice", "copy_rule", "every_forward", {**LATTICE, "copy_axes": ("gcd",)}),
     ("lattice", "nesting", ("gcd", "package", "node"), LATTICE),
     ("lattice", "one_at_a_time", True, LATTICE),
     ("lattice", "pipelined", True, LATTICE),
-    ("lattice", "gradient_codec", Codec("bf16"), LATTICE),
-    ("lattice", "gather_codec", Codec("bf16"), LATTICE),
+    ("lattice", "gradient_codec", Plain("bf16"), LATTICE),
+    ("lattice", "gather_codec", Plain("bf16"), LATTICE),
     *(("lattice", move, HOPS, LATTICE) for move in ("weight_gather", "copy_gather", "gradient", "step_reduction")),
     ("lattice", "publish", HOPS, LATTICE),
 ]
@@ -309,7 +309,7 @@ def test_a_lattice_plan_may_all_reduce_like_deepspeed(family: str, move: str, si
 
 def test_a_lattice_plan_cannot_all_reduce_codes() -> None:
     mesh = mesh_of(1, 1, 2)
-    hop = {"axes": ("gcd",), "reduction": "all_reduce", "codec": Codec("int8", 64)}
+    hop = {"axes": ("gcd",), "reduction": "all_reduce", "codec": Quantised("int8", 64)}
     plan = plan_of("lattice", mesh, weight=(), accumulator=("gcd",), optimizer=("gcd",), gradient=(hop,))
     with pytest.raises(
         InputError, match=r'grad: reduction = "all_reduce" over gcd cannot carry int8:64, .*; allowed: '
@@ -320,7 +320,7 @@ def test_a_lattice_plan_cannot_all_reduce_codes() -> None:
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_lattice_plan_that_says_zero_topo_is_zero_topo_without_its_fallback(sizes: tuple[int, int, int]) -> None:
     mesh = mesh_of(*sizes)
-    int8, int4 = Codec("int8", 64), Codec("int4", 64)
+    int8, int4 = Quantised("int8", 64), Quantised("int4", 64)
     topo = plan_of("zero-topo", mesh, weight_codec=int8, node_gradient_codec=int4, cross_gradient_codec=int4)
     mine = plan_of(
         "lattice",

@@ -12,9 +12,9 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits",),
-    ("errors", "plaintext", "units"),
+    ("dtypes", "errors", "plaintext", "units"),
     ("ending", "jsontext", "parent", "tomlfile", "wholefile"),
-    ("pool",),
+    ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
     ("plan", "collectives"),
     ("measured", "network"),
@@ -32,6 +32,8 @@ STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
 REAL_MAY_IMPORT = {
+    "codecs",
+    "dtypes",
     "schedule",
     "workload",
     "trace",

@@ -39,7 +39,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from simfrontier.schedule.codec import FLOATS, Codec
+from simfrontier.codecs import Plain
+from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Schedule
 from simfrontier_real.states import Weights, instances
@@ -128,10 +129,10 @@ def noise_of(codec: Codec) -> float:
     from simfrontier_real.arrays import numpy_backend, torch_backend
     from simfrontier_real.codecs import decode, encode
 
-    if codec.is_measured:
+    if codec.is_lossless:
         return 0.0
     numbers = np.random.default_rng(0).normal(size=(1, _NUMBERS))
-    dtype = "fp64" if codec.name in FLOATS else "fp32"
+    dtype = "fp32" if codec.is_opaque else "fp64"
     backend = torch_backend() if codec.name == "bf16" else numpy_backend()  # numpy has no bfloat16
     values = backend.array(numbers, dtype)
     back = decode(backend, encode(backend, values, codec), codec, _NUMBERS, dtype)
@@ -182,7 +183,7 @@ def _roundings(schedule: Schedule) -> list[Moves]:
         return []
     rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
     by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
-    noise = noise_of(Codec(dtype))
+    noise = noise_of(Plain(dtype))
     moves = [Moves("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
     return [*moves, Moves("published weights", dtype, _layers(schedule), 1, noise)]
 

@@ -13,8 +13,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Exchange, Ref, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
@@ -165,7 +165,7 @@ def _refuse_shards(op: Collective, schedule: Schedule) -> None:
 def _refuse_recoded(op: Exchange, schedule: Schedule) -> None:
     for name in {ref.name for ref in (*op.reads, *op.writes)}:
         tensor = schedule.tensors[name]
-        own = tensor.codec or Codec(tensor.dtype)
+        own = tensor.codec or Plain(tensor.dtype)
         if tensor.role != "token" and own != op.codec:
             raise InputError(f"exchange {op.name}: {name} is sent as {op.codec}; allowed: as it is stored, {own}")
 

@@ -66,8 +66,8 @@ def decoded(site: Site, index: int, op: Compute) -> None:
 
 
 def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array:
-    """What zfp makes of numbers at the top of their type's range, within it: they were finite when they were sent."""
-    if codec.name != "zfp" or dtype not in LARGEST:
+    """Decoded numbers within the range of their type, at whose top they were: they were finite when they were sent."""
+    if codec.is_bounded or dtype not in LARGEST:
         return values
     return backend.xp.clip(values, -LARGEST[dtype], LARGEST[dtype])
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.codecs import Plain
 from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, PartialOp
@@ -139,7 +139,7 @@ def _schedule(mesh: Mesh, probes: list[Probe]) -> Schedule:
                     axes=probe.axes,
                     src=(Ref("probe"),),
                     dst=(Ref("probe"),),
-                    codec=Codec("fp32"),
+                    codec=Plain("fp32"),
                     lane=LANE,
                     comm="+".join(probe.axes),
                 )

@@ -86,7 +86,7 @@ class Stand:
             return Encoded(self._zeros(site, (pieces, length), codec.name), None)
         if not codec.is_quantised:
             return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), None)
-        scales = self._zeros(site, (pieces, -(-length // codec.block)), "fp32")
+        scales = self._zeros(site, (pieces, codec.num_scales(length)), "fp32")
         return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), scales)
 
     def _spend(self, site: Site, op: Compute) -> None:

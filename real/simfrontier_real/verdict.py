@@ -148,10 +148,10 @@ def why_inexact(schedule: Schedule, program: Expanded) -> str:
     if dtype not in EQUAL:
         return f"the model is {dtype}"
     for tensor in schedule.tensors.values():
-        if tensor.codec is not None and tensor.codec.name not in (dtype, "mpc"):
+        if tensor.codec is not None and not tensor.codec.is_exact_for(dtype):
             return f"moves are {'coded as' if tensor.codec.is_opaque else 'narrowed to'} {tensor.codec}"
     coded = next((op.codec for op in program.ops if isinstance(op, Collective) and op.per_hop), None)
-    if coded is not None and not coded.is_measured:
+    if coded is not None and not coded.is_lossless:
         return f"messages are coded per hop as {coded}"
     if any(isinstance(op, Compute) and op.max_age > 0 for op in program.ops):
         return "forward passes read the step before's weights"

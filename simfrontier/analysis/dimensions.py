@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
+from simfrontier.codecs import Plain
 from simfrontier.collectives.volume import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
 from simfrontier.plan.compression import OF_PURPOSE
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
 from simfrontier.schedule.roles import axis_of_roles, members_of
 
@@ -74,10 +74,10 @@ def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
     tensors, mesh = schedule.tensors, schedule.mesh
     if isinstance(op, Exchange):
         moved = [tensors[ref.name] for ref in op.reads]
-        plain = sum(Codec(tensor.dtype).wire_bytes(tensor.local_elements(mesh)) for tensor in moved)
+        plain = sum(Plain(tensor.dtype).wire_bytes(tensor.local_elements(mesh)) for tensor in moved)
         return sum(exchanged_bytes(op, tensors, mesh)), plain
     coded = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
-    bare = {name: replace(op, codec=Codec(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
+    bare = {name: replace(op, codec=Plain(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
     return coded, sum(wire_of(bare[ref.name], ref.name, tensors, mesh)[0] for ref in whole_side(op))
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from simfrontier.codecs import Quantised
 from simfrontier.plan.options import PLAIN, HopOptions, Options
 from simfrontier.plan.tensor import AxonnOptions, TensorOptions
 from simfrontier.plan.zero import BucketOptions, LatticeOptions, TopoOptions, ZeroppOptions
 from simfrontier.scenario import Scenario
-from simfrontier.schedule.codec import Codec
 
 BLOCK = 6144  # elements per scale where the plan has no block of its own: that of the ZeRO++ and ZeRO-topo defaults
 LOSES = "loses precision"
@@ -141,5 +141,5 @@ def _plainly(label: str) -> str:
 
 def _block(options: Options) -> int:
     """Elements per scale of a codec that the plan has already."""
-    blocks = [value.block for _, value in options if isinstance(value, Codec) and value.is_quantised]
+    blocks = [value.block for _, value in options if isinstance(value, Quantised)]
     return blocks[0] if blocks else BLOCK

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from simfrontier.codecs import Plain
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose, Stage
 from simfrontier.plan.program import Hook, Item, Move, Piece
 from simfrontier.plan.tensors import AGAIN, PARTIAL, Tensors, copy_name, gathered_name
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.workload import Use, Weight, WorkOp
 
@@ -166,7 +166,7 @@ class Builder:
     def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
         """Something moves here; hops without a codec send it as it is stored."""
         tensor = self.tensors[src.name]
-        own = tensor.codec or Codec(tensor.dtype)
+        own = tensor.codec or Plain(tensor.dtype)
         sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
         count = tensor.num_elements
         self.items.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError, nearest
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import PLAIN, codec_of
@@ -61,7 +62,7 @@ class Compression:
     @property
     def plain(self) -> Codec | None:
         """How messages are sent that are not compressed; None: as they are."""
-        return Codec("fp32") if self.widens else None
+        return Plain("fp32") if self.widens else None
 
     def codec(self, dimension: Dimension) -> Codec | None:
         """How messages of a dimension are coded."""
@@ -148,10 +149,10 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
 
 
 def _widened(codec: Codec | None) -> Codec:
-    """A codec of FP32 numbers that may have been widened to it. ZFP widens anyway."""
+    """A codec of FP32 numbers that may have been widened to it."""
     if codec is None:
-        return Codec("fp32")
-    return replace(codec, of="fp32") if codec.name == "mpc" and not codec.of else codec
+        return Plain("fp32")
+    return codec.widened()
 
 
 def written(value: Any) -> str:

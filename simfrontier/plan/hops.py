@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, Step, steps_of
 from simfrontier.plan.plan import Groups, Purpose
@@ -83,7 +84,7 @@ class _Maker:
 
     def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:
         """The hop as it is for a tensor: small messages are sent as they are stored."""
-        plain = hop.below or before.codec or Codec(before.dtype)
+        plain = hop.below or before.codec or Plain(before.dtype)
         elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
         if not hop.least_bytes or plain.wire_bytes(elements) >= hop.least_bytes:
             return hop
@@ -148,7 +149,7 @@ class _Maker:
         self, move: Move, step: Step, codec: Codec, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str
     ) -> list[Op]:
         """All contributions side by side on every rank, which merges them."""
-        own = Codec(self.tensors[src[0].name].dtype)
+        own = Plain(self.tensors[src[0].name].dtype)
         if codec != own or step.per_hop:
             raise InputError(
                 f"{move.purpose}: {src[0].name} is still to be merged over {'+'.join(step.axes)}, but its hop sends "

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from simfrontier.codecs import Plain
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec, parse_codec
 from simfrontier.workload import Attention, Softmax
@@ -48,7 +49,7 @@ class Options(BaseModel):
 
     def in_precision(self, dtype: str) -> Self:
         """The same options for people to read, with the model's own type as the codec of what is not coded."""
-        own = Codec(dtype)
+        own = Plain(dtype)
         written: dict[str, object] = {}
         for key, value in self:
             if isinstance(value, Options):
@@ -78,7 +79,7 @@ class HopOptions(BaseModel):
 
     def in_precision(self, dtype: str) -> Self:
         """The same hop for people to read, as `Options.in_precision`."""
-        return self.model_copy(update={"codec": self.codec or Codec(dtype)})
+        return self.model_copy(update={"codec": self.codec or Plain(dtype)})
 
     def hop(self) -> Hop:
         return Hop(self.axes, self.codec, self.via)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from simfrontier.codecs import Plain
 from simfrontier.plan.builder import Builder, Part
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.optimizer import end_of_step
@@ -119,7 +120,7 @@ class _Stages:
             dst=(got(forward),) if there else (),
             back_src=(sent(backward),) if back else (),
             back_dst=(got(backward),) if back else (),
-            codec=codec or Codec(self.tensors.workload.precision.model),
+            codec=codec or Plain(self.tensors.workload.precision.model),
             lane=lane,
             comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{meeting.upper}>{lower}",
         )
@@ -137,7 +138,7 @@ class _Stages:
         hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
         if hop is None or hop.codec is None:
             return None
-        plain = hop.below or Codec(like.dtype)
+        plain = hop.below or Plain(like.dtype)
         is_small = plain.wire_bytes(like.local_elements(self.tensors.mesh)) < hop.least_bytes
         codec = plain if is_small else hop.codec.on(like.dtype)
         return None if codec.name == like.dtype else codec
@@ -185,7 +186,7 @@ class _Stages:
                     dst=got,
                     back_src=refs,
                     back_dst=got,
-                    codec=Codec(like.dtype),
+                    codec=Plain(like.dtype),
                     comm=TIED,
                 )
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import CodecText, GatherOptions, HopOptions, Options, Reduction, ReductionOptions
 from simfrontier.plan.plan import CopyRule, Plan, Purpose
@@ -14,7 +15,7 @@ from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.mesh import Mesh
 
 Axes = tuple[str, ...]
-INT8, INT4 = Codec("int8", 6144), Codec("int4", 6144)
+INT8, INT4 = Quantised("int8", 6144), Quantised("int4", 6144)
 NODE_AXES = ("package", "gcd")  # within a node; the data axis before them goes across nodes
 
 
@@ -217,7 +218,7 @@ def _topo(name: str, options: TopoOptions, mesh: Mesh, data: Axes) -> Plan:
         nesting=nesting,
         weight=pair,
         copy=None if options.second_copy == "none" or pair == node else node,
-        copy_codec={"int8": INT8, "fp16": Codec("fp16")}.get(options.second_copy),
+        copy_codec={"int8": INT8, "fp16": Plain("fp16")}.get(options.second_copy),
         accumulator=frozenset(axes) if per_micro_batch else node,
         optimizer=frozenset(axes),
         hops=_routes(

@@ -33,7 +33,6 @@ SIDE_NAMES: Final[Mapping[Side, str]] = {
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
 _WIDE: Final = {"fp16": 16, "bf16": 16}  # bits of the numbers that are widened before they are compressed
 _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them gets no column
-_SCALE_BITS: Final = 32  # of a block's scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +349,9 @@ def trap(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
     if precision not in _WIDE or not own:
         return
     wide, called = _WIDE[precision], precision.upper()
-    bits = {str(codec): _bits(codec.on(precision)) for one in own for codec in _codecs_of(one.options.compressed)}
+    bits = {
+        str(codec): codec.on(precision).bits_with_scales for one in own for codec in _codecs_of(one.options.compressed)
+    }
     coded = [f"{float(size):.3g} with {codec} ({percent(float(size / wide))})" for codec, size in bits.items()]
     shares = {one.plan: sum(bytes_of[one.plan].values(), Sent()).share for one in own}
     parts = [f"{plan} sends {percent(float(share))}" for plan, share in shares.items() if share is not None]
@@ -366,11 +367,6 @@ def trap(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
 def _codecs_of(compressed: Compression | None) -> list[Codec]:
     codecs = [None if compressed is None else compressed.codec(side) for side in DIMENSIONS]
     return [codec for codec in codecs if codec is not None]
-
-
-def _bits(codec: Codec) -> Fraction:
-    """Bits of a value on the wire, its part of a scale included."""
-    return codec.bits + (Fraction(_SCALE_BITS, codec.block) if codec.is_quantised else 0)
 
 
 def _against_wide(view: View, known: list[Told], own: list[Told], called: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Never
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError, nearest
 from simfrontier.jsontext import unique_pairs
 from simfrontier.limits import (
@@ -192,7 +193,7 @@ def _placement(node: Node) -> Placement:
 
 
 def _codec(node: Node) -> Codec:
-    return node.parsed(lambda text: Codec(text) if text in INTEGERS else parse_codec(text))
+    return node.parsed(lambda text: Plain(text) if text in INTEGERS else parse_codec(text))
 
 
 def _op(node: Node, mesh: Mesh, spent: _Spent) -> Op:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simfrontier.schedule.codec import Codec
+from simfrontier.codecs import Plain
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
@@ -53,7 +53,7 @@ def sweep(mesh: Mesh, probes: Iterable[Probe]) -> Schedule:
                 axes=probe.axes,
                 src=(Ref(f"{probe.name}.from"),),
                 dst=(Ref(probe.name),),
-                codec=Codec(DTYPE),
+                codec=Plain(DTYPE),
                 lane=LANE,
                 comm="+".join(probe.axes),
             )

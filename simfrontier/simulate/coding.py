@@ -14,7 +14,6 @@ from simfrontier.schedule.ir import Collective, Compute, Tensor
 from simfrontier.schedule.mesh import Mesh
 
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
-_FREE: Final = ("int8", "int4")  # without a speed, as fast as memory
 
 
 def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> float:
@@ -35,7 +34,7 @@ def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
     if not codec.is_opaque:
         return 0.0
     speeds = machine.device.codecs.get(codec.name)
-    if speeds is None and codec.name in _FREE:
+    if speeds is None and codec.is_free:
         return 0.0
     if speeds is None:
         known = ", ".join(machine.device.codecs) or "none"

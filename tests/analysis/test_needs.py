@@ -8,6 +8,7 @@ import pytest
 
 from simfrontier.analysis import Parts, op_need, step_needs
 from simfrontier.analysis.volumes import need_per_byte
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
 from simfrontier.plan import Engine
 from simfrontier.schedule.codec import Codec
@@ -61,7 +62,7 @@ def op_over(axes: tuple[str, ...], kind: CollectiveKind, codec: Codec) -> Collec
 
 @pytest.mark.parametrize("mesh", [mesh_of(3), Mesh((("a", 2), ("b", 3), ("c", 2), ("d", 2)))], ids=["3x4x2", "2x3x2x2"])
 def test_needs_are_those_of_counting_pieces(mesh: Mesh) -> None:
-    fp16, int4 = Codec("fp16"), Codec("int4", 64)
+    fp16, int4 = Plain("fp16"), Quantised("int4", 64)
     for length in range(1, len(mesh.names) + 1):
         for axes in combinations(mesh.names, length):
             for boundary in mesh.names:

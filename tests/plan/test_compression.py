@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain
 from simfrontier.collectives import exchanged_bytes
 from simfrontier.collectives.volume import wire_of
 from simfrontier.errors import InputError
 from simfrontier.plan.compression import DIMENSIONS, compression_of, parse_policy, written
 from simfrontier.plan.zero import BucketOptions, LatticeOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Schedule, check
-from simfrontier.schedule.codec import DTYPE_BYTES, Codec, parse_codec
+from simfrontier.schedule.codec import DTYPE_BYTES, parse_codec
 from tests.invoke import TOY, invoke, said_of
 from tests.plan.grids import megatron, other, schedule_of
 
@@ -84,7 +85,7 @@ def test_only_what_has_to_be_decoded_is_coded_at_every_hop() -> None:
     from simfrontier.plan.moves import Hop
 
     made = compression_of("dp=fp32, tp=zfp:8", 7, per_hop=True)
-    assert made.hop(Hop(("a",)), "dp") == Hop(("a",), Codec("fp32"))
+    assert made.hop(Hop(("a",)), "dp") == Hop(("a",), Plain("fp32"))
     assert made.hop(Hop(("a",)), "tp") == Hop(("a",), parse_codec("zfp:8"), least_bytes=7, per_hop=True)
     assert made.hop(Hop(("a",)), "pp") == Hop(("a",))
 
@@ -239,8 +240,8 @@ def is_as_its_policy_says(schedule: Schedule, policy: str, per_hop: bool, least:
         wanted = compression.codec(dimension) if dimension and not is_of_loss else None
         wanted = None if wanted is not None and wanted.is_opaque and size < least else wanted
         if wanted is None and widen and dimension and not is_of_loss:
-            wanted = Codec("fp32")
-        wanted = Codec(dtype) if wanted is None else wanted.on(dtype)
+            wanted = Plain("fp32")
+        wanted = Plain(dtype) if wanted is None else wanted.on(dtype)
         assert op.codec == wanted, (op.name, op.kind, pairs[0][0].name)
         is_coded = wanted.name != dtype
         coded += is_coded

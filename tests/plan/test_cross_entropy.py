@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from simfrontier.analysis.volumes import step_needs
+from simfrontier.codecs import Plain
 from simfrontier.collectives import messages_of, sent_share
 from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
@@ -17,7 +18,7 @@ from simfrontier.plan.hops import with_collectives
 from simfrontier.plan.moves import Hop, steps_of
 from simfrontier.plan.program import Move, Piece, Program
 from simfrontier.plan.tensor import engine_of
-from simfrontier.schedule import Codec, Collective, Compute, Mesh, Ref, Schedule, Tensor, check
+from simfrontier.schedule import Collective, Compute, Mesh, Ref, Schedule, Tensor, check
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.placement import REPLICATE, PartialOp, Placement, flat, partial
 from simfrontier.schedule.store import from_json, to_json
@@ -176,7 +177,7 @@ def test_one_hop_does_not_sum_and_merge() -> None:
     assert steps(both, REPLICATE, Hop(("a",)), Hop(("b",))) == [("all_reduce", ("a",)), ("merge", ("b",))]
 
 
-@pytest.mark.parametrize("hop", [Hop(("a",), Codec("fp16")), Hop(("a",), Codec("fp32"), per_hop=True)], ids=str)
+@pytest.mark.parametrize("hop", [Hop(("a",), Plain("fp16")), Hop(("a",), Plain("fp32"), per_hop=True)], ids=str)
 def test_what_is_to_be_merged_is_never_coded(hop: Hop) -> None:
     def tensor(name: str, how: PartialOp | None) -> Tensor:
         placement = REPLICATE if how is None else partial(("a",), op=how)
@@ -207,4 +208,4 @@ def test_two_axes_that_cut_classes_are_gathered_in_one_call() -> None:
 def test_what_is_merged_is_sent_in_its_own_type_whatever_messages_are_made_of() -> None:
     options = megatron(2, cross_entropy="mn-merge", message_dtype="fp32")
     (gather,) = of_loss(schedule_of(options, 2, precision="fp64"))
-    assert gather.codec == Codec("fp64")
+    assert gather.codec == Plain("fp64")

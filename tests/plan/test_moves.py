@@ -9,15 +9,15 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, Step, steps_of
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Via
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.plan.executor import World, execute
 
-FP16 = Codec("fp16")
+FP16 = Plain("fp16")
 NODE2 = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
 ALL, IN_NODE, REVERSED = ("node", "package", "gcd"), ("package", "gcd"), ("gcd", "package", "node")
 
@@ -122,7 +122,7 @@ def test_hierarchical_all_reduce_scatters_in_the_order_of_the_nesting() -> None:
 
 
 def test_a_hop_keeps_its_codec_and_algorithm() -> None:
-    int8 = Codec("int8", 256)
+    int8 = Quantised("int8", 256)
     (step,) = steps_of(NODE2, ALL, flat(("gcd",)), REPLICATE, (Hop(ALL, int8, "direct"),), "w")
     assert (step.codec, step.via) == (int8, "direct")
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from simfrontier.analysis.volumes import Needs, step_needs
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.rebind import structure_of
 from simfrontier.schedule import Collective, Mesh, Schedule, check
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.store import digest, from_json, to_json
 from simfrontier.workload import PRECISIONS, GptShape, find_model, workload_of
 
@@ -210,7 +210,7 @@ def test_a_second_copy_may_be_narrower_than_the_model() -> None:
     for schedule in (plain, narrow):
         assert str(check(schedule)) == "no findings"
     assert per_parameter(plain) - per_parameter(narrow) == Fraction(4 - 2, 8)
-    assert narrow.tensors["qkv.weight.copy"].codec == Codec("fp16")
+    assert narrow.tensors["qkv.weight.copy"].codec == Plain("fp16")
     assert digest(built("zero-topo", "fp16", second_copy="fp16")) == digest(
         built("zero-topo", "fp16", second_copy="plain")
     )

@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Iterator
 
+from simfrontier.codecs import Plain
 from simfrontier.collectives.lowering import Recipe
 from simfrontier.collectives.lowering.lower import CARRIES
 from simfrontier.collectives.lowering.program import LoweredSchedule
-from simfrontier.schedule import Call, Codec, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier_real.arrays import Array
@@ -40,7 +41,7 @@ def cases() -> Iterator[tuple[Collective, Recipe]]:
                         axes=axes,
                         src=(Ref("x"),),
                         dst=(Ref("x"),),
-                        codec=Codec("fp32"),
+                        codec=Plain("fp32"),
                         lane="lane",
                         comm="+".join(axes),
                     ),

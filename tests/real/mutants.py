@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Exchange, Op, Role, Schedule
+from simfrontier.codecs import Plain, Quantised
+from simfrontier.schedule import Call, Collective, Compute, Exchange, Op, Role, Schedule
 from tests.real.grids import megatron
 from tests.real.schedules import ENGINES, EXACT, INT8, QUANTISED, STALE, schedule
 from tests.schedule.mutations import changed, dropped, mutated, where, with_tensor
@@ -148,7 +149,7 @@ def early_reduction() -> Mutant:
 def wrong_codec_of_a_call() -> Mutant:
     """A gather says fp32 for what is held and sent as fp64."""
     base = schedule(EXACT["zero3"], MESH, 2)
-    wrong = mutated(base, changed(where("all_gather", name="weight_gather"), codec=Codec("fp32")))
+    wrong = mutated(base, changed(where("all_gather", name="weight_gather"), codec=Plain("fp32")))
     return Mutant(
         base, wrong, "placements", ("all_gather", "expected codec fp64, the type of", "found codec fp32"), "bytes"
     )
@@ -157,7 +158,7 @@ def wrong_codec_of_a_call() -> Mutant:
 def wrong_codec_of_what_arrives() -> Mutant:
     """Sent as int4, taken for int8 where it arrives."""
     base = schedule(QUANTISED["qgz"], MESH, 2, precision="fp32")
-    wrong = with_tensor(base, "h_to_4h.weight.grad.got0", codec=Codec("int8", 64))
+    wrong = with_tensor(base, "h_to_4h.weight.grad.got0", codec=Quantised("int8", 64))
     return Mutant(
         base,
         wrong,
@@ -171,7 +172,7 @@ def wrong_block_of_what_arrives() -> Mutant:
     """Blocks of 64 read as blocks of 80: of 256 elements a piece as many scales, 4, each for other elements."""
     base = schedule(("zeropp", {"qgz": False, "hpz": False, "weight_codec": INT8}), MESH, 2, precision="fp32")
     name = "h_to_4h.weight.full.forward.got0"
-    wrong = with_tensor(base, name, codec=Codec("int8", 80))
+    wrong = with_tensor(base, name, codec=Quantised("int8", 80))
     return Mutant(base, wrong, "placements", (name, "int8:64", "found", "int8:80"), "weights")
 
 

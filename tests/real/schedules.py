@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
+from simfrontier.codecs import Quantised
 from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Codec, Schedule
+from simfrontier.schedule import Schedule
 from simfrontier.workload import MODELS, gpt
 from simfrontier.workload.catalog import GptShape, MlpShape
 from simfrontier.workload.mlp import mlp
@@ -44,7 +45,7 @@ ENGINES: Final = {
 }
 MESHES: Final[tuple[Sizes, ...]] = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (2, 1, 2), (1, 2, 2), (2, 2, 2))
 
-INT8, INT4 = Codec("int8", 64), Codec("int4", 64)
+INT8, INT4 = Quantised("int8", 64), Quantised("int4", 64)
 ALL = ("node", "package", "gcd")
 REVERSED = ("gcd", "package", "node")
 
@@ -156,8 +157,11 @@ QUANTISED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "accumulator": ALL,
             "optimizer": ALL,
             "copy_axes": ("package", "gcd"),
-            "copy_codec": Codec("int8", 48),
-            "gradient": ({"axes": ("gcd", "node"), "codec": Codec("int8", 32)}, {"axes": ("package",), "codec": INT4}),
+            "copy_codec": Quantised("int8", 48),
+            "gradient": (
+                {"axes": ("gcd", "node"), "codec": Quantised("int8", 32)},
+                {"axes": ("package",), "codec": INT4},
+            ),
         },
     ),
 }

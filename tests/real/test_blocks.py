@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
-from simfrontier.schedule import Call, Codec, Collective, Mesh, Ref, Role, Schedule, Tensor
+from simfrontier.schedule import Call, Collective, Mesh, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import PartialOp, Placement
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
@@ -46,7 +47,7 @@ def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, aft
         for side, placement in (("src", before), ("dst", after)):
             tensors[f"{side}{number}"] = activation(f"{side}{number}", placement)
     src, dst = (tuple(Ref(f"{side}{number}") for number in range(num)) for side in ("src", "dst"))
-    op = Collective(kind=kind, name="activation", axes=axes, src=src, dst=dst, codec=Codec("fp64"))
+    op = Collective(kind=kind, name="activation", axes=axes, src=src, dst=dst, codec=Plain("fp64"))
     role = Role("all", (Call("step", 0, 0, (op,)),))
     return Schedule(mesh=MESH, tensors=tensors, roles=(role,), pools={}, meta={})
 

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from simfrontier.codecs import Plain, Quantised
+from simfrontier.codecs.mpc import Mpc
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Codec
 from simfrontier_real.arrays import num_bytes, numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode
 
-QUANTISED = st.builds(Codec, st.sampled_from(["int8", "int4"]), st.integers(1, 40))
+QUANTISED = st.builds(Quantised, st.sampled_from(["int8", "int4"]), st.integers(1, 40))
 # numbers as gradients have them: many orders of magnitude, and zeros; a scale below 1e-38 would have few digits
 NUMBER = st.just(0.0) | st.floats(2.0**-66, 2.0**66, width=32) | st.floats(-(2.0**66), -(2.0**-66), width=32)
 
@@ -120,7 +122,7 @@ def test_numpy_and_torch_agree_to_the_bit(values: Any, codec: Codec) -> None:
 def test_int4_by_hand() -> None:
     """[7, −3.4, 0.6] in one block: scale 7 / 7 = 1, levels 7, −3, 1, stored as level + 8 = 15, 5, 9; two to a byte,
     the first low: 5 · 16 + 15 = 95, then 9 alone."""
-    codec = Codec("int4", 4)
+    codec = Quantised("int4", 4)
     values = np.array([[7, -3.4, 0.6]], dtype=np.float32)
     there = encode(numpy_backend(), values, codec)
     assert there.scales is not None
@@ -131,7 +133,7 @@ def test_int4_by_hand() -> None:
 def test_int8_by_hand() -> None:
     """[254, −1, 1.2 | 0] in blocks of 3: scales 254 / 127 = 2 and 0; −0.5 and 0.6 of a scale round to 0 (to even)
     and 1; stored as level + 128."""
-    codec = Codec("int8", 3)
+    codec = Quantised("int8", 3)
     there = encode(numpy_backend(), np.array([[254, -1, 1.2, 0]], dtype=np.float32), codec)
     assert there.scales is not None
     assert (there.data.tolist(), there.scales.tolist()) == ([[255, 128, 129, 128]], [[2.0, 0.0]])
@@ -158,7 +160,7 @@ def test_the_bound_holds_for_any_finite_numbers(values: Any, codec: Codec) -> No
 )
 def test_the_smallest_numbers_keep_to_the_bound(name: str, units: int) -> None:
     """Multiples of 2⁻¹⁴⁹, whose scales have few digits or would be zero."""
-    codec, backend = Codec(name, 64), numpy_backend()
+    codec, backend = Quantised(name, 64), numpy_backend()
     values = np.ldexp(np.linspace(-units, units, 64), -149).astype(np.float32)[None]
     off = np.abs(decode(backend, encode(backend, values, codec), codec, 64, "fp64") - values.astype(np.float64))
     peak = float(np.abs(values).max())
@@ -167,7 +169,7 @@ def test_the_smallest_numbers_keep_to_the_bound(name: str, units: int) -> None:
 
 @pytest.mark.parametrize("name", ["int8", "int4"])
 def test_the_largest_numbers_stay_finite(name: str) -> None:
-    codec, backend = Codec(name, 1), numpy_backend()
+    codec, backend = Quantised(name, 1), numpy_backend()
     values = (np.uint32(0x7F7FFFFF) - np.arange(2000, dtype=np.uint32)).view(np.float32)[None]
     back = decode(backend, encode(backend, values, codec), codec, 2000, "fp32")
     assert np.abs(back / values - 1).max() <= 2.0**-22
@@ -177,7 +179,7 @@ def test_the_largest_numbers_stay_finite(name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("codec", [Codec("int8", 4), Codec("int4", 4)], ids=str)
+@pytest.mark.parametrize("codec", [Quantised("int8", 4), Quantised("int4", 4)], ids=str)
 def test_what_is_not_finite_is_refused_where_numbers_share_a_scale(codec: Codec, bad: float) -> None:
     import torch
 
@@ -196,7 +198,7 @@ def test_what_fp32_cannot_hold_is_refused_where_numbers_share_a_scale() -> None:
     with pytest.raises(
         SimfrontierError, match="1 of 2 numbers are not finite in fp32, the first at index 1 of piece 0"
     ):
-        encode(numpy_backend(), np.array([[1, 1e300]]), Codec("int8", 2))
+        encode(numpy_backend(), np.array([[1, 1e300]]), Quantised("int8", 2))
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
@@ -204,11 +206,11 @@ def test_plain_numbers_carry_what_is_not_finite(dtype: str) -> None:
     """A gradient that overflows its type is infinite on the wire; the step is skipped where one arrives."""
     backend = torch_backend()
     values = backend.array(np.array([[1.0, math.inf, -math.inf, math.nan, 1e39]]), "fp64")
-    back = decode(backend, encode(backend, values, Codec(dtype)), Codec(dtype), 5, "fp64")
+    back = decode(backend, encode(backend, values, Plain(dtype)), Plain(dtype), 5, "fp64")
     assert backend.xp.isfinite(back).tolist() == [[True, False, False, False, False]]
 
 
-@pytest.mark.parametrize("codec", [Codec("int8", 4), Codec("int4", 4), Codec("fp32"), Codec("mpc")], ids=str)
+@pytest.mark.parametrize("codec", [Quantised("int8", 4), Quantised("int4", 4), Plain("fp32"), Mpc()], ids=str)
 def test_whole_numbers_are_refused(codec: Codec) -> None:
     with pytest.raises(InputError, match=f"codec {codec}: cannot take int64 numbers; allowed: fp64, fp32, fp16, bf16"):
         encode(numpy_backend(), np.zeros((1, 4), np.int64), codec)
@@ -217,11 +219,11 @@ def test_whole_numbers_are_refused(codec: Codec) -> None:
 @pytest.mark.parametrize("name", ["fp64", "fp32", "fp16"])
 def test_plain_codecs_are_casts_without_scales(name: str) -> None:
     values = np.array([[1 / 3, 65504.0], [-2.5, 0.0]])
-    there = encode(numpy_backend(), values, Codec(name))
+    there = encode(numpy_backend(), values, Plain(name))
     kind = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}[name]
     assert there.scales is None and there.parts == (there.data,)
     assert there.data.dtype == kind and np.array_equal(there.data, values.astype(kind))
-    assert decode(numpy_backend(), there, Codec(name), 2, "fp64").dtype == np.float64
+    assert decode(numpy_backend(), there, Plain(name), 2, "fp64").dtype == np.float64
 
 
 def test_encoded_parts_are_data_then_scales() -> None:

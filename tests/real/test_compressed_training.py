@@ -206,7 +206,9 @@ def test_streams_are_trimmed_to_the_longest_of_the_group() -> None:
     """What travels of mpc is not its largest size: a message of zeros is a 32nd of it."""
     zeros = np.zeros((1, 1024), np.float32)
     assert (
-        mpc.capacity_bytes(1024, "fp32") > 4096 > 8 * int(mpc.stream_bytes(mpc.encode(numpy_backend(), zeros).data)[0])
+        mpc.capacity_bytes(1024, "fp32")
+        > 4096
+        > 8 * int(mpc.stream_bytes(mpc.compressed(numpy_backend(), zeros).data)[0])
     )
 
 

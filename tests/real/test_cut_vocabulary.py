@@ -9,10 +9,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from simfrontier.codecs import Plain
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import (
     Call,
-    Codec,
     Collective,
     Compute,
     Mesh,
@@ -130,7 +130,7 @@ class _Losing:
 
     def call(self, kind: Any, src: Ref, dst: Ref) -> Collective:
         return Collective(
-            kind=kind, name="activation", axes=("tensor",), src=(src,), dst=(dst,), codec=Codec(self.dtype)
+            kind=kind, name="activation", axes=("tensor",), src=(src,), dst=(dst,), codec=Plain(self.dtype)
         )
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Call, Codec, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.executor import Executor, StepTimes
@@ -49,7 +50,7 @@ def value(name: str) -> Tensor:
 
 def exchange(name: str, **operands: tuple[str, ...]) -> Exchange:
     refs = {key: tuple(map(Ref, names)) for key, names in operands.items()}
-    return Exchange(name=name, axis="stage", ends=(0, 1), codec=Codec("fp64"), comm="stage", blocking=True, **refs)
+    return Exchange(name=name, axis="stage", ends=(0, 1), codec=Plain("fp64"), comm="stage", blocking=True, **refs)
 
 
 def add(name: str, *reads: str) -> Compute:
@@ -209,7 +210,7 @@ def test_a_trace_starts_an_exchange_when_both_ends_are_ready() -> None:
 
 
 def test_an_exchange_that_codes_what_it_moves_is_refused() -> None:
-    forward = replace(FORWARD, codec=Codec("int8", 16))
+    forward = replace(FORWARD, codec=Quantised("int8", 16))
     made = swapping(first=(forward,), last=(forward,))
     program = programs_of(made).of_roles[0]
     with pytest.raises(InputError, match=r"^exchange forward: .* is sent as int8:16; allowed: as it is stored, fp64$"):

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
-from simfrontier.schedule import Call, Codec, Collective, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.schedule import Call, Collective, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import Placement, flat, partial
 from simfrontier_real.arrays import numpy_backend, torch_backend
@@ -122,7 +123,7 @@ def test_a_rearranged_line_is_one_of_its_own() -> None:
 
 def one_collective(mesh: Mesh, kind: CollectiveKind, axes: tuple[str, ...], src: Tensor, dst: Tensor) -> Schedule:
     op = Collective(
-        kind=kind, name="move", axes=axes, src=(Ref(src.name),), dst=(Ref(dst.name),), codec=src.codec or Codec("fp64")
+        kind=kind, name="move", axes=axes, src=(Ref(src.name),), dst=(Ref(dst.name),), codec=src.codec or Plain("fp64")
     )
     return Schedule(
         mesh=mesh,
@@ -207,7 +208,7 @@ def test_a_quantised_scatter_arrives_in_as_many_pieces() -> None:
         role="encoded",
         placement=partial(("q",)),
         nesting=("p", "q"),
-        codec=Codec("int8", 4),
+        codec=Quantised("int8", 4),
     )
     b = Tensor(
         name="b",
@@ -216,7 +217,7 @@ def test_a_quantised_scatter_arrives_in_as_many_pieces() -> None:
         role="encoded",
         placement=flat(("q",)),
         nesting=("p", "q"),
-        codec=Codec("int8", 4),
+        codec=Quantised("int8", 4),
     )
     known = layouts(one_collective(mesh, "reduce_scatter", ("q",), a, b))
     assert (known.pieces_of(Ref("a")), known.pieces_of(Ref("b"))) == (3, 3)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfrontier.codecs.mpc import Mpc
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Codec
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode, mpc
 
-MPC = Codec("mpc")
+MPC = Mpc()
 WORD = 2**32
 CHUNK = 1024
 
@@ -119,7 +119,7 @@ def test_any_type_comes_back_bit_for_bit_in_both_libraries(dtype: str, count: in
     """fp16 and bf16 two to a word, an odd one padded with zeros; fp64 in two words; NaN with their payloads."""
     import torch
 
-    theirs, codec = torch_backend(), Codec("mpc", of=dtype)
+    theirs, codec = torch_backend(), Mpc(of=dtype)
     raw = np.random.default_rng(seed).integers(0, 256, (count, length * SIZES[dtype]), dtype=np.uint8)
     values = torch.from_numpy(raw).view(theirs.dtype(dtype))
     there = encode(theirs, values, codec)
@@ -138,7 +138,7 @@ def test_any_type_comes_back_bit_for_bit_in_both_libraries(dtype: str, count: in
 
 
 def test_a_type_can_be_asked_for_that_is_wider_than_what_was_sent() -> None:
-    backend, codec = torch_backend(), Codec("mpc", of="bf16")
+    backend, codec = torch_backend(), Mpc(of="bf16")
     values = backend.array(np.array([[1.5, -2, 0.25]]), "bf16")
     back = decode(backend, encode(backend, values, codec), codec, 3, "fp64")
     assert (back.dtype, back.tolist()) == (backend.dtype("fp64"), [[1.5, -2, 0.25]])
@@ -146,7 +146,7 @@ def test_a_type_can_be_asked_for_that_is_wider_than_what_was_sent() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_narrow_numbers_are_widened_for_words_of_fp32(dtype: str) -> None:
-    backend, codec = torch_backend(), Codec("mpc", of="fp32")
+    backend, codec = torch_backend(), Mpc(of="fp32")
     every = np.arange(2**16, dtype=np.uint16).view(np.int16)[None]
     values = backend.xp.asarray(every).view(backend.dtype(dtype))
     there = encode(backend, values, codec)
@@ -206,7 +206,7 @@ def test_numbers_of_another_type_are_refused() -> None:
     with pytest.raises(
         InputError, match=r"codec mpc:bf16:1\.03: is for bf16 numbers, these are fp32; allowed: mpc:fp32"
     ):
-        encode(numpy_backend(), np.zeros((1, 4), np.float32), Codec("mpc", of="bf16", ratio=1.03))
+        encode(numpy_backend(), np.zeros((1, 4), np.float32), Mpc(of="bf16", ratio=1.03))
     with pytest.raises(InputError, match="codec mpc: cannot take int64 numbers; allowed: fp64, fp32, fp16, bf16"):
         encode(numpy_backend(), np.zeros((1, 4), np.int64), MPC)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor
+from simfrontier.codecs import Plain
+from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor
 from simfrontier.schedule import digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
 from simfrontier_real.executor import StepTimes
@@ -40,7 +41,7 @@ def two_collectives() -> Schedule:
             axes=("gcd",),
             src=(Ref("v"),),
             dst=(Ref("g"),),
-            codec=Codec("fp32"),
+            codec=Plain("fp32"),
             lane="gather",
             comm="gcd",
         ),
@@ -50,7 +51,7 @@ def two_collectives() -> Schedule:
             axes=("node",),
             src=(Ref("g"),),
             dst=(Ref("whole"),),
-            codec=Codec("fp32"),
+            codec=Plain("fp32"),
             lane="gather",
             comm="node",
         ),

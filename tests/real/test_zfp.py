@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from simfrontier.codecs.zfp import BLOCK as ZFP_BLOCK
+from simfrontier.codecs.zfp import Zfp
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Codec
-from simfrontier.schedule.codec import ZFP_BLOCK
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.codecs.zfp import LEAST
@@ -96,7 +97,7 @@ def numbers(kind: str, count: int, seed: int) -> Any:
 @pytest.mark.parametrize("kind", ["normal", "wide", "sparse", "smooth"])
 @pytest.mark.parametrize("rate", [2.25, 5.0, 8.0, 16.0, 24.0, 32.0])
 def test_streams_are_those_of_the_six_steps(rate: float, kind: str) -> None:
-    codec = Codec("zfp", rate=rate)
+    codec = Zfp(rate=rate)
     for length in (1, 2, 3, 4, 6, 803):
         values = numbers(kind, 2 * length, length).reshape(2, length)
         there = encode(numpy_backend(), values, codec)
@@ -108,7 +109,7 @@ def test_streams_are_those_of_the_six_steps(rate: float, kind: str) -> None:
 def test_one_block_by_hand() -> None:
     """Four times 1: exponent 1, header 2 · 128 + 1; q = 2²⁹ four times, whose transform is 2²⁹ and three zeros; in
     negabinary 2²⁹ is 2³⁰ − 2²⁹, so planes 31 (nothing: 0), 30 (1, then 1; nothing more: 0), 29 (1; 0), 28 (0; 0) …"""
-    there = encode(numpy_backend(), np.ones((1, 4), np.float32), Codec("zfp", rate=8.0))
+    there = encode(numpy_backend(), np.ones((1, 4), np.float32), Zfp(rate=8.0))
     header = 257
     planes = 0b01_011_0 << 9  # read from the right: 0, then 1 1 0, then 1 0
     assert there.data.tobytes() == (header | planes).to_bytes(8, "little")
@@ -137,14 +138,14 @@ def refuse_beyond_bound(codec: Codec, values: Any, back: Any) -> None:
 @settings(deadline=None)
 @given(values=PIECES, rate=RATES)
 def test_no_block_is_off_by_more_than_its_bound(values: Any, rate: float) -> None:
-    codec, backend = Codec("zfp", rate=rate), numpy_backend()
+    codec, backend = Zfp(rate=rate), numpy_backend()
     there = encode(backend, values, codec)
     refuse_beyond_bound(codec, values, decode(backend, there, codec, values.shape[1], "fp64"))
 
 
 @pytest.mark.parametrize("rate", [2.25, 4.0, 5.0, 5.75, 6.0, 6.25, 7.0, 8.0, 13.5, 16.0, 24.0, 28.0, 30.0, 31.5, 32.0])
 def test_the_bound_holds_where_signs_alternate_and_at_both_ends_of_the_range(rate: float) -> None:
-    draw, backend, codec = np.random.default_rng(int(4 * rate)), numpy_backend(), Codec("zfp", rate=rate)
+    draw, backend, codec = np.random.default_rng(int(4 * rate)), numpy_backend(), Zfp(rate=rate)
     near_one = draw.choice([-1, 1], (3, 4000)) * (
         1 - draw.choice([0, 0.05, 0.3, 1], (3, 4000)) * draw.random((3, 4000))
     )
@@ -154,14 +155,14 @@ def test_the_bound_holds_where_signs_alternate_and_at_both_ends_of_the_range(rat
 
 
 def test_below_six_bits_the_bound_of_higher_rates_does_not_hold() -> None:
-    codec, backend = Codec("zfp", rate=5.0), numpy_backend()
+    codec, backend = Zfp(rate=5.0), numpy_backend()
     values = np.array([[1, 0, -1, 1]], dtype=np.float32) * np.float32(1 - 2**-24)
     off = np.abs(decode(backend, encode(backend, values, codec), codec, 4, "fp64") - values).max()
     assert 20 * 2.0**-2 * 0.5 < off <= 6 * 0.5
 
 
 def test_blocks_below_two_to_the_minus_98_become_zeros_and_others_not() -> None:
-    codec, backend = Codec("zfp", rate=16.0), numpy_backend()
+    codec, backend = Zfp(rate=16.0), numpy_backend()
     small = np.nextafter(np.float32(LEAST), np.float32(0))
     values = np.array([[LEAST, 0, small, -small, small, -small, 1e-45, 0, -small]], dtype=np.float32)
     back = decode(backend, encode(backend, values, codec), codec, 9, "fp32")[0]
@@ -173,7 +174,7 @@ def test_blocks_below_two_to_the_minus_98_become_zeros_and_others_not() -> None:
     ("rate", "error"), [(4, 0.97), (8, 5.4e-2), (12, 3.4e-3), (16, 2.1e-4), (20, 1.3e-5), (24, 8.2e-7)]
 )
 def test_errors_of_normal_numbers_are_those_measured(rate: int, error: float) -> None:
-    codec, backend = Codec("zfp", rate=float(rate)), numpy_backend()
+    codec, backend = Zfp(rate=float(rate)), numpy_backend()
     values = np.random.default_rng(7).standard_normal((1, 4_200_000), dtype=np.float32)
     there = encode(backend, values, codec)
     assert there.data.nbytes == 4_200_000 * rate // 8
@@ -190,7 +191,7 @@ def test_errors_of_normal_numbers_are_those_measured(rate: int, error: float) ->
 def test_numpy_and_torch_agree_to_the_bit(values: Any, rate: float) -> None:
     import torch
 
-    codec, ours, theirs = Codec("zfp", rate=rate), numpy_backend(), torch_backend()
+    codec, ours, theirs = Zfp(rate=rate), numpy_backend(), torch_backend()
     a, b = encode(ours, values, codec), encode(theirs, torch.from_numpy(values), codec)
     assert a.data.tobytes() == b.data.numpy().tobytes()
     back = decode(theirs, b, codec, values.shape[1], "fp32")
@@ -201,7 +202,7 @@ def test_numpy_and_torch_agree_to_the_bit(values: Any, rate: float) -> None:
 def test_narrow_numbers_are_widened(dtype: str) -> None:
     import torch
 
-    backend, codec = torch_backend(), Codec("zfp", rate=24.0)
+    backend, codec = torch_backend(), Zfp(rate=24.0)
     values = torch.linspace(-3, 3, 22).reshape(2, 11).to(backend.dtype(dtype))
     there = encode(backend, values, codec)
     assert torch.equal(there.data, encode(backend, values.float(), codec).data)
@@ -209,7 +210,7 @@ def test_narrow_numbers_are_widened(dtype: str) -> None:
 
 
 def test_parts_of_a_message_are_decoded_where_they_lie() -> None:
-    backend, codec = numpy_backend(), Codec("zfp", rate=8.0)
+    backend, codec = numpy_backend(), Zfp(rate=8.0)
     values = np.random.default_rng(0).standard_normal((3, 8), dtype=np.float32)
     there = encode(backend, values, codec)
     message = np.concatenate([np.zeros((3, 4), np.uint8), there.data], axis=1)
@@ -222,7 +223,7 @@ def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
     values = np.ones((3, 9), dtype=np.float32)
     values[1, 8] = values[2, 0] = bad
     with pytest.raises(SimfrontierError) as raised:
-        encode(numpy_backend(), values, Codec("zfp", rate=8.0))
+        encode(numpy_backend(), values, Zfp(rate=8.0))
     assert str(raised.value) == (
         "codec zfp:8: 2 of 27 numbers are not finite in fp32, the first at index 8 of piece 1; "
         "allowed: finite numbers (any bits, without loss: mpc or plain numbers)"
@@ -232,9 +233,9 @@ def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
 def test_types_that_it_cannot_take_are_refused(dtype: Any) -> None:
     with pytest.raises(InputError, match=r"codec zfp:8: cannot take (float|fp|int)64 numbers; allowed: "):
-        encode(numpy_backend(), np.zeros((1, 4), dtype), Codec("zfp", rate=8.0))
+        encode(numpy_backend(), np.zeros((1, 4), dtype), Zfp(rate=8.0))
 
 
 def test_bytes_of_another_length_are_refused() -> None:
     with pytest.raises(SimfrontierError, match="a piece has 8 bytes, 12 elements have 16"):
-        decode(numpy_backend(), Encoded(np.zeros((1, 8), np.uint8), None), Codec("zfp", rate=8.0), 12, "fp32")
+        decode(numpy_backend(), Encoded(np.zeros((1, 8), np.uint8), None), Zfp(rate=8.0), 12, "fp32")

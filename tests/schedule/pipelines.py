@@ -7,7 +7,8 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.codecs import Plain
+from simfrontier.schedule import Call, Collective, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import Placement, partial
 
 B, S, H, F, V = 8, 4, 16, 32, 64
@@ -87,7 +88,7 @@ def refs(words: str) -> tuple[Ref, ...]:
 
 
 def reduction(name: str, src: str, axes: tuple[str, ...], dst: str, comm: str) -> Collective:
-    codec = Codec("fp32")
+    codec = Plain("fp32")
     return Collective(kind="all_reduce", name=name, axes=axes, src=refs(src), dst=refs(dst), codec=codec, comm=comm)
 
 
@@ -196,7 +197,7 @@ class Pipeline:
             dst=sent,
             back_src=got,
             back_dst=got,
-            codec=Codec("fp32"),
+            codec=Plain("fp32"),
             comm=lane[way] if self.overlap else "stage",
             lane=lane[way] if self.overlap else "compute",
             blocking=not self.overlap,
@@ -235,7 +236,7 @@ class Pipeline:
             dst=other,
             back_src=grad,
             back_dst=other,
-            codec=Codec("fp32"),
+            codec=Plain("fp32"),
             comm="tie",
         )
         reduced = reduction("gradient", f"{EMBEDDING}.grad", ("data",), grad[0].name, "data")

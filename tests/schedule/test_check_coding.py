@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.codec import Codec, parse_codec
 from tests.plan.grids import megatron, schedule_of
@@ -41,7 +42,7 @@ def test_only_a_ring_codes_at_every_hop(via: str) -> None:
 
 @pytest.mark.parametrize("codec", ["fp16", "bf16", "fp32"])
 def test_plain_numbers_are_not_coded_at_every_hop(codec: str) -> None:
-    wrong = mutated(coded(True), changed(SUMMED, codec=Codec(codec)))
+    wrong = mutated(coded(True), changed(SUMMED, codec=Plain(codec)))
     says(wrong, "placements: ", f"expected {AT_HOPS}; found all_reduce by ring in {codec}")
 
 
@@ -154,7 +155,7 @@ def test_a_decode_is_of_something_coded_and_makes_something_plain() -> None:
 # ── between stages ──
 
 
-@pytest.mark.parametrize("codec", [OTHER, MPC, Codec("bf16")])
+@pytest.mark.parametrize("codec", [OTHER, MPC, Plain("bf16")])
 def test_an_exchange_has_the_codec_of_its_tensors(codec: Codec) -> None:
     wrong = mutated(coded(), changed(where("exchange"), codec=codec))
     for name in ("x.exchange.sent", "x.exchange.got", "d.x.exchange.sent", "d.x.exchange.got"):

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Op, Ref
+from simfrontier.codecs import Plain, Quantised
+from simfrontier.schedule import Call, Collective, Compute, Op, Ref
 from simfrontier.schedule.placement import REPLICATE
 from tests.schedule.builders import mesh_of, options_of, schedule_of, topo, zero3, zeropp
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
@@ -175,10 +176,10 @@ def test_cycle_is_named_with_its_ops() -> None:
 
 
 def test_wrong_codec_is_named() -> None:
-    wrong = mutated(zeropp(), changed(where("all_gather", name="weight_gather"), codec=Codec("int4", 6144)))
+    wrong = mutated(zeropp(), changed(where("all_gather", name="weight_gather"), codec=Quantised("int4", 6144)))
     says(wrong, "placements: ", "sent0 coded as int4:6144; found coded as int8:6144")
     says(
-        mutated(zero3(), changed(where("all_gather"), codec=Codec("fp32"))),
+        mutated(zero3(), changed(where("all_gather"), codec=Plain("fp32"))),
         "placements: ",
         "expected codec fp16, the type of",
         "found codec fp32",
@@ -187,7 +188,7 @@ def test_wrong_codec_is_named() -> None:
 
 def test_quantised_all_reduce_is_named() -> None:
     schedule = schedule_of(options_of("ddp"), mesh_of(1, 2, 2))
-    wrong = mutated(schedule, changed(where("all_reduce", name="step_reduction"), codec=Codec("int8", 64)))
+    wrong = mutated(schedule, changed(where("all_reduce", name="step_reduction"), codec=Quantised("int8", 64)))
     says(wrong, "placements: ", "expected an all_reduce in fp64, fp32, fp16 or bf16; found codec int8:64")
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from simfrontier.schedule import Call, Codec, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.codecs import Plain
+from simfrontier.schedule import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import REPLICATE
 from tests.schedule.mutations import lines
 
@@ -16,7 +17,7 @@ def reduction(comm: str, name: str, lane: str = "compute") -> Collective:
         axes=("stage",),
         src=(Ref("t"),),
         dst=(Ref("u"),),
-        codec=Codec("fp16"),
+        codec=Plain("fp16"),
         lane=lane,
         comm=comm,
     )
@@ -61,6 +62,6 @@ def test_a_call_too_many_is_named() -> None:
 
 def test_calls_of_another_size_are_named() -> None:
     one = reduction("x", "one")
-    (line,) = two_roles((one,), (replace(one, codec=Codec("bf16")),))
+    (line,) = two_roles((one,), (replace(one, codec=Plain("bf16")),))
     assert "expected call 0 of communicator x to be all_to_all over stage of 16 bytes (fp16, library)" in line
     assert "found all_to_all over stage of 16 bytes (bf16, library)" in line

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import Call, Codec, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.codecs import Plain
+from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
 
@@ -88,7 +89,7 @@ def test_shards_of_different_dimensions_stand_in_any_order_and_of_one_in_theirs(
         axes=("x",),
         src=(Ref("v.partial"),),
         dst=(Ref("v"),),
-        codec=Codec("fp32"),
+        codec=Plain("fp32"),
     )
     for shards in ((("x", 1), ("data", 0)), (("data", 0), ("x", 1)), (("data", 0), ("x", 0))):
         assert placements(op, src, of("v", "bh", Placement(shards))) == []
@@ -108,7 +109,7 @@ def test_a_collective_or_exchange_makes_another_form_of_what_goes_in() -> None:
     """An all-gather that brings the input of another module, and a sum of another scalar."""
     whole, part = REPLICATE, Placement((("x", 1),))
     gather = Collective(
-        kind="all_gather", name="activation", axes=("x",), src=(Ref("v"),), dst=(Ref("w"),), codec=Codec("fp32")
+        kind="all_gather", name="activation", axes=("x",), src=(Ref("v"),), dst=(Ref("w"),), codec=Plain("fp32")
     )
     (line,) = placements(gather, of("v", "bh", part), of("w", "bh", whole))
     assert "expected a form of v, the value that goes in; found w" in line

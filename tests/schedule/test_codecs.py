@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain, Quantised
+from simfrontier.codecs.mpc import Mpc
+from simfrontier.codecs.zfp import Zfp
 from simfrontier.errors import InputError
 from simfrontier.schedule.codec import FLOATS, Codec, parse_codec
 from simfrontier.schedule.store import digest, from_json, to_json
 from tests.plan.grids import megatron, schedule_of
 
-PLAIN = st.sampled_from(FLOATS).map(Codec)
-BLOCKS = st.builds(Codec, st.sampled_from(["int8", "int4"]), block=st.integers(1, 10**9))
-ZFP = st.integers(9, 128).map(lambda bits: Codec("zfp", rate=bits / 4))  # whole bits of a block of 4 values
+PLAIN = st.sampled_from(FLOATS).map(Plain)
+BLOCKS = st.builds(Quantised, st.sampled_from(["int8", "int4"]), block=st.integers(1, 10**9))
+ZFP = st.integers(9, 128).map(lambda bits: Zfp(rate=bits / 4))  # whole bits of a block of 4 values
 RATIOS = st.integers(50, 3200).map(lambda hundredths: hundredths / 100)
-MPC = st.builds(Codec, st.just("mpc"), of=st.sampled_from(["", *FLOATS]), ratio=st.just(0.0) | RATIOS)
+MPC = st.builds(Mpc, of=st.sampled_from(["", *FLOATS]), ratio=st.just(0.0) | RATIOS)
 
 # ── text ──
 
@@ -31,17 +34,17 @@ def test_every_codec_is_read_back_from_its_own_text(codec: Codec) -> None:
 @pytest.mark.parametrize(
     ("text", "codec", "written"),
     [
-        ("fp32", Codec("fp32"), "fp32"),
-        ("int8:6144", Codec("int8", 6144), "int8:6144"),
-        ("zfp8", Codec("zfp", rate=8.0), "zfp:8"),
-        ("zfp16", Codec("zfp", rate=16.0), "zfp:16"),
-        ("zfp24", Codec("zfp", rate=24.0), "zfp:24"),
-        ("zfp:2.25", Codec("zfp", rate=2.25), "zfp:2.25"),
-        ("zfp:32", Codec("zfp", rate=32.0), "zfp:32"),
-        ("mpc", Codec("mpc"), "mpc"),
-        ("mpc:fp16", Codec("mpc", of="fp16"), "mpc:fp16"),
-        ("mpc:1.5", Codec("mpc", ratio=1.5), "mpc:1.5"),
-        ("mpc:fp32:1.1", Codec("mpc", of="fp32", ratio=1.1), "mpc:fp32:1.1"),
+        ("fp32", Plain("fp32"), "fp32"),
+        ("int8:6144", Quantised("int8", 6144), "int8:6144"),
+        ("zfp8", Zfp(rate=8.0), "zfp:8"),
+        ("zfp16", Zfp(rate=16.0), "zfp:16"),
+        ("zfp24", Zfp(rate=24.0), "zfp:24"),
+        ("zfp:2.25", Zfp(rate=2.25), "zfp:2.25"),
+        ("zfp:32", Zfp(rate=32.0), "zfp:32"),
+        ("mpc", Mpc(), "mpc"),
+        ("mpc:fp16", Mpc(of="fp16"), "mpc:fp16"),
+        ("mpc:1.5", Mpc(ratio=1.5), "mpc:1.5"),
+        ("mpc:fp32:1.1", Mpc(of="fp32", ratio=1.1), "mpc:fp32:1.1"),
     ],
 )
 def test_texts_by_hand(text: str, codec: Codec, written: str) -> None:

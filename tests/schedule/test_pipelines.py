@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfrontier.codecs import Plain
 from simfrontier.schedule import (
     Call,
-    Codec,
     Exchange,
     Mesh,
     Ref,
@@ -81,7 +81,7 @@ def rows(*words: str) -> dict[str, Tensor]:
 
 def message(ends: tuple[int, int], src: str, dst: str, comm: str = "stage", lane: str = "pp") -> Exchange:
     sent, got = (Ref(src),), (Ref(dst),)
-    return Exchange(name=src, axis="stage", ends=ends, src=sent, dst=got, codec=Codec("fp32"), comm=comm, lane=lane)
+    return Exchange(name=src, axis="stage", ends=ends, src=sent, dst=got, codec=Plain("fp32"), comm=comm, lane=lane)
 
 
 def test_an_exchange_reads_and_writes_what_is_of_the_roles_end() -> None:

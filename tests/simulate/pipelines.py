@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from simfrontier.schedule.codec import Codec
+from simfrontier.codecs import Plain
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, partial
 
 Order = Literal["gpipe", "1f1b"]
-FP16 = Codec("fp16")
+FP16 = Plain("fp16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class Pipeline:
             axes=self.axes,
             src=(Ref("norm"),),
             dst=(Ref("norm.sum"),),
-            codec=Codec("fp32"),
+            codec=Plain("fp32"),
             comm="world",
         )
         yield Call("norm", 0, 0, (norm, whole))

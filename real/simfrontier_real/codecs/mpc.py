@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from simfrontier.codecs.mpc import WORD_BYTES, Mpc
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.codec import DTYPE_BYTES, MPC_WORD_BYTES
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import Encoded, Octets, from_octets, octets
 
@@ -28,12 +29,12 @@ _BUTTERFLY: Final = ((16, 0x0000FFFF), (8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x3
 
 def num_words(length: int, dtype: str) -> int:
     """32-bit words of so many numbers, the last one padded with zeros."""
-    return -(-length * DTYPE_BYTES[dtype] // MPC_WORD_BYTES)
+    return -(-length * DTYPE_BYTES[dtype] // WORD_BYTES)
 
 
 def capacity_bytes(length: int, dtype: str) -> int:
     """Bytes of the longest stream of a piece: even the last group, where it is not whole, may be left with 32 words."""
-    return MPC_WORD_BYTES * (_HEAD + (1 + _GROUP) * _groups(num_words(length, dtype)))
+    return WORD_BYTES * (_HEAD + (1 + _GROUP) * _groups(num_words(length, dtype)))
 
 
 def stream_bytes(data: Array) -> npt.NDArray[np.int64]:
@@ -43,13 +44,23 @@ def stream_bytes(data: Array) -> npt.NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     end = _HEAD + _groups(int(words[0, 1]))
     found: npt.NDArray[np.int64] = np.bitwise_count(words[:, _HEAD:end]).sum(axis=1, dtype=np.int64)
-    return (found + end) * MPC_WORD_BYTES
+    return (found + end) * WORD_BYTES
 
 
-def encode(backend: Backend, pieces: Array) -> Encoded:
+def encode(backend: Backend, pieces: Array, codec: Mpc) -> Encoded:
+    """[pieces, elements] as streams of numbers of the codec's type, to which narrower ones are widened."""
+    return compressed(backend, backend.cast(pieces, codec.of))
+
+
+def decode(backend: Backend, encoded: Encoded, codec: Mpc, length: int, dtype: str) -> Array:
+    """Encoded pieces → [pieces, length] of `dtype`, of which they were where the codec names no type."""
+    return backend.cast(decompressed(backend, encoded, length, codec.of or dtype), dtype)
+
+
+def compressed(backend: Backend, pieces: Array) -> Encoded:
     """The bytes of [pieces, elements] of any type as streams, zeros behind each up to `capacity_bytes`."""
     raw = octets(pieces)
-    padding = -raw.shape[1] % MPC_WORD_BYTES
+    padding = -raw.shape[1] % WORD_BYTES
     words = np.pad(raw, ((0, 0), (0, padding))).view(_WORD) if padding else raw.view(_WORD)
     count, total = words.shape
     groups = _groups(total)
@@ -66,12 +77,12 @@ def encode(backend: Backend, pieces: Array) -> Encoded:
     return Encoded(from_octets(backend, out.view(np.uint8), "uint8"), None)
 
 
-def decode(backend: Backend, encoded: Encoded, length: int, dtype: str) -> Array:
+def decompressed(backend: Backend, encoded: Encoded, length: int, dtype: str) -> Array:
     """Streams, or what is left of `data` where zeros behind the longest one were cut off → [pieces, length] as they
     were. Raises SimfrontierError where they are not streams of so many numbers of that type."""
     raw = octets(encoded.data)
     total = num_words(length, dtype)
-    words = raw[:, : raw.shape[1] // MPC_WORD_BYTES * MPC_WORD_BYTES].view(_WORD)
+    words = raw[:, : raw.shape[1] // WORD_BYTES * WORD_BYTES].view(_WORD)
     kept = _maps(words, total)
     body = words[:, _HEAD + _groups(total) :]
     used = np.count_nonzero(kept, axis=1)

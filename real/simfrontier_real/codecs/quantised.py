@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.schedule.codec import Codec
+from simfrontier.codecs import Quantised
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import Encoded, refuse_not_finite
 
@@ -17,7 +17,7 @@ _LEAST_NORMAL: Final = 2.0**-126
 _LEAST: Final = 2.0**-149
 
 
-def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
+def encode(backend: Backend, pieces: Array, codec: Quantised) -> Encoded:
     """Per block of `codec.block` elements a scale = max |x| / 127 (int8) or / 7 (int4), numbers rounded to the nearest
     multiple of it. int4 packs two numbers into a byte, the first low.
 
@@ -43,7 +43,7 @@ def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
     return Encoded(_packed(backend, numbers) if codec.name == "int4" else numbers, scales)
 
 
-def decode(backend: Backend, encoded: Encoded, codec: Codec, length: int, dtype: str) -> Array:
+def decode(backend: Backend, encoded: Encoded, codec: Quantised, length: int, dtype: str) -> Array:
     """Encoded pieces → [pieces, length] of `dtype`."""
     xp = backend.xp
     numbers = _unpacked(backend, encoded.data, length) if codec.name == "int4" else encoded.data

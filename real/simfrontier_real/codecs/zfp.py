@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from simfrontier.codecs.zfp import BLOCK, Zfp
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.codec import ZFP_BLOCK, Codec
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import Encoded, from_octets, octets, refuse_not_finite
 
@@ -15,7 +15,7 @@ LEAST: Final = 2.0**-98  # zfp scales a block by 2^(30 - exponent), which is inf
 _MOST: Final = float(np.finfo(np.float32).max)
 
 
-def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
+def encode(backend: Backend, pieces: Array, codec: Zfp) -> Encoded:
     """A stream of whole 64-bit words per piece; fp16 and bf16 are widened to fp32 first.
 
     Off by at most 20 * 2^(3 - rate) * 2^floor(log2 largest) of the block from 6 bits per value on, below by 6 *
@@ -33,13 +33,13 @@ def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
         if not np.isfinite(peaks).all():
             refuse_not_finite(backend, values, codec)
         if ((peaks < LEAST) & (peaks > 0)).any():
-            values = np.where(np.repeat(peaks < LEAST, ZFP_BLOCK, axis=1)[:, :length], np.float32(0), values)
+            values = np.where(np.repeat(peaks < LEAST, BLOCK, axis=1)[:, :length], np.float32(0), values)
         for row, out in zip(values, raw, strict=True):
             out[:] = np.frombuffer(zfpy.compress_numpy(row, rate=codec.rate, write_header=False), dtype=np.uint8)
     return Encoded(from_octets(backend, raw, "uint8"), None)
 
 
-def decode(backend: Backend, encoded: Encoded, codec: Codec, length: int, dtype: str) -> Array:
+def decode(backend: Backend, encoded: Encoded, codec: Zfp, length: int, dtype: str) -> Array:
     """Encoded pieces → [pieces, length] of `dtype`, on the host as `encode`. What the loss carries beyond the largest
     number of fp32 is brought back to it."""
     import zfpy
@@ -59,8 +59,8 @@ def decode(backend: Backend, encoded: Encoded, codec: Codec, length: int, dtype:
 
 def _peaks(values: Any) -> Any:
     """[pieces, blocks]: the largest magnitude of each, NaN where one is."""
-    whole = values.shape[1] - values.shape[1] % ZFP_BLOCK
-    a, b, c, d = np.moveaxis(np.abs(values[:, :whole]).reshape(len(values), -1, ZFP_BLOCK), -1, 0)
+    whole = values.shape[1] - values.shape[1] % BLOCK
+    a, b, c, d = np.moveaxis(np.abs(values[:, :whole]).reshape(len(values), -1, BLOCK), -1, 0)
     peaks = np.maximum(np.maximum(a, b), np.maximum(c, d))
     if whole == values.shape[1]:
         return peaks

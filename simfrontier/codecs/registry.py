@@ -1,0 +1,34 @@
+"""The families of codecs, by name: every module of this package that has `NAMES` and `parse`."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+import simfrontier.codecs
+from simfrontier.codecs.codec import Codec
+from simfrontier.errors import InputError, nearest
+
+Parser = Callable[[str, str, str | None], Codec]
+
+
+@cache
+def parsers() -> dict[str, Parser]:
+    """The parser of each name that a codec can be called by: it takes the whole text, the name, and what stands behind
+    its first colon (None: there is none)."""
+    found: dict[str, Parser] = {}
+    for module in pkgutil.iter_modules(simfrontier.codecs.__path__):
+        family = import_module(f"{simfrontier.codecs.__name__}.{module.name}")
+        found.update(dict.fromkeys(getattr(family, "NAMES", ()), getattr(family, "parse", None)))
+    return found
+
+
+def parse_codec(text: str) -> Codec:
+    """The codec that a text means, such as `fp16`, `int8:6144`, `zfp:16` or `mpc`: a name, and behind a colon what the
+    family takes. Raises InputError."""
+    name, colon, rest = text.partition(":")
+    if name not in parsers():
+        raise InputError(f"codec {text!r}: {nearest(name, tuple(parsers()))}")
+    return parsers()[name](text, name, rest if colon else None)
