@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.analysis.softmax_rates import bytes_per_element, limit_of, read_rates
-from simfrontier.report.softmax_rates import findings, lead_sentence, reasons, softmax_rates_page
+from simfrontier.report.softmax_rates import reasons, softmax_findings, softmax_lead, softmax_rates_page
 from simfrontier.schedule.softmax import IN_MEMORY
 from tests.invoke import invoke, refusal
 
@@ -38,7 +38,7 @@ def table(tmp_path: Path, rows: list[str]) -> Path:
 
 def said(path: Path) -> str:
     found = read_rates(path)
-    return " ".join([lead_sentence(found), *findings(found), *reasons(found)]).replace("\u00a0", " ")
+    return " ".join([softmax_lead(found), *softmax_findings(found), *reasons(found)]).replace("\u00a0", " ")
 
 
 def test_counts_of_bytes() -> None:

@@ -26,7 +26,7 @@ from simfrontier.fitting.fit import fit, problem_of
 from simfrontier.fitting.outcome import FitOutcome, Parameter, far_of
 from simfrontier.measured import Setup, read_any
 from simfrontier.report.calibration import calibration_page
-from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
+from simfrontier.report.calibration_words import calibration_findings, calibration_lead, far_rows
 from simfrontier.report.words import NOTHING, exactly, percent
 from simfrontier.wholefile import write_whole
 
@@ -90,7 +90,7 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [plain(said) for said in (lead_sentence(done), *findings(done))],
+        "said": [plain(said) for said in (calibration_lead(done), *calibration_findings(done))],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
@@ -131,8 +131,8 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path)
     screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
     screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    screen.print(plain(lead_sentence(done)), style="bold")
-    for said in findings(done):
+    screen.print(plain(calibration_lead(done)), style="bold")
+    for said in calibration_findings(done):
         screen.print(plain(f"– {said}"))
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from simfrontier.commands.console import console, plain
 from simfrontier.errors import InputError
-from simfrontier.report.crosscheck_words import differences, findings, lead_sentence, link_bytes, swept
+from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, differences, link_bytes, swept
 from simfrontier.report.words import number, quantity
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.compare import SHOWN_DIGITS, Comparison, compare
@@ -130,7 +130,7 @@ def as_document(check: CrossCheck) -> dict[str, Any]:
     return {
         "agree": check.agree,
         "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
-        "said": [lead_sentence(check), *findings(check)],
+        "said": [crosscheck_lead(check), *crosscheck_findings(check)],
         "only_simulated": check.only_sim,
         "only_real": check.only_real,
         "plans": {each.plan: _plan_document(each) for each in check.comparisons},
@@ -213,8 +213,8 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
             for said in differences(each):
                 screen.print(f"  {said}", soft_wrap=True)
     screen.print(_steps(check))
-    screen.print(lead_sentence(check), style="bold")
-    for said in findings(check):
+    screen.print(crosscheck_lead(check), style="bold")
+    for said in crosscheck_findings(check):
         screen.print(plain(f"– {said}"))
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from simfrontier.analysis.softmax_rates import OTHERS, Rates, limit_of, read_rates
-from simfrontier.report.softmax_rates import findings, lead_sentence, outside_ratio, write_softmax_rates_page
+from simfrontier.report.softmax_rates import outside_ratio, softmax_findings, softmax_lead, write_softmax_rates_page
 from simfrontier.report.table import rows_csv
 from simfrontier.schedule.softmax import IN_MEMORY
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
@@ -70,8 +70,8 @@ def _print(found: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
         typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-    typer.echo(lead_sentence(found).replace("\u00a0", " "))
-    for said in findings(found):
+    typer.echo(softmax_lead(found).replace("\u00a0", " "))
+    for said in softmax_findings(found):
         typer.echo(f"– {said}".replace("\u00a0", " "))
     if out is not None:
         typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

@@ -21,7 +21,7 @@ from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
 from simfrontier.measured.index import Row, call_faults
 from simfrontier.measured.rows import first_in
 from simfrontier.report.validation_notes import harness_notes, unit_notes
-from simfrontier.report.validation_words import apart, counted, findings, lead_sentence, which
+from simfrontier.report.validation_words import apart, counted, validation_findings, validation_lead, which
 from simfrontier.report.words import NOTHING, percent
 from simfrontier.validation.bounds import Judged, load_bounds
 from simfrontier.validation.harness import Harness, named_harnesses, shipped_harnesses
@@ -151,7 +151,7 @@ def as_document(done: Validation) -> dict[str, Any]:
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [plain(said) for said in (lead_sentence(done), *findings(done))],
+        "said": [plain(said) for said in (validation_lead(done), *validation_findings(done))],
         "notes": [plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
@@ -249,8 +249,8 @@ def print_validation(done: Validation, out: Path | None) -> None:
         for each in done.judged:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
-    screen.print(plain(lead_sentence(done)), style="bold")
-    for said in findings(done):
+    screen.print(plain(validation_lead(done)), style="bold")
+    for said in validation_findings(done):
         screen.print(plain(f"– {said}"))
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)

@@ -10,7 +10,7 @@ from simfrontier.collectives.fit_record import Far
 from simfrontier.fitting.fit import Floats
 from simfrontier.fitting.outcome import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
-from simfrontier.report.calibration_words import far_rows, findings, lead_sentence
+from simfrontier.report.calibration_words import calibration_findings, calibration_lead, far_rows
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.shell import whole_page
@@ -93,8 +93,8 @@ def _headline(done: FitOutcome) -> str:
     return section(
         "headline",
         "In short",
-        paragraph(lead_sentence(done), "lead"),
-        items((text(said) for said in findings(done)), "plain"),
+        paragraph(calibration_lead(done), "lead"),
+        items((text(said) for said in calibration_findings(done)), "plain"),
         cards(shown),
     )
 

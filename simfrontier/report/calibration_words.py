@@ -13,7 +13,7 @@ LARGE_WORDS = "several nodes, 4 MiB and more"
 HARDLY = 9.0  # times its lower end is the upper end of an interval of which there is something to say
 
 
-def lead_sentence(done: FitOutcome) -> str:
+def calibration_lead(done: FitOutcome) -> str:
     """How many parameters were fitted to how many points, and how far these are off, fitted and left out."""
     record = done.record()
     said = (
@@ -44,7 +44,7 @@ def far_rows(done: FitOutcome) -> list[tuple[str, Far]]:
     return [*rows, *((f"{one.machine}, {one.devices:,} devices, left out", one.far) for one in record.places)]
 
 
-def findings(done: FitOutcome) -> list[str]:
+def calibration_findings(done: FitOutcome) -> list[str]:
     """What the data cannot show, what could not be left out, and what was not fitted to."""
     record = done.record()
     said = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.crosscheck_words import differences, findings, held_to, lead_sentence
+from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, differences, held_to
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
@@ -92,8 +92,8 @@ def _headline(check: CrossCheck) -> str:
     return section(
         "headline",
         "In short",
-        paragraph(lead_sentence(check), "lead"),
-        items((text(said) for said in findings(check)), "plain"),
+        paragraph(crosscheck_lead(check), "lead"),
+        items((text(said) for said in crosscheck_findings(check)), "plain"),
         cards(shown),
     )
 

@@ -9,13 +9,12 @@ from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, StepTimes, Verdict, step_times
 from simfrontier.trace.limits import Limit, limits_of
 from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
-from simfrontier.trace.sweep import ALLOWED, SweepPoint, Way, sweep_medians
-from simfrontier.trace.sweep import JUDGED_BYTES as SWEPT_BYTES
+from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepPoint, Way, sweep_medians
 
 MAX_LISTED = 8  # differences of a plan that are said
 
 
-def lead_sentence(check: CrossCheck) -> str:
+def crosscheck_lead(check: CrossCheck) -> str:
     """Whether they agree, in one sentence."""
     verdict = check.verdict
     if check.agree:
@@ -39,7 +38,7 @@ def held_to(check: CrossCheck) -> tuple[Limit, ...]:
     return limits_of(check) if check.sweep else ()
 
 
-def findings(check: CrossCheck) -> list[str]:
+def crosscheck_findings(check: CrossCheck) -> list[str]:
     """The things that the verdict rests on, collectives that were measured alone, and what could not be compared."""
     said = [same_operations(check), collective_times(check.verdict)]
     if check.verdict.ranking != "one plan":
@@ -126,7 +125,7 @@ def link_words(pair: LinkPair) -> str:
 def swept(points: Sequence[SweepPoint]) -> str:
     """How near the collectives came that were measured alone, by the way they were done."""
     said = [_swept(way, points) for way in ALLOWED if any(point.collectives == way for point in points)]
-    return f"Collectives measured alone, median over messages of {binary(SWEPT_BYTES)} or more: " + (
+    return f"Collectives measured alone, median over messages of {binary(LEAST_JUDGED_BYTES)} or more: " + (
         "; ".join(said) + "."
     )
 

@@ -61,7 +61,7 @@ def outside_ratio(found: Rates, other: str) -> float:
     return median(found.ratio(elements, UNCACHED, other) for elements in found.outside)
 
 
-def lead_sentence(found: Rates) -> str:
+def softmax_lead(found: Rates) -> str:
     """What it comes to, of rows that are larger than the last cache."""
     ratios = {_SHORT[other]: outside_ratio(found, other) for other in OTHERS}
     said = listed([f"three passes with {name} take {number(ratio)} ×" for name, ratio in ratios.items()])
@@ -70,7 +70,7 @@ def lead_sentence(found: Rates) -> str:
     return f"{where} two passes {verdict}: {said} their time (median over lengths)."
 
 
-def findings(found: Rates) -> Iterator[str]:
+def softmax_findings(found: Rates) -> Iterator[str]:
     """What else the table says, one sentence each."""
     for other in OTHERS:
         at = {elements: found.ratio(elements, UNCACHED, other) for elements in found.outside}
@@ -121,8 +121,8 @@ def _headline(found: Rates) -> str:
     return section(
         "headline",
         "In short",
-        paragraph(lead_sentence(found), "lead"),
-        items(map(text, findings(found)), "plain"),
+        paragraph(softmax_lead(found), "lead"),
+        items(map(text, softmax_findings(found)), "plain"),
         cards(shown),
     )
 

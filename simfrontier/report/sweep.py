@@ -10,7 +10,7 @@ from simfrontier.report.crosscheck_words import swept
 from simfrontier.report.markup import Figure, paragraph, plot, section, table, text
 from simfrontier.report.theme import axis, figure, powers_of_two
 from simfrontier.report.words import binary, number, percent, quantity, signed
-from simfrontier.trace.sweep import ALLOWED, JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
+from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -22,7 +22,7 @@ def sweep_section(points: Sequence[SweepPoint]) -> str:
     if not points:
         return ""
     ways = [way for way in ALLOWED if any(point.collectives == way for point in points)]
-    least = binary(JUDGED_BYTES)
+    least = binary(LEAST_JUDGED_BYTES)
     return section(
         "sweep",
         "Collectives by message size",
@@ -46,7 +46,7 @@ def ratios_figure(way: Way, points: Sequence[SweepPoint]) -> Figure:
         if point.collectives == way and point.message_bytes > 0:
             lines.setdefault((point.kind, point.group), []).append(point)
     traces = [_line(kind, group, groups.index(group), several) for (kind, group), several in lines.items()]
-    sizes = [point.message_bytes for several in lines.values() for point in several] or [float(JUDGED_BYTES)]
+    sizes = [point.message_bytes for several in lines.values() for point in several] or [float(LEAST_JUDGED_BYTES)]
     ends = min(sizes) / 1.3, max(sizes) * 1.3
     allowed = ALLOWED[way]
     bands = [_level(ends, 1.0, "real = simulated", "solid"), _level(ends, 1 + allowed, f"± {100 * allowed:g} %", "dot")]
@@ -99,7 +99,7 @@ def _medians(points: Sequence[SweepPoint], ways: Sequence[Way]) -> str:
         cells = (cell for each in mine for cell in _cells(each))
         rows.append([text(kind.replace("_", "-")), text(group), f"{sizes}", *cells])
     heads = [cell for way in ways for cell in (f"{way}: real / sim", f"apart ({100 * ALLOWED[way]:g} % allowed)")]
-    return table(["collective", "group", f"sizes ≥ {binary(JUDGED_BYTES)}, at most", *heads], rows)
+    return table(["collective", "group", f"sizes ≥ {binary(LEAST_JUDGED_BYTES)}, at most", *heads], rows)
 
 
 def _cells(median: SweepMedian | None) -> tuple[str, str]:

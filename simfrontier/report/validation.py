@@ -15,10 +15,10 @@ from simfrontier.report.validation_words import (
     apart,
     bounds_words,
     counted,
-    findings,
-    lead_sentence,
     reason_words,
     tflops,
+    validation_findings,
+    validation_lead,
     which,
 )
 from simfrontier.report.words import NOTHING, percent, quantity
@@ -92,8 +92,8 @@ def _headline(done: Validation) -> str:
     return section(
         "headline",
         "In short",
-        paragraph(lead_sentence(done), "lead"),
-        _broken(items((text(said) for said in findings(done)), "plain")),
+        paragraph(validation_lead(done), "lead"),
+        _broken(items((text(said) for said in validation_findings(done)), "plain")),
         cards(shown),
     )
 

@@ -23,7 +23,7 @@ USE_WORDS: dict[Use, str] = {
 }
 
 
-def lead_sentence(done: Validation) -> str:
+def validation_lead(done: Validation) -> str:
     """How far off the models are: of rows that no fit had seen, if there are any."""
     overall = done.overall
     if overall.errors is None:
@@ -48,7 +48,7 @@ def _tail(errors: Errors) -> str:
     return f" on average, nine in ten within {percent(errors.p90_abs)}{_inside(errors)}"
 
 
-def findings(done: Validation) -> list[str]:
+def validation_findings(done: Validation) -> list[str]:
     """What is to be heeded, bounds that hold and that are missed, errors by what fits had seen, the farthest row, and
     what is not averaged."""
     said = [*done.notes, *bounds_words(done), *training_words(done.bounded)]

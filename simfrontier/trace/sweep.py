@@ -13,7 +13,7 @@ from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read
 
 Way = Literal["lowered", "native"]
 ALLOWED: Final[dict[Way, float]] = {"lowered": 0.10, "native": 0.20}  # how far the median may lie from the simulated
-JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
+LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
 _SECONDS: Final = (1e-12, 1e9)  # what a time may be
 _POINT: Final = ("collectives", "kind", "group", "message_bytes", "sim_s", "real_s")
 
@@ -89,7 +89,7 @@ def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
     """The medians by way, kind and group, in the order in which these appear; none where no size is judged."""
     alike: dict[tuple[Way, str, str], list[float]] = {}
     for point in points:
-        if point.message_bytes >= JUDGED_BYTES:
+        if point.message_bytes >= LEAST_JUDGED_BYTES:
             alike.setdefault((point.collectives, point.kind, point.group), []).append(point.ratio)
     return tuple(
         SweepMedian(

@@ -20,7 +20,7 @@ from simfrontier.fitting.cross import cross_validated
 from simfrontier.fitting.data import Chosen
 from simfrontier.fitting.fit import Problem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
-from simfrontier.report.calibration_words import far_rows, findings
+from simfrontier.report.calibration_words import calibration_findings, far_rows
 from tests.fitting.rings import RINGS, TRUE, problem
 
 
@@ -151,8 +151,8 @@ def test_a_fit_that_is_worse_than_the_library_as_it_is_says_so() -> None:
     assert not with_spread(DONE, 0.01).is_worse and shipped > 0.05
     worse = with_spread(DONE, math.log1p(2 * shipped))
     assert worse.is_worse
-    assert findings(worse)[0].startswith("Warning: the shipped numbers are nearer: ")
-    assert not any(said.startswith("Warning") for said in findings(with_spread(DONE, 0.01)))
+    assert calibration_findings(worse)[0].startswith("Warning: the shipped numbers are nearer: ")
+    assert not any(said.startswith("Warning") for said in calibration_findings(with_spread(DONE, 0.01)))
     assert not outcome(problem(devices=(64,))).is_worse
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.report.crosscheck import CONTENTS, MAX_BARS, crosscheck_page
 from simfrontier.report.crosscheck_figures import COLOURS, scatter_figure, timelines_figure
-from simfrontier.report.crosscheck_words import findings, lead_sentence, link_words
+from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, link_words
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.compare import compare
@@ -59,8 +59,8 @@ def test_the_page_has_its_sections_and_loads_nothing(check: CrossCheck) -> None:
     assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
-    assert lead_sentence(check) in read.words
-    for said in findings(check):
+    assert crosscheck_lead(check) in read.words
+    for said in crosscheck_findings(check):
         assert said in read.words
 
 
@@ -102,9 +102,9 @@ def test_differences_are_named_on_the_page() -> None:
 
 def test_the_words_of_the_verdict() -> None:
     """Two plans × two ranks × the two collectives of 2 MB, among four: 8."""
-    assert lead_sentence(AGREE) == "Simulation and reality agree."
-    assert lead_sentence(SLOW) == "Simulation and reality do not agree: the time of collectives."
-    same, times, order = (said.replace("\u00a0", " ") for said in findings(AGREE))
+    assert crosscheck_lead(AGREE) == "Simulation and reality agree."
+    assert crosscheck_lead(SLOW) == "Simulation and reality do not agree: the time of collectives."
+    same, times, order = (said.replace("\u00a0", " ") for said in crosscheck_findings(AGREE))
     assert same.startswith("The same 28 operations (counted on every rank) ran in both")
     assert times.startswith("Of 8 collectives of 1 MB or more (counted on every rank), half took a time within ")
     assert order == "The plans rank alike, the fastest first: zero3, a<b>."

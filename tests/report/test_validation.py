@@ -13,7 +13,7 @@ from simfrontier.measured import Pathology
 from simfrontier.report.validation import CONTENTS, validation_page
 from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name, standing
-from simfrontier.report.validation_words import apart, findings, lead_sentence, reason_words
+from simfrontier.report.validation_words import apart, reason_words, validation_findings, validation_lead
 from simfrontier.validation.bounds import Bound
 from simfrontier.validation.outcome import Prediction
 from simfrontier.validation.run import Validation, validate
@@ -45,8 +45,8 @@ def test_the_page_has_its_sections_and_loads_nothing(case: str) -> None:
     ]
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
-    assert lead_sentence(CASES[case]) in read.words
-    for said in findings(CASES[case]):
+    assert validation_lead(CASES[case]) in read.words
+    for said in validation_findings(CASES[case]):
         assert said in read.words
 
 
@@ -84,46 +84,46 @@ def test_names_of_the_tables_are_text_and_never_markup() -> None:
 
 def test_the_lead_counts_what_is_averaged() -> None:
     """Of 8 rows one is odd, one of an unknown library, one a rate, two fitted: 3 are left, each 10 % off."""
-    said = lead_sentence(CASES["held"]).replace("\u00a0", " ")
+    said = validation_lead(CASES["held"]).replace("\u00a0", " ")
     assert said == (
         "3 measured times of 1 table, of all sizes and numbers of devices, that no fit had seen, are predicted 10.0 % "
         "off on average, the farthest 10.0 %."
     )
     [one] = [validate([table([call()])], models())]
-    assert " is predicted 10.0 % off, inside the 90 % interval." in lead_sentence(one).replace("\u00a0", " ")
-    assert lead_sentence(one).startswith("1 measured time of 1 table")
+    assert " is predicted 10.0 % off, inside the 90 % interval." in validation_lead(one).replace("\u00a0", " ")
+    assert validation_lead(one).startswith("1 measured time of 1 table")
     many = validate([table([call(1e-3, 16, size) for size in range(1, 12)])], models(1.3))
     assert (
-        lead_sentence(many)
+        validation_lead(many)
         .replace("\u00a0", " ")
         .endswith("30.0 % off on average, nine in ten within 30.0 %; 0.0 % lie inside their 90 % interval.")
     )
     fitted = validate([table([call()])], models(fitted=lambda row: True))
-    assert "that the parameters were fitted to" in lead_sentence(fitted)
+    assert "that the parameters were fitted to" in validation_lead(fitted)
     nothing = validate([table([call(library="mpi")])], models())
-    assert lead_sentence(nothing).endswith("the models say nothing of them that can be averaged.")
+    assert validation_lead(nothing).endswith("the models say nothing of them that can be averaged.")
 
 
 def test_the_lead_counts_tables_of_the_rows_it_speaks_of() -> None:
     """Two tables of rows that are averaged; of one, the parameters were fitted to all."""
     tables = [table([call(), call(devices=8)]), table([call(devices=32)], name="two")]
     mixed = validate(tables, models(fitted=lambda row: row == tables[1].rows[0]))
-    assert lead_sentence(mixed).startswith("2 measured times of 1 table, ")
-    assert "that no fit had seen" in lead_sentence(mixed)
+    assert validation_lead(mixed).startswith("2 measured times of 1 table, ")
+    assert "that no fit had seen" in validation_lead(mixed)
     seen = validate(tables, models(fitted=lambda row: True))
-    assert lead_sentence(seen).startswith("3 measured times of 2 tables, ")
+    assert validation_lead(seen).startswith("3 measured times of 2 tables, ")
     assert "of 3 rows that the parameters were fitted to" in Page(validation_page(seen)).words
 
 
 def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
-    good = " ".join(findings(CASES["held"])).replace("\u00a0", " ")
+    good = " ".join(validation_findings(CASES["held"])).replace("\u00a0", " ")
     assert "1 of 1 bounds hold; no bound is stated for two (only the most is predicted)." in good
     assert "1 published rate of training reaches 83.3 % of what the models allow" in good
     assert "2 rows fitted (the parameters were fitted to them): 10.0 % off on average." in good
     assert "3 rows held (no parameter was fitted to them): 10.0 % off on average." in good
     assert "Shown and not averaged: 1 row of known pathologies." in good
     assert "Not predicted: 1 row: no model of library '<mpi>' (1)." in good  # a rate of training has its bound
-    bad = " ".join(findings(CASES["missed"])).replace("\u00a0", " ")
+    bad = " ".join(validation_findings(CASES["missed"])).replace("\u00a0", " ")
     assert "Bound missed: one, a<b>: 10.0 % off on average, 1.0 % allowed; 90th percentile 10.0 %" in bad
     assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50.0 TFLOPS published" in bad
 
