@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier_real.lanes import Lanes, Step
+from simfrontier_real.step_times import StepTimes
 
 GONE = "the connection to another rank broke (it ended or was killed)"
 _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
@@ -21,18 +21,6 @@ class StuckError(SimfrontierError):
     def __init__(self, table: list[str]) -> None:
         super().__init__("nothing has ended for too long")
         self.table = table
-
-
-@dataclass(frozen=True, slots=True)
-class StepTimes:
-    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock.
-
-    Ready is the moment at which the last op that it waited for ended: what issuing costs is part of the op's time.
-    """
-
-    begin_s: float
-    ready_s: tuple[float, ...]
-    end_s: tuple[float, ...]
 
 
 class Executor:

@@ -12,8 +12,8 @@ from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.store import digest
 from simfrontier.trace import Span, Trace
-from simfrontier_real.executor import StepTimes
 from simfrontier_real.programs import Programs
+from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import channel_of, peer_of, way_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.arrivals import Arrivals, Calls
 from simfrontier_real.data import batch, input_names
-from simfrontier_real.executor import Executor, StepTimes
+from simfrontier_real.executor import Executor
 from simfrontier_real.gradients import Digests, StepGradients, Watch
 from simfrontier_real.lanes import InlineLanes, Step
 from simfrontier_real.layout import layouts_of
@@ -29,6 +29,7 @@ from simfrontier_real.published import Codes, published
 from simfrontier_real.record import Clocked, clocked
 from simfrontier_real.site import Site, site_of
 from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
+from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import Transport
 from simfrontier_real.updates import Updates
 from simfrontier_real.work import RealWork

@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import Executor, StepTimes
+from simfrontier_real.executor import Executor
 from simfrontier_real.kernels import MODEL_KERNELS
 from simfrontier_real.lanes import Step
 from simfrontier_real.layout import layouts_of
@@ -24,6 +24,7 @@ from simfrontier_real.programs import programs_of
 from simfrontier_real.record import aligned, clocked, trace_of
 from simfrontier_real.replay import ReplayWork, Stand
 from simfrontier_real.site import Site, site_of
+from simfrontier_real.step_times import StepTimes
 from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import peer_of, way_of
 from simfrontier_real.verdict import scheduled_bytes

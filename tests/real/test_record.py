@@ -10,9 +10,9 @@ from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor
 from simfrontier.schedule import digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
-from simfrontier_real.executor import StepTimes
 from simfrontier_real.programs import programs_of
 from simfrontier_real.record import aligned, clocked, trace_of
+from simfrontier_real.step_times import StepTimes
 
 
 def two_collectives() -> Schedule:
