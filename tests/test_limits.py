@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.collectives.algorithms import algorithm
 from simfrontier.collectives.lowering import Recipe
-from simfrontier.collectives.lowering.lower import CARRIES, MAKERS, lower, num_transfers
+from simfrontier.collectives.lowering.lower import lower
 from simfrontier.errors import InputError
 from simfrontier.limits import TRANSFERS
 from simfrontier.machine.hardware import Link
 from simfrontier.machine.routing import routes
+from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.tomlfile import read_toml
 from tests.invoke import ROOT
 from tests.limited import limited, limited_refusal
@@ -95,18 +97,17 @@ def test_slices_of_a_ring_are_bounded(tmp_path: Path) -> None:
     assert "ring.slices.value: got 1048576, allowed: less than or equal to 4096" in told
 
 
-@pytest.mark.parametrize("algorithm", sorted(MAKERS))
-def test_transfers_are_counted_before_they_are_made(algorithm: str) -> None:
-    name = next(each for each in MAKERS if each == algorithm)
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_transfers_are_counted_before_they_are_made(name: str) -> None:
     for size in (2, 3, 4, 8, 12):
         for per_node in (1, 2, size):
-            for kind in CARRIES[name]:
+            for kind in algorithm(name).collectives:
                 recipe = Recipe(algorithm=name, orders=(tuple(range(size)),) * 2, per_node=per_node, slices=3)
                 try:
                     made = len(lower(kind, recipe).transfers)
                 except InputError:  # halving takes powers of two, and nodes hold as many each
                     continue
-                assert made <= num_transfers(kind, recipe), recipe
+                assert made <= algorithm(name).num_transfers(kind, recipe), recipe
 
 
 def test_too_many_transfers_are_refused() -> None:

@@ -11,6 +11,7 @@ from typing import Final, Literal, get_args
 from simfrontier.codecs import Plain
 from simfrontier.collectives.volume import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
 from simfrontier.plan.compression import OF_PURPOSE
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
 from simfrontier.schedule.roles import axis_of_roles, members_of
 
@@ -66,7 +67,7 @@ def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
         return Fraction(mesh.num_ranks, mesh[op.axis])
     axis = axis_of_roles(schedule)
     ranks = mesh.num_ranks if axis is None or axis in op.axes else mesh.num_ranks // mesh[axis]
-    return ranks * sent_part(op.kind, "ring", mesh.size(op.axes))
+    return ranks * sent_part(op.kind, RING, mesh.size(op.axes))
 
 
 def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simfrontier.collectives.volume import brought_bytes, messages_of, sent_share
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.simulate import SimulatedStep
 
@@ -88,7 +89,7 @@ def _brought(step: SimulatedStep, op: Collective) -> int:
 def _sent(step: SimulatedStep, op: Collective) -> float:
     tensors, mesh = step.schedule.tensors, step.schedule.mesh
     whole = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
-    return float(sent_share(op, "ring", mesh) * whole)
+    return float(sent_share(op, RING, mesh) * whole)
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simfrontier.analysis.volumes import Parts, op_need
 from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
 from simfrontier.network import Kind, Pattern
+from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
 from simfrontier.schedule.roles import members_of
 from simfrontier.simulate import Cluster, SimulatedStep
@@ -101,7 +102,7 @@ def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) 
         pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
         algorithm = key.rsplit("/", 1)[1]
-        used = shares_of(cluster.library, cluster.machine, "direct" if ":" in algorithm else algorithm)
+        used = shares_of(cluster.library, cluster.machine, DIRECT if ":" in algorithm else algorithm)
         by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
         weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
         if role is not None:
@@ -145,7 +146,7 @@ def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
     for role, op, count in messages(step):
         algorithm: str
         if isinstance(op, Exchange):
-            size, algorithm = int(cluster.volume_bytes(op)), "direct"
+            size, algorithm = int(cluster.volume_bytes(op)), DIRECT
             moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
         else:
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))

@@ -1,5 +1,6 @@
 """Collectives: what they move, and what a library would do to move it."""
 
+from simfrontier.collectives.algorithms import Algorithm, algorithm, algorithms
 from simfrontier.collectives.calibration import (
     Calibration,
     CallTable,
@@ -7,10 +8,11 @@ from simfrontier.collectives.calibration import (
     load_calibration,
     write_calibration,
 )
-from simfrontier.collectives.library import Algorithm, Library, Residual, RingOrder, StepLaw
+from simfrontier.collectives.library import Library, Residual, RingOrder
 from simfrontier.collectives.load import libraries, load_library
 from simfrontier.collectives.overlay import machine_numbers
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
+from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.volume import (
     Message,
     call_of,
@@ -35,6 +37,8 @@ __all__ = [
     "Residual",
     "RingOrder",
     "StepLaw",
+    "algorithm",
+    "algorithms",
     "call_of",
     "exchanged_bytes",
     "libraries",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives.calibration import Calibration
-from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Algorithm, Library
+from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Library
 from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
@@ -17,6 +17,7 @@ from simfrontier.collectives.tuning import Tuned, Tuning, Way
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Provenance
 from simfrontier.machine.sources import sources_of
+from simfrontier.schedule.algorithms import DIRECT, RING, TREE
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.tomlfile import read_toml, told
 
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 CATALOG = Path(__file__).parent / "catalog"
 # What carries each kind of call where a library's file does not say it.
-AS_RCCL: Mapping[CollectiveKind, tuple[Algorithm, ...]] = {
-    "all_gather": ("ring",),
-    "reduce_scatter": ("ring",),
-    "all_reduce": ("ring", "tree"),
-    "all_to_all": ("direct",),
+AS_RCCL: Mapping[CollectiveKind, tuple[str, ...]] = {
+    "all_gather": (RING,),
+    "reduce_scatter": (RING,),
+    "all_reduce": (RING, TREE),
+    "all_to_all": (DIRECT,),
 }
 
 
@@ -146,19 +147,13 @@ def _library(document: dict[str, Any], where: str) -> Library:
     )
 
 
-def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[Algorithm, ...]]:
+def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[str, ...]]:
     """What carries each kind of call: as the file says, or as RCCL does."""
     if file.algorithms is None:
-        choices: dict[CollectiveKind, tuple[Algorithm, ...]] = dict(AS_RCCL)
+        choices: dict[CollectiveKind, tuple[str, ...]] = dict(AS_RCCL)
     else:
-        listed = file.algorithms
-        choices = {
-            "all_gather": tuple(listed.all_gather),
-            "reduce_scatter": tuple(listed.reduce_scatter),
-            "all_reduce": tuple(listed.all_reduce),
-            "all_to_all": tuple(listed.all_to_all),
-        }
-    if "tree" in choices["all_reduce"] and file.tree is None:
+        choices = {kind: tuple(getattr(file.algorithms, kind)) for kind in AS_RCCL}
+    if TREE in choices["all_reduce"] and file.tree is None:
         said = "by default" if file.algorithms is None else "by algorithms.all_reduce"
         raise InputError(f"{where}: tree: missing, needed because all-reduces may go by tree {said}")
     return choices

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.collectives.library import Algorithm, Library
+from simfrontier.collectives.library import Library
 from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.two_level import Levels, TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.machine import Provenance
+from simfrontier.schedule.algorithms import RING, TWO_LEVEL
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
     for level, library in (("inside", inside), ("between", between)):
         _refuse_no_rings(f"{where}: levels.{level}.library", library, said)
     calls = {kind: _levels(between, file.levels, part) for kind, part in said.items()}
-    two_level: tuple[Algorithm, ...] = ("two_level",)
     taken: tuple[CollectiveKind, ...] = (*calls, "all_reduce") if len(calls) == len(LEVELLED) else tuple(calls)
     return replace(
         inside,
@@ -45,7 +45,7 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
         title=file.title,
         machines=tuple(file.machines),
         sources=tuple(dict.fromkeys((*_named(inside), *_named(between)))),  # both may be one library
-        choices={**inside.choices, **dict.fromkeys(taken, two_level)},
+        choices={**inside.choices, **dict.fromkeys(taken, (TWO_LEVEL,))},
         residual=residual_of(file.residual) if file.residual is not None else None,
         two_level=TwoLevel(inside=inside, calls=calls),
     )
@@ -74,7 +74,7 @@ def _level(what: str, name: str, load: Callable[[str], Library]) -> Library:
 
 def _refuse_no_rings(what: str, library: Library, said: dict[CollectiveKind, CallFile]) -> None:
     for kind in said:
-        if library.choices[kind] != ("ring",):
+        if library.choices[kind] != (RING,):
             raise InputError(
                 f"{what}: {library.name} carries {kind} by {' or '.join(library.choices[kind])}; allowed: a library "
                 "that carries it by rings"

@@ -34,6 +34,6 @@ def machine_numbers(calibration: Calibration, machine: Machine, library: Library
 
 def total_bytes_per_s(table: CallTable, machine: Machine, library: Library) -> float:
     """What all ranks of a node together send at the fastest point of a table: its groups fill the node."""
-    algorithm = library.choices[table.kind][0]
-    sent = float(sent_part(table.kind, algorithm, table.ranks))
+    name = library.choices[table.kind][0]
+    sent = float(sent_part(table.kind, name, table.ranks))
     return machine.devices_per_node * sent * table.fastest_bytes_per_s

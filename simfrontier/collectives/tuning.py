@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
+from simfrontier.schedule.algorithms import RING, TREE
 from simfrontier.schedule.ir import CollectiveKind
 
 Protocol = Literal["simple", "ll"]
-Way = Literal["ring_simple", "ring_ll", "tree_simple", "tree_ll"]
-WAYS: tuple[Way, ...] = ("ring_simple", "ring_ll", "tree_simple", "tree_ll")
+Way = str  # an algorithm and a protocol, as a library's file writes them
+WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
+    f"{name}_{protocol}": (name, protocol) for name in (RING, TREE) for protocol in get_args(Protocol)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +54,12 @@ class Tuning:
     simple_weight: float
     one_node_block_bytes: float | None
 
-    def protocol(self, tree: bool, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> Protocol:
+    def protocol(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> Protocol:
         """The protocol of a ring or a tree."""
-        simple, low = WAYS[2:] if tree else WAYS[:2]
+        simple, low = (way for way, (name, _) in WAYS.items() if name == algorithm)
         if low not in self.ways:
             return "simple"
-        if not tree and group.num_nodes == 1 and self.one_node_block_bytes is not None:
+        if algorithm == RING and group.num_nodes == 1 and self.one_node_block_bytes is not None:
             rounds = 2 if kind == "all_reduce" else 1
             return "ll" if rounds * message_bytes / group.size <= self.one_node_block_bytes else "simple"
         low_s, simple_s = (self.predicted_s(way, kind, message_bytes, group) for way in (low, simple))
@@ -67,7 +70,7 @@ class Tuning:
         if group.num_nodes == 1 and self.one_node_block_bytes is not None:
             return False
         times = {way: self.predicted_s(way, "all_reduce", message_bytes, group) for way in WAYS if way in self.ways}
-        return min(times, key=times.__getitem__).startswith("tree")
+        return WAYS[min(times, key=times.__getitem__)][0] == TREE
 
     def predicted_s(self, way: Way, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
         """latency + S / bandwidth, as the library predicts it."""
@@ -77,10 +80,11 @@ class Tuning:
         )
         if tuned.corrections and several:
             rate *= tuned.corrections[_index(message_bytes, len(tuned.corrections))]
-        if way.startswith("tree"):
+        name, protocol = WAYS[way]
+        if name == TREE:
             return self._tree_s(tuned.hops, group) + message_bytes / (rate * 0.5)
         rounds = 2 if kind == "all_reduce" else 1
-        latency_s = self._ring_s(tuned.hops, way == "ring_simple", kind, group)
+        latency_s = self._ring_s(tuned.hops, protocol == "simple", kind, group)
         return latency_s + message_bytes / (rate * group.size / (rounds * (group.size - 1)))
 
     def _ring_s(self, hops: HopTimes, simple: bool, kind: CollectiveKind, group: GroupShape) -> float:

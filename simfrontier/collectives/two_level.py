@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class TwoLevel:
         seconds = levels.base_s + message_bytes / levels.reorder_bytes_per_s
         if between.size > 1:
             part = message_bytes / inside.size
-            seconds += levels.between.latency_s("ring", kind, part, between, rates.between)
+            seconds += levels.between.latency_s(RING, kind, part, between, rates.between)
         if inside.size > 1:
-            seconds += self.inside.latency_s("ring", kind, message_bytes, inside, rates.inside)
+            seconds += self.inside.latency_s(RING, kind, message_bytes, inside, rates.inside)
         return seconds
 
 

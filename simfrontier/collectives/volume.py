@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from simfrontier.collectives.library import Algorithm
+from simfrontier.collectives.algorithms import algorithm
+from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 
@@ -65,17 +66,14 @@ def exchanged_bytes(op: Exchange, tensors: Mapping[str, Tensor], mesh: Mesh) -> 
     return total(op.src), total(op.back_src)
 
 
-def sent_share(op: Collective, algorithm: Algorithm, mesh: Mesh) -> Fraction:
-    """Bytes that a rank sends per byte of the message: the volume that a pattern's loads are counted in."""
-    return sent_part(op.kind, algorithm, mesh.size(op.axes))
+def sent_share(op: Collective, name: str, mesh: Mesh) -> Fraction:
+    """Bytes that a rank sends per byte of the message by an algorithm: the volume that loads are counted in."""
+    return sent_part(op.kind, name, mesh.size(op.axes))
 
 
-def sent_part(kind: CollectiveKind, algorithm: Algorithm, num_ranks: int) -> Fraction:
+def sent_part(kind: CollectiveKind, name: str, num_ranks: int) -> Fraction:
     """The same for a kind of call in a group of that many ranks."""
-    if algorithm == "tree":
-        return Fraction(1)
-    share = Fraction(num_ranks - 1, num_ranks)
-    return 2 * share if kind == "all_reduce" or algorithm == "ring_twice" else share
+    return algorithm(name).sent_part(kind, num_ranks)
 
 
 def call_of(op: Collective) -> CollectiveKind | None:
@@ -85,4 +83,4 @@ def call_of(op: Collective) -> CollectiveKind | None:
     """
     if op.kind == "all_to_all" or op.is_added_later:
         return "all_to_all"
-    return op.kind if op.via == "library" else None
+    return op.kind if op.via == LIBRARY else None

@@ -13,6 +13,7 @@ from simfrontier.collectives.load import ranks_and_packages
 from simfrontier.collectives.ring_law import LowLatency, Pipeline
 from simfrontier.collectives.tuning import Tuning
 from simfrontier.collectives.two_level import Levels
+from simfrontier.schedule.algorithms import DIRECT, RING, TREE
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.validation.harness import Harness
 
@@ -157,9 +158,9 @@ def _with(whole: _Value, name: str, part: Any) -> _Value:
 
 
 _SETTERS: Mapping[str, Callable[[Library, str, float], Library]] = {
-    "ring": _hops("ring"),
-    "tree": _hops("tree"),
-    "direct": _hops("direct"),
+    RING: _hops("ring"),
+    TREE: _hops("tree"),
+    DIRECT: _hops("direct"),
     "tree_ll": _hops("tree_ll"),
     "ring_ll": _low_latency,
     "tuning": _tuning,

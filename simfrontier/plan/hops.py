@@ -10,6 +10,7 @@ from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, Step, steps_of
 from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Gate, Hook, Item, Move, Program
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
@@ -191,7 +192,7 @@ class _Maker:
             src=tuple(src),
             dst=tuple(dst),
             codec=step.codec,
-            via="ring" if step.per_hop else step.via,
+            via=RING if step.per_hop else step.via,
             lane=lane,
             comm=self._communicator(move, step.axes, lane),
             blocking=move.purpose in self.blocking,

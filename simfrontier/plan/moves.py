@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from simfrontier.errors import InputError
+from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Via
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
+HIERARCHICAL: Final = "hierarchical"  # a hop that crosses its axes in two levels, as collectives of their own
 StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all", "all_gather"]
 
 
@@ -28,7 +29,7 @@ class Hop:
 
     axes: tuple[str, ...]
     codec: Codec | None = None
-    via: Via | Literal["hierarchical"] = "library"
+    via: str = LIBRARY
     least_bytes: int = 0
     per_hop: bool = False
     below: Codec | None = None
@@ -54,7 +55,7 @@ class Step:
     src: Placement
     dst: Placement
     codec: Codec | None
-    via: Via = "library"
+    via: str = LIBRARY
     permute: bool = False
     per_hop: bool = False
 
@@ -106,7 +107,7 @@ class _Builder:
         self, kind: StepKind, axes: tuple[str, ...], to: Placement, hop: Hop | None, permute: bool = False
     ) -> None:
         codec = hop.codec if hop else None
-        via: Via = hop.via if hop and hop.via != "hierarchical" else "library"
+        via = hop.via if hop and hop.via != HIERARCHICAL else LIBRARY
         self.out.append(Step(kind, axes, self.now, to, codec, via, permute, hop is not None and hop.per_hop))
         self.now = to
 
@@ -117,7 +118,7 @@ class _Builder:
             mine = tuple(a for a in left if a in hop.axes)
             left = [a for a in left if a not in mine]
             levels = [mine]
-            if hop.via == "hierarchical":
+            if hop.via == HIERARCHICAL:
                 outer = tuple(a for a in mine if a == hop.axes[0])
                 inner = tuple(a for a in mine if a != hop.axes[0])
                 levels = [inner, outer] if inner_first else [outer, inner]
@@ -197,7 +198,7 @@ class _Builder:
                 self._one_op(axes)
                 self._add("merge", axes, replace(self.now, partial=self._without(axes)), hop)
                 continue
-            inner = hop.via == "hierarchical" and hop.axes[0] not in axes and hop.axes[0] in wanted
+            inner = hop.via == HIERARCHICAL and hop.axes[0] not in axes and hop.axes[0] in wanted
             if (inner or hop.scatters) and set(axes) <= set(self.nesting):
                 self._scatter(tuple(a for a in self.nesting if a in axes), hop)
             else:

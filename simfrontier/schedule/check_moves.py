@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.check_operands import Operands, Say, text_of
 from simfrontier.schedule.ir import Collective, Exchange
 from simfrontier.schedule.placement import Placement
@@ -77,10 +78,10 @@ class MoveRules(Operands):
         decoded."""
         for name in (src, dst):
             self.coded(name, None, say)
-        if not op.codec.is_opaque or op.via != "ring" or op.kind == "all_to_all":
+        if not op.codec.is_opaque or op.via != RING or op.kind == "all_to_all":
             say(
                 "placements",
-                "a gather or reduction by ring in int8, int4, zfp or mpc",
+                f"a gather or reduction by {RING} in int8, int4, zfp or mpc",
                 f"{op.kind} by {op.via} in {op.codec}",
             )
 

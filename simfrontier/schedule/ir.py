@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.codec import DTYPE_BYTES, Codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, local_elements
@@ -27,7 +28,6 @@ TensorRole = Literal[
     "token",
 ]
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
-Via = Literal["library", "ring", "direct", "tree"]
 
 
 class Ref(NamedTuple):
@@ -143,7 +143,7 @@ class Collective:
     src: tuple[Ref, ...]
     dst: tuple[Ref, ...]
     codec: Codec
-    via: Via = "library"
+    via: str = LIBRARY
     lane: str = "compute"
     comm: str = "world"
     blocking: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from simfrontier.schedule.ir import CollectiveKind, Exchange, TensorRole, Via
+from simfrontier.schedule.ir import CollectiveKind, Exchange, TensorRole
 from simfrontier.schedule.placement import PartialOp
 
 # of Mugs (workload.mugs): tokens and features, losses, and what keeps queues, memories and the centre
@@ -57,4 +57,3 @@ COMPUTE_KINDS: Final = MODEL_KINDS | COPY_KINDS | ADD_KINDS | STEP_KINDS
 COLLECTIVE_KINDS: Final = frozenset(get_args(CollectiveKind))
 OP_KINDS: Final = COMPUTE_KINDS | COLLECTIVE_KINDS | {Exchange.kind}
 TENSOR_ROLES: Final = frozenset(get_args(TensorRole))
-VIAS: Final = frozenset(get_args(Via))

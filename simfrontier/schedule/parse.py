@@ -28,9 +28,10 @@ from simfrontier.limits import (
     ScheduleBudget,
 )
 from simfrontier.plaintext import escape_in
+from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES, VIAS
+from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.node import Node
 from simfrontier.schedule.placement import Placement, parse_placement

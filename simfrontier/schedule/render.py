@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from simfrontier.errors import InputError
+from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.repeats import Item, Loop, Step, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
@@ -172,7 +173,7 @@ class _Page:
     def _call(self, op: Collective) -> str:
         how = f"over {'+'.join(op.axes)} in {op.codec}"
         how += ", coded per hop" if op.per_hop else ""
-        how += "" if op.via == "library" else f" by {op.via}"
+        how += "" if op.via == LIBRARY else f" by {op.via}"
         how += ", blocking" if op.blocking else ""
         return f"{how}, {self._change(op)}, {self._size(op.src)}"
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, GroupShape, Library
+from simfrontier.collectives import GroupShape, Library
 from simfrontier.collectives.two_level import LevelRates
 from simfrontier.collectives.volume import sent_part
 from simfrontier.errors import InputError
@@ -33,10 +33,10 @@ class Groups:
     machine: Machine
     num_devices: int
     stride: int = 1
-    _limits: dict[tuple[Algorithm, str], Mapping[str, float]] = field(default_factory=dict)
+    _limits: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     _pairs: list[Groups] = field(default_factory=list)
     _levels: list[Groups] = field(default_factory=list)
-    _sent: dict[Algorithm, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
+    _sent: dict[str, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices
@@ -83,7 +83,7 @@ class Groups:
         options = library.taken(kind, False, "library", num_bytes, self.shape)
         return min(self.seconds_by(algorithm, library, kind, num_bytes) for algorithm in options)
 
-    def seconds_by(self, algorithm: Algorithm, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+    def seconds_by(self, algorithm: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by an algorithm."""
         if algorithm == "halving":
             return self._halving_s(library, kind, num_bytes)
@@ -93,7 +93,7 @@ class Groups:
         volume = sent(kind, algorithm, self.shape.size) * num_bytes
         return library.latency_s(algorithm, kind, num_bytes, self.shape, rate) + volume / rate
 
-    def sent_per_s(self, algorithm: Algorithm, library: Library) -> float:
+    def sent_per_s(self, algorithm: str, library: Library) -> float:
         """What a rank of the slowest group sends at most: links first shared equally are where max-min rates begin."""
         if algorithm == "two_level":
             return library.cap_bytes_per_s(algorithm, self.shape)
@@ -103,7 +103,7 @@ class Groups:
             self._sent[algorithm] = library, min([*reached, library.cap_bytes_per_s(algorithm, self.shape)])
         return self._sent[algorithm][1]
 
-    def limits(self, algorithm: Algorithm, library: Library) -> Mapping[str, float]:
+    def limits(self, algorithm: str, library: Library) -> Mapping[str, float]:
         """What a rank could send if only the links of one class held it up, at a share of 1, by class of link."""
         key = (algorithm, library.ring_order)
         if key not in self._limits:
@@ -143,7 +143,7 @@ class Groups:
         """The same devices in other groups."""
         return Groups.over(self.fabric, groups)
 
-    def _pattern(self, algorithm: Algorithm, library: Library) -> Pattern:
+    def _pattern(self, algorithm: str, library: Library) -> Pattern:
         whole = dict.fromkeys(self.machine.link_classes, 1.0)
         if algorithm in ("ring", "ring_twice"):
             return ring(self.fabric, self.groups, whole, library.ring_order)
@@ -156,6 +156,6 @@ class Groups:
 
 
 @lru_cache(maxsize=256)
-def sent(kind: CollectiveKind, algorithm: Algorithm, size: int) -> float:
+def sent(kind: CollectiveKind, algorithm: str, size: int) -> float:
     """Bytes that a rank of a group of that size sends per byte of the message."""
     return float(sent_part(kind, algorithm, size))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, GroupShape, StepLaw, messages_of, sent_share
+from simfrontier.collectives import GroupShape, StepLaw, messages_of, sent_share
+from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.collectives.lowering import Recipe, lower
 from simfrontier.network import fold
 from simfrontier.network.route import route
@@ -69,7 +70,7 @@ class Calls:
     _places: dict[tuple[str, ...], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(default_factory=dict)
     _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
     _forms: dict[tuple[CollectiveKind, Recipe], Form] = field(default_factory=dict)
-    _ways: dict[tuple[Algorithm, int, int], Way] = field(default_factory=dict)
+    _ways: dict[tuple[str, int, int], Way] = field(default_factory=dict)
     _rates: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,7 +126,7 @@ class Calls:
             if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
                 volume = float(sent_share(op, algorithm, cluster.schedule.mesh)) * message.num_bytes
                 cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
-            most = cluster.library.num_channels if algorithm == "direct" else None
+            most = algorithm_of(algorithm).most_at_once(cluster.library)
             is_host = most is not None and not cluster.library.paced
             plans.append(
                 Plan(
@@ -157,7 +158,7 @@ class Calls:
             self._forms[kind, recipe] = Form.of(lower(kind, recipe), library.paced, library.in_flight)
         return self._forms[kind, recipe]
 
-    def _way(self, algorithm: Algorithm, source: int, target: int) -> Way:
+    def _way(self, algorithm: str, source: int, target: int) -> Way:
         """From rank to rank; where the machine has packets, links reach their whole capacity."""
         key = algorithm, source, target
         if key not in self._ways:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, GroupShape, Library, messages_of, sent_share
+from simfrontier.collectives import GroupShape, Library, messages_of, sent_share
+from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Folding, Pattern, direct, fold, meeting, ring, solve, tree
@@ -26,16 +27,14 @@ def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
 def shares_of(library: Library, machine: Machine, algorithm: str) -> Mapping[str, float]:
     """The share of each of the machine's link classes that the library reaches by an algorithm."""
     plain = {name: link_class.share for name, link_class in machine.link_classes.items()}
-    return library.shares(algorithm, plain)  # type: ignore[arg-type]
+    return library.shares(algorithm, plain)
 
 
-def refuse_halving(library: Library, algorithms: Sequence[str]) -> None:
-    """Raise InputError for an algorithm of which no pattern is written."""
-    if "halving" in algorithms:
-        raise InputError(
-            f"library {library.name}: recursive halving is modelled for calls alone, not for plans; allowed: a library "
-            "that goes by rings, trees or direct messages"
-        )
+def refuse_alone(library: Library, names: Sequence[str]) -> None:
+    """Raise InputError for an algorithm by which single calls are modelled, but no schedule."""
+    for by in map(algorithm_of, names):
+        if by.not_as_loads:
+            raise InputError(f"library {library.name}: {by.not_as_loads}")
 
 
 def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
@@ -103,7 +102,7 @@ class Choices:
             elif algorithm == "two_level":
                 made = self._two_level(groups, shape)
             else:
-                refuse_halving(self.library, (algorithm,))
+                refuse_alone(self.library, (algorithm,))
                 shares = shares_of(self.library, self.fabric.machine, algorithm)
                 if algorithm in ("ring", "ring_twice"):
                     made = ring(self.fabric, groups, shares, self.library.ring_order)
@@ -121,7 +120,7 @@ class Choices:
     def _ring_shares(self, library: Library) -> Mapping[str, float]:
         return shares_of(library, self.fabric.machine, "ring")
 
-    def choose(self, op: Collective, schedule: Schedule) -> Algorithm:
+    def choose(self, op: Collective, schedule: Schedule) -> str:
         """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
         largest = max(message.num_bytes for message in messages_of(op, schedule.tensors, self.mesh))
         options = self.library.taken(op.kind, op.is_added_later, op.via, largest, self.shape(op.axes))
@@ -132,7 +131,7 @@ class Choices:
 
 
 def seconds_alone(
-    op: Collective, algorithm: Algorithm, schedule: Schedule, library: Library, fabric: Fabric, pattern: Pattern
+    op: Collective, algorithm: str, schedule: Schedule, library: Library, fabric: Fabric, pattern: Pattern
 ) -> float:
     """Time of a call by an algorithm when nothing but its pattern runs."""
     mesh = schedule.mesh

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import Algorithm, Library, RingOrder, messages_of
+from simfrontier.collectives import Library, algorithm, messages_of
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.errors import InputError
@@ -27,9 +27,9 @@ def recipes_of(op: Collective, cluster: Cluster) -> tuple[Recipe, ...]:
     """How each group carries the op, groups as the mesh numbers them."""
     groups = cluster.schedule.mesh.groups(op.axes)
     message = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)[0]
-    algorithm = cluster.algorithms[id(op)]
-    made = (recipe(cluster.fabric, group, algorithm, cluster.library, message.num_bytes) for group in groups)
-    if cluster.library.reduces_backwards and algorithm in ("ring", "ring_twice") and op.kind != "all_gather":
+    name = cluster.algorithms[id(op)]
+    made = (recipe(cluster.fabric, group, name, cluster.library, message.num_bytes) for group in groups)
+    if algorithm(name).is_reversed(cluster.library, op.kind):
         return tuple(replace(each, orders=tuple(order[::-1] for order in each.orders)) for each in made)
     return tuple(made)
 
@@ -39,43 +39,31 @@ def wire_kind(op: Collective) -> CollectiveKind:
     return "all_to_all" if op.is_added_later else op.kind
 
 
-def recipe(
-    fabric: Fabric, ranks: NDArray[np.integer], algorithm: Algorithm, library: Library, num_bytes: int
-) -> Recipe:
-    """How a group of these ranks (members in this order) carries a message: the library's orders of each node's
-    members, node after node, members by their number in the group.
+def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Library, num_bytes: int) -> Recipe:
+    """How a group of these ranks (members in this order) carries a message by an algorithm: the library's orders of
+    each node's members, node after node, members by their number in the group.
 
-    Direct messages have one order, which deals the nodes' members out in turn: a member sends to those that follow it,
-    so that neighbours do not all begin with the same NIC (assumed). Raises InputError for two levels, which are only
-    modelled as a whole.
+    Raises InputError for an algorithm whose calls have no law of single messages.
     """
-    if algorithm == "two_level":
-        raise InputError(
-            f"library {library.name}: calls in two levels are not lowered to single messages; "
-            "allowed: fidelity analytic or flow"
-        )
+    by = algorithm(name)
+    if by.not_as_chunks:
+        raise InputError(f"library {library.name}: {by.not_as_chunks}")
     per_node = fabric.machine.devices_per_node
     devices = fabric.device_of[ranks]
     member = {int(device): number for number, device in enumerate(devices)}
     nodes: dict[int, int] = {}
     for device in sorted(member):
         nodes[device // per_node] = nodes.get(device // per_node, 0) | 1 << device % per_node
-    follows: RingOrder = library.ring_order
-    if algorithm in ("tree", "direct"):  # as the fluid patterns have it
-        follows = "links" if algorithm == "tree" else "ranks"
     by_node = [
         [[member[node * per_node + position] for position in order] for order in found]
         for node, mask in nodes.items()
-        for found in [orders(fabric.machine.node, mask, len(nodes) > 1, follows)]
+        for found in [orders(fabric.machine.node, mask, len(nodes) > 1, by.ring_order(library))]
     ]
-    channels = list(zip(*by_node, strict=True))  # of each, its order on every node
-    if algorithm == "direct":
-        channels = [tuple(zip(*channels[0], strict=True))]
-    trees = 2 if algorithm == "tree" and len(nodes) > 1 else 1
+    channels = by.channels(list(zip(*by_node, strict=True)))  # of each, its order on every node
     return Recipe(
-        algorithm=algorithm,
-        orders=tuple(tuple(one for part in parts for one in part) for parts in channels),
+        algorithm=name,
+        orders=tuple(channels),
         per_node=len(ranks) // len(nodes),
-        slices=library.slices(algorithm, num_bytes / len(channels) / trees, len(nodes)),
-        least_elements=library.least_elements if algorithm in ("ring", "ring_twice") else 1,
+        slices=by.slices(library, num_bytes / len(channels) / by.lanes(len(nodes)), len(nodes)),
+        least_elements=by.least_elements(library),
     )

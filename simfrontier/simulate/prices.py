@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import (
-    Algorithm,
     CallTable,
     GroupShape,
     Library,
@@ -22,11 +21,12 @@ from simfrontier.collectives import (
 )
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Perturbation, equal_parts, paired
+from simfrontier.schedule.algorithms import DIRECT, RING, TWO_LEVEL
 from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchange, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate.alone import Groups, sent
-from simfrontier.simulate.choice import group_shape, refuse_halving, shares_of
+from simfrontier.simulate.choice import group_shape, refuse_alone, shares_of
 from simfrontier.simulate.coding import PerHop, coding_s
 from simfrontier.simulate.pricing import Placement, placed
 
@@ -84,17 +84,17 @@ class Prices:
             return 0.0
         return min([self._least_s(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
 
-    def _least_s(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+    def _least_s(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
         """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
         cap."""
-        if way == "two_level":
+        if way == TWO_LEVEL:
             return 0.0
         library, shape = self.library, groups.shape
         slowest = groups.sent_per_s(way, library)
         start_up = sum(library.least_latency_s(way, kind, size, shape, slowest) for size in sizes)
         return start_up + sum(sizes) * sent(kind, way, shape.size) / library.cap_bytes_per_s(way, shape)
 
-    def _by(self, way: Algorithm, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+    def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
         return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
 
     def compute_s(self, op: Compute, schedule: Schedule, speed: float = 1.0) -> float:
@@ -123,7 +123,7 @@ class Prices:
         hops = PerHop.of(op, schedule.tensors, schedule.mesh, self.machine)
         if hops is None:
             return seconds
-        volume = sum(sizes) * float(sent_share(op, "ring", schedule.mesh))
+        volume = sum(sizes) * float(sent_share(op, RING, schedule.mesh))
         return seconds + hops.num_gaps * self.machine.device.kernel_gap_s + volume * hops.seconds
 
     def _call(self, op: Collective, schedule: Schedule) -> tuple[Groups, list[int], CallTable | None]:
@@ -132,9 +132,9 @@ class Prices:
         sizes = [message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)]
         return groups, sizes, self.library.table(call_of(op), groups.shape)
 
-    def _ways(self, op: Collective, sizes: list[int], groups: Groups) -> tuple[Algorithm, ...]:
+    def _ways(self, op: Collective, sizes: list[int], groups: Groups) -> tuple[str, ...]:
         ways = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
-        refuse_halving(self.library, ways)
+        refuse_alone(self.library, ways)
         return ways
 
     def boundaries_s(self, mesh: Mesh, axis: str, num_bytes: float) -> list[float]:
@@ -149,11 +149,11 @@ class Prices:
         if key not in self._pairs:
             self._pairs[key] = self._pair(mesh.groups((axis,))[:, list(ends)])
         shape, rate = self._pairs[key]
-        return self.library.latency_s("direct", "all_to_all", num_bytes, shape, rate) + num_bytes / rate
+        return self.library.latency_s(DIRECT, "all_to_all", num_bytes, shape, rate) + num_bytes / rate
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
         """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
-        pattern = paired(self.fabric, pairs, 1, 0, shares_of(self.library, self.machine, "direct"))
+        pattern = paired(self.fabric, pairs, 1, 0, shares_of(self.library, self.machine, DIRECT))
         _, rates = equal_parts(self.fabric, pattern)
         edges = pattern.edges.sum(axis=0)
         packages = 1 if not edges[1] and not edges[2] else 2

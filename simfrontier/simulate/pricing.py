@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import (
-    Algorithm,
     CallTable,
     GroupShape,
     Library,
@@ -23,9 +22,11 @@ from simfrontier.collectives import (
     messages_of,
     sent_share,
 )
+from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Column, Fabric, Folding, Pattern, Perturbation, fold, local, paired
+from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier.simulate.cast import Cast, cast_of, exchange_key, pairs_of, users_of
@@ -44,18 +45,6 @@ from simfrontier.simulate.work import NO_WORK, Flow, Priced, Work
 LOCAL = "local"
 SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
 Placement = Literal["block", "cyclic"]
-# Device memory traffic per byte that a rank sends: an all-gather reads what it sends and writes what it gets; a
-# reduction also reads what it adds to. Per byte of the vector, a tree reduces up (3) and copies down (2).
-_HBM_PER_BYTE: Mapping[tuple[str, Algorithm], float] = {
-    ("all_gather", "ring"): 2.0,
-    ("reduce_scatter", "ring"): 3.0,
-    ("reduce_scatter", "ring_twice"): 2.5,
-    ("all_reduce", "ring"): 2.5,
-    ("all_reduce", "tree"): 5.0,
-    ("reduce_scatter", "two_level"): 3.0,
-    ("all_reduce", "two_level"): 2.5,
-}
-_HBM_PER_BYTE_COPIED = 2.0
 
 
 @dataclass
@@ -72,7 +61,7 @@ class Cluster:
     machine: Machine
     library: Library
     fabric: Fabric
-    algorithms: dict[int, Algorithm]
+    algorithms: dict[int, str]
     patterns: dict[str, Pattern]
     counted: dict[str, Pattern]
     small: frozenset[int]
@@ -206,7 +195,7 @@ class Cluster:
         share = float(sent_share(op, algorithm, mesh))
         messages = messages_of(op, tensors, mesh)
         shape = self.shape(op.axes)
-        hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
+        hbm = algorithm_of(algorithm).memory_per_byte(op.kind)
         hops = PerHop.of(op, tensors, mesh, self.machine) or NO_CODING
         hbm += hops.hbm_bytes
         runs = self._runs(op, key)
@@ -254,7 +243,7 @@ class Cluster:
                 continue
             sent_per_s = speed / peak
             shape = GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
-            latency = self.library.latency_s("direct", "all_to_all", volume, shape, sent_per_s)
+            latency = self.library.latency_s(DIRECT, "all_to_all", volume, shape, sent_per_s)
             column = self._column(key, cls)
             load = column.wire + column.hbm * ((there + back) / volume)
             flow = self._intern((key, cls), column.rows, load, np.inf, self._held(column))
@@ -290,7 +279,7 @@ class Cluster:
         latency = seconds - volume / sent_per_s
         if latency < 0.0 or self.machine.node.has_bus:
             latency, sent_per_s = 0.0, volume / seconds
-        hbm = _HBM_PER_BYTE.get((op.kind, algorithm), _HBM_PER_BYTE_COPIED)
+        hbm = algorithm_of(algorithm).memory_per_byte(op.kind)
         peaks = self._peak(key)
         columns = [self.folding.column(key, cls) for cls in range(len(peaks))]
         asked = np.zeros(len(self.nominal))
@@ -334,7 +323,7 @@ class Cluster:
         axes, algorithm = key.rsplit("/", 1)
         if ":" in algorithm:  # of an exchange
             return np.inf
-        return self.library.cap_bytes_per_s(algorithm, self.shape(tuple(axes.split("+"))))  # type: ignore[arg-type]
+        return self.library.cap_bytes_per_s(algorithm, self.shape(tuple(axes.split("+"))))
 
     def _peak(self, key: str) -> NDArray[np.float64]:
         if key not in self._peaks:
@@ -414,4 +403,4 @@ def _pattern_of_pairs(
 ) -> Pattern:
     if not any(sizes):
         raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
-    return paired(fabric, pairs_of(op, schedule), *sizes, shares_of(library, fabric.machine, "direct"))
+    return paired(fabric, pairs_of(op, schedule), *sizes, shares_of(library, fabric.machine, DIRECT))

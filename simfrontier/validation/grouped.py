@@ -10,6 +10,7 @@ from simfrontier.collectives import Library
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, fold, ring
+from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.alone import Groups, sent
 from simfrontier.simulate.choice import shares_of, speeds_alone
@@ -29,10 +30,10 @@ def grouped_seconds(
         raise InputError(f"groups: got device {max(map(max, groups))}, allowed: 0..{most - 1}, of one node")
     shape = _laid_out(machine, groups).shape
     taken = library.taken(kind, False, "library", num_bytes, shape)
-    if taken != ("ring",):
+    if taken != (RING,):
         raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
     rate = _sent_per_s(machine, library, groups)
-    return library.latency_s("ring", kind, num_bytes, shape, rate) + sent(kind, "ring", shape.size) * num_bytes / rate
+    return library.latency_s(RING, kind, num_bytes, shape, rate) + sent(kind, RING, shape.size) * num_bytes / rate
 
 
 @lru_cache(maxsize=64)
@@ -45,7 +46,7 @@ def _laid_out(machine: Machine, groups: Devices) -> Groups:
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
     """What a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
-    pattern = ring(at.fabric, at.groups, shares_of(library, machine, "ring"), library.ring_order)
-    cap = library.cap_bytes_per_s("ring", at.shape)
-    speeds = speeds_alone(fold(at.fabric, {"ring": pattern}, exact=True), "ring", cap * pattern.peak)
+    pattern = ring(at.fabric, at.groups, shares_of(library, machine, RING), library.ring_order)
+    cap = library.cap_bytes_per_s(RING, at.shape)
+    speeds = speeds_alone(fold(at.fabric, {RING: pattern}, exact=True), RING, cap * pattern.peak)
     return float(speeds[0] / pattern.peak[0])

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.lowering import CARRIES, Lowered, Lowering, Recipe, Transfer
+from simfrontier.collectives.algorithms import algorithms
+from simfrontier.collectives.lowering import Lowered, Recipe, Transfer
 from simfrontier.schedule.ir import CollectiveKind
 
 Lines = NDArray[np.int64]
-PAIRS: list[tuple[Lowering, CollectiveKind]] = [(name, kind) for name, kinds in CARRIES.items() for kind in kinds]
+PAIRS: list[tuple[str, CollectiveKind]] = [(each.name, kind) for each in algorithms() for kind in each.collectives]
 POISON = 10**15  # what lies where nothing was given: it must not come into any result
 
 
 def recipe(
-    algorithm: Lowering, size: int, per_node: int | None = None, channels: int = 1, slices: int = 1, seed: int = 0
+    algorithm: str, size: int, per_node: int | None = None, channels: int = 1, slices: int = 1, seed: int = 0
 ) -> Recipe:
     """Channel 0 in the members' order, the others with nodes and members within them shuffled."""
     each, rng = per_node or size, random.Random(seed)
@@ -32,11 +33,11 @@ def recipe(
     return Recipe(algorithm=algorithm, orders=tuple(orders), per_node=each, slices=slices)
 
 
-def recipes(algorithm: Lowering, sizes: Iterable[int]) -> Iterator[Recipe]:
+def recipes(algorithm: str, sizes: Iterable[int]) -> Iterator[Recipe]:
     """Of every size: with every number of members per node where that matters, 1 and 2 channels, 1 and 3 slices."""
     for size in sizes:
         for per_node in [each for each in range(1, size + 1) if size % each == 0]:
-            if algorithm in ("tree", "hierarchical") or per_node == size:
+            if algorithm in ("tree", "two_level") or per_node == size:
                 for channels, slices in ((1, 1), (1, 3), (2, 1), (2, 3)):
                     yield recipe(algorithm, size, per_node, channels, slices, seed=size)
 

@@ -2,7 +2,6 @@
 
 import math
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, Step, steps_of
-from simfrontier.schedule.ir import Via
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.plan.executor import World, execute
@@ -177,7 +175,7 @@ def routes(draw: st.DrawFn, mesh: Mesh) -> tuple[Hop, ...]:
             out.append(group)
             group = []
         group.append(axis)
-    vias: tuple[Via | Literal["hierarchical"], ...] = ("library", "ring", "hierarchical")
+    vias: tuple[str, ...] = ("library", "ring", "hierarchical")
     return tuple(Hop(tuple(group), FP16, draw(st.sampled_from(vias))) for group in (*out, group))
 
 

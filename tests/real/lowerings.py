@@ -5,30 +5,28 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from simfrontier.collectives.lowering import Lowering, Recipe
+from simfrontier.collectives.lowering import Recipe
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.schedule import Schedule, digest
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier_real.transport import collectives_of, wire_kind
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
-RINGS: Mapping[CollectiveKind, Lowering] = {
+RINGS: Mapping[CollectiveKind, str] = {
     "all_gather": "ring",
     "reduce_scatter": "ring",
     "all_reduce": "ring",
     "all_to_all": "direct",
 }
-MIXED: Mapping[CollectiveKind, Lowering] = {
-    "all_gather": "hierarchical",
+MIXED: Mapping[CollectiveKind, str] = {
+    "all_gather": "two_level",
     "reduce_scatter": "halving",
     "all_reduce": "tree",
-    "all_to_all": "hierarchical",
+    "all_to_all": "two_level",
 }
 
 
-def recipe_of(
-    algorithm: Lowering, size: int, channels: int = 1, slices: int = 1, per_node: int | None = None
-) -> Recipe:
+def recipe_of(algorithm: str, size: int, channels: int = 1, slices: int = 1, per_node: int | None = None) -> Recipe:
     """Members node after node in every channel; each channel begins one further on in the node, odd ones backwards."""
     each = per_node or size
     orders = []
@@ -40,7 +38,7 @@ def recipe_of(
 
 
 def lowered_of(
-    schedule: Schedule, by_kind: Mapping[CollectiveKind, Lowering] = RINGS, channels: int = 2, slices: int = 2
+    schedule: Schedule, by_kind: Mapping[CollectiveKind, str] = RINGS, channels: int = 2, slices: int = 2
 ) -> LoweredSchedule:
     """All collectives of a schedule; groups of an even number of members are taken to lie on two nodes."""
     recipes = []
@@ -52,7 +50,7 @@ def lowered_of(
     return LoweredSchedule(digest=digest(schedule), recipes=tuple(recipes))
 
 
-def shuffled(size: int, channels: int, slices: int, seed: int, algorithm: Lowering) -> Recipe:
+def shuffled(size: int, channels: int, slices: int, seed: int, algorithm: str) -> Recipe:
     """Orders as they come."""
     numbers = random.Random(seed)
     orders = tuple(tuple(numbers.sample(range(size), size)) for _ in range(channels))

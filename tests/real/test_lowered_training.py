@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives.lowering import Lowering
 from simfrontier.collectives.lowering.store import save_lowered
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.schedule import Collective, Schedule, digest, expand, load, save
@@ -35,7 +34,7 @@ from tests.real.schedules import (
 LIMIT_S = 120.0
 EQUAL = 1e-10
 
-ByKind = Mapping[CollectiveKind, Lowering]
+ByKind = Mapping[CollectiveKind, str]
 
 
 # ── in one process ──
@@ -111,7 +110,7 @@ def test_a_lowering_is_found_beside_its_schedule(files: Path) -> None:
     made = load(path)
     lowered = read_lowered(path, made, digest(made))
     assert lowered == lowered_of(made, MIXED)
-    assert described(lowered).startswith("lowered, ") and "hierarchical" in described(lowered)
+    assert described(lowered).startswith("lowered, ") and "two_level" in described(lowered)
 
 
 def refused(path: Path, made: Schedule) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from simfrontier.collectives import Library, load_library
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.codec import parse_codec
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Ref, Role, Schedule, Tensor, Via
+from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
@@ -20,7 +20,7 @@ def mesh_of(machine: Machine, num_ranks: int) -> Mesh:
     return Mesh((("node", num_ranks // per_node), ("gcd", per_node)))
 
 
-def calls(mesh: Mesh, *ops: tuple[CollectiveKind, tuple[str, ...], int, str, Via], codec: str = "fp16") -> Schedule:
+def calls(mesh: Mesh, *ops: tuple[CollectiveKind, tuple[str, ...], int, str, str], codec: str = "fp16") -> Schedule:
     """Collectives (kind, axes, bytes of the whole message as fp16, lane, via) of bytes, that wait for nothing but their
     lane.
 
@@ -55,7 +55,7 @@ def single(
     num_ranks: int,
     machine: str = "frontier",
     fidelity: Fidelity = "chunk",
-    via: Via = "library",
+    via: str = "library",
     library: str | Library = "rccl",
     axes: tuple[str, ...] | None = None,
     overrides: Mapping[str, float] | None = None,

@@ -14,7 +14,7 @@ from simfrontier.collectives import load_library
 from simfrontier.collectives.library import GroupShape
 from simfrontier.machine import load_machine
 from simfrontier.network import Kind
-from simfrontier.schedule.ir import Collective, CollectiveKind, Via
+from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
 from simfrontier.simulate.choice import shares_of
@@ -23,7 +23,7 @@ from tests.simulate.singles import calls, single
 from tests.simulate.steps import NAMED, schedule, step
 
 MIB = 2**20
-CALLS: tuple[tuple[CollectiveKind, Via], ...] = (
+CALLS: tuple[tuple[CollectiveKind, str], ...] = (
     ("all_gather", "ring"),
     ("reduce_scatter", "ring"),
     ("all_reduce", "ring"),
@@ -54,7 +54,7 @@ OF = {
 @pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
 @pytest.mark.parametrize(("kind", "via"), CALLS)
 def test_large_collectives_alone_take_what_flow_says_within_5_percent(
-    kind: CollectiveKind, via: Via, machine: str, num_ranks: int
+    kind: CollectiveKind, via: str, machine: str, num_ranks: int
 ) -> None:
     """Of trees over two nodes 16 messages may be in flight; with 8, as the libraries and the next test have it, links
     rest, which flow knows nothing of."""
@@ -88,7 +88,7 @@ def test_trees_of_strided_groups_take_what_flow_says(per_node: int, nodes: int, 
 @pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
 @pytest.mark.parametrize(("kind", "via"), CALLS)
 def test_small_collectives_alone_take_what_flow_says_within_two_latencies(
-    kind: CollectiveKind, via: Via, machine: str, num_ranks: int
+    kind: CollectiveKind, via: str, machine: str, num_ranks: int
 ) -> None:
     """A latency: the start-up of the slowest hop of the algorithm (of LL, where a ring is that small)."""
     assert RCCL.ring_ll is not None and RCCL.tree is not None
@@ -158,7 +158,7 @@ def mirrored(done: SimulatedStep, loads: NDArray[np.float64]) -> NDArray[np.floa
     + [("reduce_scatter", "library", "frontier", "gloo")],  # by an all-reduce of the whole message
 )
 def test_links_carry_what_the_patterns_load(
-    kind: CollectiveKind, via: Via, machine: str, library: str, axes: tuple[str, ...] | None
+    kind: CollectiveKind, via: str, machine: str, library: str, axes: tuple[str, ...] | None
 ) -> None:
     done = single(kind, MIB, 16, machine, via=via, library=library, axes=axes)
     assert done.link_bytes is not None

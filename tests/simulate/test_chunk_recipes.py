@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.collectives import Algorithm, Library, load_library
+from simfrontier.collectives import Library, load_library
 from simfrontier.collectives.lowering import Recipe, lower
 from simfrontier.collectives.lowering.store import load_lowered
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
@@ -29,7 +29,7 @@ CHAIN = [0, 1, 5, 4, 6, 7, 3, 2]  # Frontier's first
 
 
 def made(
-    ranks: list[int], algorithm: Algorithm = "ring", library: Library = RCCL, num_nodes: int = 2, num_bytes: int = 2**20
+    ranks: list[int], algorithm: str = "ring", library: Library = RCCL, num_nodes: int = 2, num_bytes: int = 2**20
 ) -> Recipe:
     return recipe(Fabric.build(FRONTIER, num_nodes), np.array(ranks), algorithm, library, num_bytes)
 

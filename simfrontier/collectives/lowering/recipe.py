@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
 
 from simfrontier.errors import nearest
-
-Lowering = Literal["ring", "ring_twice", "halving", "tree", "direct", "hierarchical"]
-LOWERINGS: Final[tuple[Lowering, ...]] = get_args(Lowering)
+from simfrontier.schedule.algorithms import ALGORITHMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How one group carries a collective.
 
-    algorithm  ring; ring_twice (a reduce-scatter done as an all-reduce of the whole message); halving (recursive
-               halving and doubling); tree (an all-reduce on two binary trees over the nodes, chains inside); direct;
-               hierarchical (two levels as in PCCL: between the members with the same place on each node, and inside
-               the nodes)
+    algorithm  by name, one of `collectives.algorithms`
     orders     per channel the members (numbered 0 to n-1 in the group's order), node after node, so that each node's
                members are `per_node` neighbours in the list; rings close it
     per_node   members on each node; n where the group is on one
@@ -27,7 +21,7 @@ class Recipe:
                fewer channels
     """
 
-    algorithm: Lowering
+    algorithm: str
     orders: tuple[tuple[int, ...], ...]
     per_node: int
     slices: int = 1
@@ -43,8 +37,8 @@ class Recipe:
 
     def fault(self) -> str | None:
         """What does not hold together in it, if anything: got, and what is allowed."""
-        if self.algorithm not in LOWERINGS:
-            return f"algorithm: {self.algorithm!r} is not known; {nearest(self.algorithm, LOWERINGS)}"
+        if self.algorithm not in ALGORITHMS:
+            return f"algorithm: {self.algorithm!r} is not known; {nearest(self.algorithm, ALGORITHMS)}"
         if not self.orders or not self.orders[0]:
             return "orders: none; allowed: one or more, each of all members"
         members = list(range(self.size))

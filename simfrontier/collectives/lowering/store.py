@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final, Never
 
 from simfrontier.collectives.lowering.program import LoweredSchedule
-from simfrontier.collectives.lowering.recipe import LOWERINGS, Recipe
+from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.errors import InputError, nearest
 from simfrontier.jsontext import unique_pairs
 from simfrontier.limits import LOWERED_FILE
 from simfrontier.plaintext import escape_in
+from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"
@@ -91,13 +92,12 @@ class _Reader:
 
     def _recipe(self, value: object, place: str) -> Recipe:
         form = self._object(value, RECIPE_KEYS, place)
-        known = {str(name): name for name in LOWERINGS}
         name = form["algorithm"]
-        if not isinstance(name, str) or name not in known:
-            self._fail(f"{place}.algorithm", name, f"an algorithm; {nearest(str(name), LOWERINGS)}")
+        if not isinstance(name, str) or name not in ALGORITHMS:
+            self._fail(f"{place}.algorithm", name, f"an algorithm; {nearest(str(name), ALGORITHMS)}")
         orders = self._list(form["orders"], f"{place}.orders")
         recipe = Recipe(
-            algorithm=known[name],
+            algorithm=name,
             orders=tuple(self._whole_numbers(order, f"{place}.orders.{n}") for n, order in enumerate(orders)),
             per_node=self._whole_number(form["per_node"], f"{place}.per_node"),
             slices=self._whole_number(form["slices"], f"{place}.slices"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.collectives.lowering.direct import direct
+from simfrontier.collectives.algorithms.direct import direct
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer

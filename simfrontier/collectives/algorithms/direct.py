@@ -2,10 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.algorithms.algorithm import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.collectives.step_law import StepLaw, added
+from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library, RingOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct(Algorithm):
+    """A message from every member to every other one."""
+
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return direct(kind, recipe)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        size, parts = recipe.size, len(recipe.orders) * recipe.slices
+        if kind == "all_to_all":  # copies within a member too
+            return 2 * size * size * parts
+        return (2 if kind == "all_reduce" else 1) * size * max(1, size - 1) * parts
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """As many messages of a member at once as there are channels."""
+        near = group.size // group.num_nodes - 1
+        far = group.size - 1 - near
+        rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)
+        hops = library.direct
+        return hops.base_s + rounds_near * hops.in_node_s + rounds_far * hops.between_nodes_s
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        return added(library.direct)
+
+    def ring_order(self, library: Library) -> RingOrder:
+        return "ranks"
+
+    def channels(self, orders: list[tuple[list[int], ...]]) -> list[tuple[int, ...]]:
+        """One order, which deals the nodes' members out in turn: a member sends to those that follow it, so that
+        neighbours do not all begin with the same NIC (assumed)."""
+        return [tuple(member for seat in zip(*orders[0], strict=True) for member in seat)]
+
+    def most_at_once(self, library: Library) -> int | None:
+        return library.num_channels
+
+
+ALGORITHM = Direct(
+    name=DIRECT,
+    title="a message from every member to every other one",
+    collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    in_libraries=("all_to_all",),
+    in_plans=True,
+)
 
 
 def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:

@@ -2,10 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.algorithms.algorithm import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.collectives.step_law import StepLaw
 from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halving(Algorithm):
+    """Exchanges in pairs, each of half of what the one before it moved."""
+
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return halving(kind, recipe)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        size, parts = recipe.size, len(recipe.orders) * recipe.slices
+        return 2 * (2 if kind == "all_reduce" else 1) * size * parts * max(1, (size - 1).bit_length())
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        raise AssertionError("each round of it is a direct exchange in pairs, at a rate of its own")
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        raise AssertionError(self.not_as_chunks)
+
+
+_ALONE = (
+    "recursive halving is modelled for calls alone, not for plans; allowed: a library that goes by rings, trees or "
+    "direct messages"
+)
+ALGORITHM = Halving(
+    name="halving",
+    title="recursive halving",
+    collectives=("all_gather", "reduce_scatter", "all_reduce"),
+    in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
+    not_as_loads=_ALONE,
+    not_as_chunks=_ALONE,
+)
 
 
 def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:

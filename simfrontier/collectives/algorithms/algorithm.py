@@ -1,0 +1,139 @@
+"""What an algorithm of collectives is: every reader asks these questions and knows no algorithm by name."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.collectives.step_law import StepLaw
+from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library, RingOrder
+    from simfrontier.collectives.lowering.recipe import Recipe
+    from simfrontier.collectives.lowering.transfers import Lowered
+
+COPIED = (
+    2.0  # bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes written
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm(ABC):
+    """An algorithm of collectives.
+
+    name           as schedules, libraries and recipes write it
+    title          for people, e.g. "recursive halving and doubling"
+    collectives    the kinds of calls that it knows: its transfers of them are proved
+    in_libraries   the kinds of calls for which a library's file may list it
+    in_plans       whether a plan's hop, or a collective of a schedule file, may ask for it
+    not_as_loads   why no schedule can be simulated with it, "" where one can; single calls have their law all the same
+    not_as_chunks  why its calls have no law of single messages (fidelity `chunk`), "" where they have
+
+    Of a call with a message of S bytes in a group of n ranks; what a library's numbers are is said in `Library`.
+    """
+
+    name: str
+    title: str
+    collectives: tuple[CollectiveKind, ...]
+    in_libraries: tuple[CollectiveKind, ...] = ()
+    in_plans: bool = False
+    not_as_loads: str = ""
+    not_as_chunks: str = ""
+
+    # ── what it moves ──
+
+    @abstractmethod
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        """Bytes that a rank sends per byte of the message: the volume that loads on links are counted in."""
+
+    @abstractmethod
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        """The transfers of a call of one group."""
+
+    @abstractmethod
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        """How many transfers these are at most, counted without making them."""
+
+    def memory_per_byte(self, kind: CollectiveKind) -> float:
+        """Bytes of device memory read and written per byte of the volume."""
+        return COPIED
+
+    # ── how long a library takes by it ──
+
+    @abstractmethod
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """Time of a call beyond volume / bytes_per_s, at the rate at which a rank sends alone."""
+
+    def least_latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """No more than `latency_s` at that rate and at any above it: here the least of both ends, for latencies that
+        only grow or only shrink with the rate."""
+        rates = (bytes_per_s, math.inf)
+        return min([self.latency_s(library, kind, message_bytes, group, rate) for rate in rates])
+
+    @abstractmethod
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        """The law of single messages that `latency_s` is the sum of; `num_orders` channels share `bytes_per_s`."""
+
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        """What a rank sends at most, whatever the links."""
+        return math.inf
+
+    def shares(self, library: Library) -> Mapping[str, float]:
+        """The share of link classes that it reaches, as far as the library knows it."""
+        return library.link_shares
+
+    def shares_ratio(self, library: Library) -> float:
+        """By which every share of a link is multiplied."""
+        return 1.0
+
+    def lacks(self, library: Library) -> str:
+        """What the library has no numbers of, though the algorithm needs them; "" where nothing is missing."""
+        return ""
+
+    # ── how a group's call is laid out ──
+
+    def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
+        """Into how many parts, that follow one another, a channel cuts its blocks."""
+        return 1
+
+    def ring_order(self, library: Library) -> RingOrder:
+        """Which orders of a node's members its channels follow."""
+        return library.ring_order
+
+    def channels(self, orders: list[tuple[list[int], ...]]) -> list[tuple[int, ...]]:
+        """Per channel the order of all members, from the channels' orders on every node: one node after another."""
+        return [tuple(member for order in by_node for member in order) for by_node in orders]
+
+    def lanes(self, num_nodes: int) -> int:
+        """How many parts of a channel's share go ways of their own."""
+        return 1
+
+    def least_elements(self, library: Library) -> int:
+        """Of a part of a block."""
+        return 1
+
+    def is_reversed(self, library: Library, kind: CollectiveKind) -> bool:
+        """Whether its channels run against their orders."""
+        return False
+
+    def most_at_once(self, library: Library) -> int | None:
+        """Messages of a member that may be under way at once (None: any number)."""
+        return None

@@ -1,0 +1,144 @@
+"""Rings: every channel sends its share of each piece around its own order of the members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.algorithms.algorithm import Algorithm
+from simfrontier.collectives.lowering.recipe import Recipe
+from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.collectives.ring_law import GroupShape, RingStep, low_latency_step, simple_step
+from simfrontier.collectives.step_law import StepLaw
+from simfrontier.schedule.algorithms import RING
+from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library
+
+GATHERS_AND_SUMS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring(Algorithm):
+    """All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it sets out one hop behind member m and
+    gathers a contribution at every hop, to end there. All-reduce: the one after the other, in place."""
+
+    def rounds(self, kind: CollectiveKind) -> int:
+        """How often the blocks go around."""
+        return 2 if kind == "all_reduce" else 1
+
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        return self.rounds(kind) * Fraction(num_ranks - 1, num_ranks)
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return ring(kind, recipe, twice=False)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        parts = len(recipe.orders) * recipe.slices
+        return self.rounds(kind) * recipe.size * max(1, recipe.size - 1) * parts
+
+    def memory_per_byte(self, kind: CollectiveKind) -> float:
+        """A gather reads what it sends and writes what it gets; a reduction also reads what it adds to."""
+        return {"all_gather": 2.0, "reduce_scatter": 3.0, "all_reduce": 2.5}[kind]
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        step = self.step(library, kind, message_bytes, group, bytes_per_s)
+        return step.base_s + self.rounds(kind) * (group.size - 1) * step.extra_s
+
+    def step(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> RingStep:
+        """One step with a message of S bytes, by the protocol that the library takes."""
+        rounds, block = self.rounds(kind), message_bytes / group.size
+        simple = simple_step(library.ring, library.pipeline, block, group, bytes_per_s)
+        if library.ring_ll is None:
+            return simple
+        low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
+        if library.tuning is not None:
+            called: CollectiveKind = "all_reduce" if rounds == 2 else kind
+            return low if library.tuning.protocol(RING, called, message_bytes, group) == "ll" else simple
+        hops = rounds * (group.size - 1)
+        return min(low, simple, key=lambda step: step.base_s + hops * step.extra_s)
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        """Alone, a ring's slowest block then takes what `latency_s` and the volume say: see
+        `GroupShape.ring_crossed_s`."""
+        step = self.step(library, kind, message_bytes, group, bytes_per_s)
+        block = message_bytes / group.size
+        rest_s = block / bytes_per_s - step.share * block / step.bytes_per_s
+        crossed_s = group.ring_crossed_s(step.inside_s, step.extra_s, self.rounds(kind))
+        return StepLaw(
+            base_s=step.base_s,
+            in_node_s=step.inside_s + rest_s,
+            between_nodes_s=crossed_s + rest_s,
+            forwarded_share=step.share,
+            bytes_per_s=step.bytes_per_s / num_orders if library.paced else math.inf,
+            is_added=not library.paced,
+        )
+
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        """Known for groups inside a node."""
+        if group.num_nodes > 1:
+            return math.inf
+        return library.ring_caps.get((group.size, group.num_packages), math.inf)
+
+    def shares(self, library: Library) -> Mapping[str, float]:
+        return {**library.link_shares, **library.ring_shares}
+
+    def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
+        return library.ring_slices
+
+    def least_elements(self, library: Library) -> int:
+        return library.least_elements
+
+    def is_reversed(self, library: Library, kind: CollectiveKind) -> bool:
+        return library.reduces_backwards and kind != "all_gather"
+
+
+ALGORITHM = Ring(
+    name=RING,
+    title="rings in the channels' orders",
+    collectives=GATHERS_AND_SUMS,
+    in_libraries=GATHERS_AND_SUMS,
+    in_plans=True,
+)
+
+
+def ring(kind: CollectiveKind, recipe: Recipe, twice: bool) -> Lowered:
+    """The transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has more
+    than it needs."""
+    size, parts = recipe.size, len(recipe.orders) * recipe.slices
+    transfers: list[Transfer] = []
+    if kind in ("reduce_scatter", "all_reduce"):
+        transfers += _around(recipe, parts, first=-1, add=True)
+    if kind in ("all_gather", "all_reduce") or twice:
+        transfers += _around(recipe, parts, first=0, add=False)
+    return Lowered(kind=kind, size=size, parts=parts, transfers=tuple(transfers))
+
+
+def _around(recipe: Recipe, parts: int, first: int, add: bool) -> list[Transfer]:
+    """Step s: the member at place p sends the piece of the member at place p + first - s to the next place."""
+    size, out = recipe.size, []
+    for step in range(size - 1):
+        for part in range(parts):
+            channel = part // recipe.slices
+            order = recipe.orders[channel]
+            for place in range(size):
+                piece = order[(place + first - step) % size]
+                chunk = piece * parts + part
+                out.append(Transfer(order[place], order[(place + 1) % size], chunk, chunk, 1, add, channel))
+    return out

@@ -1,0 +1,106 @@
+"""Two levels, as in PCCL (arXiv 2504.18658): between the members with the same place on each node, and inside nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simfrontier.collectives.algorithms.algorithm import COPIED, Algorithm
+from simfrontier.collectives.algorithms.exchange import exchange
+from simfrontier.collectives.lowering.recipe import Recipe
+from simfrontier.collectives.lowering.stages import in_time, mirrored
+from simfrontier.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.collectives.ring_law import GroupShape
+from simfrontier.collectives.step_law import StepLaw
+from simfrontier.schedule.algorithms import TWO_LEVEL
+from simfrontier.schedule.ir import CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTwoLevels(Algorithm):
+    """Two calls of two libraries, which a library's file names as its levels; they follow one another."""
+
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return two_level(kind, recipe)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        size, parts = recipe.size, len(recipe.orders) * recipe.slices
+        if kind == "all_to_all":  # one level after the other
+            return 2 * size * size * parts
+        return (2 if kind == "all_reduce" else 1) * size * max(1, size - 1) * parts
+
+    def memory_per_byte(self, kind: CollectiveKind) -> float:
+        return {"reduce_scatter": 3.0, "all_reduce": 2.5}.get(kind, COPIED)
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
+        return library.two_level.latency_s(kind, message_bytes, group)
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        raise AssertionError(self.not_as_chunks)
+
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
+        return library.two_level.cap_bytes_per_s(group)
+
+    def lacks(self, library: Library) -> str:
+        return "levels" if library.two_level is None else ""
+
+
+ALGORITHM = InTwoLevels(
+    name=TWO_LEVEL,
+    title="rings between nodes, and rings inside each",
+    collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
+)
+
+
+def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """All-gather: rings between the nodes among members with the same place, then rings inside each node; a piece goes
+    round a node as soon as it is there. Reduce-scatter: the same backwards. All-reduce: the one after the other.
+    All-to-all: inside the node to the member with the target's place, then all that is for one node in one message."""
+    if kind == "all_to_all":
+        return exchange(recipe)
+    gathers = _all_gather(recipe)
+    transfers: list[Transfer] = []
+    if kind in ("reduce_scatter", "all_reduce"):
+        transfers += mirrored(gathers, add=True)
+    if kind in ("all_gather", "all_reduce"):
+        transfers += gathers
+    return Lowered(kind=kind, size=recipe.size, parts=len(recipe.orders) * recipe.slices, transfers=tuple(transfers))
+
+
+def _all_gather(recipe: Recipe) -> tuple[Transfer, ...]:
+    each, nodes, parts = recipe.per_node, recipe.num_nodes, len(recipe.orders) * recipe.slices
+    timed: list[tuple[int, Transfer]] = []
+    for part in range(parts):
+        channel = part // recipe.slices
+        order = recipe.orders[channel]
+        for place, member in enumerate(order):
+            chunk = member * parts + part
+            home, seat = divmod(place, each)
+            for hop in range(nodes):  # the piece is on node `here` after so many hops
+                here, there = [(home + hop + ahead) % nodes * each for ahead in (0, 1)]
+                edges = [(hop, here + seat, there + seat)] if hop < nodes - 1 else []
+                for j in range(each - 1):
+                    edges.append((hop + j, here + (seat + j) % each, here + (seat + j + 1) % each))
+                for stage, source, target in edges:
+                    timed.append((stage, Transfer(order[source], order[target], chunk, chunk, 1, False, channel)))
+    return in_time(timed)
