@@ -16,8 +16,9 @@ LAYERS = (
     ("ending", "jsontext", "parent", "tomlfile", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
+    ("network",),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
-    ("measured", "network"),
+    ("measured",),
     ("simulate", "analysis"),
     ("scenario",),
     ("forecast", "study"),

@@ -18,7 +18,6 @@ from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
 from simfrontier.schedule.roles import members_of
 from simfrontier.simulate import Cluster, SimulatedStep
-from simfrontier.simulate.choice import shares_of
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -102,7 +101,7 @@ def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) 
         pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
         algorithm = key.rsplit("/", 1)[1]
-        used = shares_of(cluster.library, cluster.machine, DIRECT if ":" in algorithm else algorithm)
+        used = cluster.library.shares_on(cluster.machine, DIRECT if ":" in algorithm else algorithm)
         by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
         weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
         if role is not None:

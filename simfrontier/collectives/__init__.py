@@ -8,7 +8,7 @@ from simfrontier.collectives.calibration import (
     load_calibration,
     write_calibration,
 )
-from simfrontier.collectives.library import Library, Residual, RingOrder
+from simfrontier.collectives.library import Library, Residual
 from simfrontier.collectives.load import libraries, load_library
 from simfrontier.collectives.overlay import machine_numbers
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
@@ -35,7 +35,6 @@ __all__ = [
     "Pipeline",
     "Point",
     "Residual",
-    "RingOrder",
     "StepLaw",
     "algorithm",
     "algorithms",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from simfrontier.collectives.algorithms import algorithm
 from simfrontier.collectives.calibration import CallTable, Group
@@ -13,11 +12,11 @@ from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.tuning import Tuning
 from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
-from simfrontier.machine import Provenance
+from simfrontier.machine import Machine, Provenance
+from simfrontier.network.template import RingOrder
 from simfrontier.schedule.algorithms import DIRECT, LIBRARY, TREE
 from simfrontier.schedule.ir import CollectiveKind
 
-RingOrder = Literal["links", "ranks"]
 RING_SLICES, TREE_SLICES = 1, 32  # assumed, where a library's file does not say it
 
 
@@ -120,6 +119,10 @@ class Library:
         by = algorithm(name)
         known, ratio = by.shares(self), by.shares_ratio(self)
         return {link: ratio * known.get(link, share) for link, share in point_to_point.items()}
+
+    def shares_on(self, machine: Machine, name: str) -> Mapping[str, float]:
+        """The share of each of a machine's link classes that the library reaches by an algorithm."""
+        return self.shares(name, {link: each.share for link, each in machine.link_classes.items()})
 
     def cap_bytes_per_s(self, name: str, group: GroupShape) -> float:
         """What a rank can send at most by an algorithm, whatever the links."""

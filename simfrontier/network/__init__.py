@@ -1,10 +1,10 @@
-"""The network: a job's links, what collectives load on them, fair rates, and folding of what is alike."""
+"""The network: a job's links, patterns of loads on them, fair rates, and folding of what is alike."""
 
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
 from simfrontier.network.pairs import paired
-from simfrontier.network.pattern import Pattern, direct, equal_parts, finished, local, meeting, ring, tree
+from simfrontier.network.pattern import Pattern, assemble, equal_parts, finished, local, masks, meeting, pool_loads
 from simfrontier.network.perturbation import Perturbation
 
 __all__ = [
@@ -14,14 +14,14 @@ __all__ = [
     "Kind",
     "Pattern",
     "Perturbation",
-    "direct",
+    "assemble",
     "equal_parts",
     "finished",
     "fold",
     "local",
+    "masks",
     "meeting",
     "paired",
-    "ring",
+    "pool_loads",
     "solve",
-    "tree",
 ]

@@ -1,4 +1,4 @@
-"""What a collective over groups of ranks loads on every link, per byte of volume: ring, direct, tree, local.
+"""What ops over groups of ranks load on every link, per byte of volume: how a pattern is put together.
 
 Steady state only: start-up latencies, and the caps that a library's protocol sets, belong to the op. A pattern is
 built from templates of one node, written out over arrays of nodes.
@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import RingOrder
-from simfrontier.collectives.double_tree import double_tree
 from simfrontier.errors import InputError, nearest
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.layout import Layout, lay_out
-from simfrontier.network.template import NETWORK, Template, direct_template, ring_template, tree_template
+from simfrontier.network.template import Template
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -47,84 +45,14 @@ class Pattern:
     divisor: int
 
 
-def ring(
-    fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
-) -> Pattern:
-    """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
-
-    volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
-    1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
-    shares: link class -> share of nominal bandwidth that the library reaches; the machine's own where none is given.
-    """
-    at = lay_out(fabric, groups)
-    if at.size == 1:
-        return _assemble(fabric, at, {}, shares, divisor=1)
-    machine, spans = fabric.machine, at.spans_nodes
-    templates = {mask: ring_template(machine, mask, spans, ring_order) for mask in _masks(at)}
-    pools = pool_loads(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
-    channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
-    return _assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
-
-
-def direct(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
-    """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
-
-    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
-    between which pools lie.
-    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring`.
-    """
-    at = lay_out(fabric, groups)
-    if at.size == 1:
-        return _assemble(fabric, at, {}, shares, divisor=1)
-    templates = {mask: direct_template(fabric.machine, mask, at.size) for mask in _masks(at)}
-    return _assemble(fabric, at, templates, shares, divisor=at.size - 1, pools=_all_pairs(fabric, at))
-
-
-def tree(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
-    """All-reduce on two complementary binary trees over the nodes, each for half of the vector; chains inside nodes.
-
-    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. In a node the
-    partial sum runs from a chain's tail to its head, and the result back: S/C each way on every edge. The heads
-    exchange with the network: for a tree in which its node has p parents (0 or 1) and c children, a head sends
-    (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives as much. A group within one node has
-    the chains only (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
-    """
-    at = lay_out(fabric, groups)
-    if at.size == 1:
-        return _assemble(fabric, at, {}, shares, divisor=1)
-    machine, spans = fabric.machine, at.spans_nodes
-    templates = {mask: tree_template(machine, mask, spans) for mask in _masks(at)}
-    channels = len(machine.node.chains if spans else machine.node.rings)
-    if not spans:
-        return _assemble(fabric, at, templates, shares, divisor=2 * channels)
-    opens = np.arange(len(at.group)) - at.order
-    num_nodes = np.bincount(at.group)[at.group]
-    neighbours = np.zeros(len(at.group))
-    source, target = [], []
-    for parent in double_tree(at.order, num_nodes):
-        child = np.flatnonzero(parent >= 0)
-        above = opens[child] + parent[child]
-        neighbours[child] += 1.0
-        neighbours += np.bincount(above, minlength=len(neighbours))
-        source += [child, above]
-        target += [above, child]
-    start, end = np.concatenate(source), np.concatenate(target)
-    pools = pool_loads(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
-    edges = np.zeros((at.num_groups, 3), np.int64)
-    edges[:, NETWORK] = np.bincount(at.group[start]) * channels
-    return _assemble(
-        fabric, at, templates, shares, divisor=2 * channels, pools=pools, network_scale=neighbours / 2.0, edges=edges
-    )
-
-
 def local(fabric: Fabric) -> Pattern:
     """One activity per rank on its own memory and compute units; volume: bytes, or units, as the op scales them."""
-    return _assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
+    return assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
 
 
 def meeting(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
     """Who waits for whom, and no load: for messages too small to take bandwidth from anyone."""
-    return _assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
+    return assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
 
 
 def equal_parts(fabric: Fabric, pattern: Pattern) -> tuple[Ints, Floats]:
@@ -166,7 +94,7 @@ def finished(
     return pattern
 
 
-def _masks(at: Layout) -> list[int]:
+def masks(at: Layout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 
 
@@ -177,25 +105,7 @@ def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats
     return act, fabric.pool_base + pool, load
 
 
-def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats] | None:
-    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
-    num_groups, per_group = fabric.pools.num_groups, fabric.pools.nodes_per_group
-    if not num_groups:
-        return None
-    seat, which = np.unique(at.group * num_groups + at.node // per_group, return_inverse=True)
-    act, group = np.divmod(seat, num_groups)
-    members = np.bincount(which, np.bitwise_count(at.mask))
-    # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
-    num_seats = np.bincount(act, minlength=at.num_groups)
-    first_seat = np.cumsum(num_seats) - num_seats
-    one = np.repeat(np.arange(len(seat)), num_seats[act])
-    begins = np.cumsum(num_seats[act]) - num_seats[act]
-    other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
-    amount = members[one] * members[other] / (at.size - 1)
-    return pool_loads(fabric, act[one], group[one] * per_group, group[other] * per_group, amount)
-
-
-def _assemble(
+def assemble(
     fabric: Fabric,
     at: Layout,
     templates: Mapping[int, Template],

@@ -7,11 +7,12 @@ the groups have on a node, never over nodes or ranks.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from itertools import permutations
+from typing import Literal
 
-from simfrontier.collectives import RingOrder
 from simfrontier.machine import Machine, Node
 
+RingOrder = Literal["links", "ranks"]
 PACKAGE, NODE, NETWORK = 0, 1, 2  # the boundaries at which endpoint payload is counted
 
 
@@ -72,59 +73,13 @@ def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
     return list(min(map(badness, permutations(rest)))[2])
 
 
-def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
-    """Each channel sends 1/num_channels of the volume over each of its edges; it enters at its order's first member."""
-    node, out = machine.node, Template()
-    cut = orders(node, mask, spans_nodes, ring_order)
-    share = 1.0 / len(cut)
-    for order in cut:
-        _send(machine, out, pairwise(order) if spans_nodes else zip(order, [*order[1:], order[0]], strict=True), share)
-        if spans_nodes:
-            _load(out.network, node.to_network(order[-1]), share)
-            _load(out.network, node.from_network(order[0]), share)
-            out.edges[NETWORK] += 1
-    return out
-
-
-def direct_template(machine: Machine, mask: int, size: int) -> Template:
-    """Every member sends 1/(size-1) of its volume to every other; what leaves the node is lumped per member."""
-    node, out = machine.node, Template()
-    members = positions(mask)
-    outside = size - len(members)
-    _send(machine, out, ((a, b) for a in members for b in members if a != b), 1.0 / (size - 1))
-    if outside:
-        for member in members:
-            _load(out.network, node.to_network(member), outside / (size - 1))
-            _load(out.network, node.from_network(member), outside / (size - 1))
-    out.edges[NETWORK] = outside * len(members)
-    return out
-
-
-def tree_template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
-    """Chains up and down inside the node; `network` is one message of the whole vector each way at the chains' heads.
-
-    Edges of a chain are counted once per tree and direction; edges between nodes are the caller's.
-    """
-    node, out = machine.node, Template()
-    cut = orders(node, mask, spans_nodes)
-    share = 1.0 / len(cut)
-    for order in cut:
-        _send(machine, out, pairwise(order), share)
-        _send(machine, out, pairwise(order[::-1]), share)
-        if spans_nodes:
-            _load(out.network, node.to_network(order[0]), share)
-            _load(out.network, node.from_network(order[0]), share)
-    out.edges = [2 * count for count in out.edges]  # each chain edge serves both trees
-    return out
-
-
-def _send(machine: Machine, out: Template, edges: Iterable[tuple[int, int]], share: float) -> None:
+def send(machine: Machine, out: Template, edges: Iterable[tuple[int, int]], share: float) -> None:
     for a, b in edges:
-        _load(out.wires, machine.node.route(a, b), share)
+        load(out.wires, machine.node.route(a, b), share)
         same_package = a // machine.devices_per_package == b // machine.devices_per_package
         out.edges[PACKAGE if same_package else NODE] += 1
 
 
-def _load(wires: defaultdict[int, float], route: Sequence[int], amount: float) -> None:
+def load(wires: defaultdict[int, float], route: Sequence[int], amount: float) -> None:
     for wire in route:
         wires[wire] += amount

@@ -16,7 +16,7 @@ from simfrontier.network.route import route
 from simfrontier.network.servers import servers_of
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.choice import shares_of, speeds_alone
+from simfrontier.simulate.choice import speeds_alone
 from simfrontier.simulate.coding import NO_CODING, PerHop
 from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import recipes_of, wire_kind
@@ -165,7 +165,7 @@ class Calls:
             cluster, fabric = self.cluster, self.cluster.fabric
             a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
             links = route(fabric, a, b)
-            shares = shares_of(cluster.library, cluster.machine, algorithm)
+            shares = cluster.library.shares_on(cluster.machine, algorithm)
             names = [fabric.class_names[fabric.link_class[link]] for link in links]
             self._ways[key] = Way(
                 servers=tuple(self.servers[link] for link in links),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,23 +11,15 @@ from numpy.typing import NDArray
 from simfrontier.collectives import GroupShape, Library, messages_of, sent_share
 from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Folding, Pattern, direct, fold, meeting, ring, solve, tree
+from simfrontier.network import Fabric, Folding, Pattern, fold, meeting, solve
 from simfrontier.schedule.ir import Collective, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate.two_level import level_rates, two_level_pattern, with_rates
 
 MEETING = "meeting"
 
 
 def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
     return "+".join(axes) + "/" + algorithm
-
-
-def shares_of(library: Library, machine: Machine, algorithm: str) -> Mapping[str, float]:
-    """The share of each of the machine's link classes that the library reaches by an algorithm."""
-    plain = {name: link_class.share for name, link_class in machine.link_classes.items()}
-    return library.shares(algorithm, plain)
 
 
 def refuse_alone(library: Library, names: Sequence[str]) -> None:
@@ -99,26 +91,13 @@ class Choices:
             shape = self.shape(axes)
             if algorithm == MEETING:
                 made = meeting(self.fabric, groups)
-            elif algorithm == "two_level":
-                made = self._two_level(groups, shape)
             else:
                 refuse_alone(self.library, (algorithm,))
-                shares = shares_of(self.library, self.fabric.machine, algorithm)
-                if algorithm in ("ring", "ring_twice"):
-                    made = ring(self.fabric, groups, shares, self.library.ring_order)
-                else:
-                    made = {"tree": tree, "direct": direct}[algorithm](self.fabric, groups, shares)
+                by = algorithm_of(algorithm)
+                self.library = by.knowing(self.library, self.fabric, groups, shape)
+                made = by.loads(self.fabric, groups, self.library)
             self.known[axes, algorithm] = made
         return self.known[axes, algorithm]
-
-    def _two_level(self, groups: NDArray[np.integer], shape: GroupShape) -> Pattern:
-        """The pattern of both levels; from then on the library knows how fast each of them is."""
-        rates = level_rates(self.fabric, groups, shape, self.library, self._ring_shares)
-        self.library = with_rates(self.library, shape, rates)
-        return two_level_pattern(self.fabric, groups, self.library, self._ring_shares)
-
-    def _ring_shares(self, library: Library) -> Mapping[str, float]:
-        return shares_of(library, self.fabric.machine, "ring")
 
     def choose(self, op: Collective, schedule: Schedule) -> str:
         """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""

@@ -14,6 +14,7 @@ from simfrontier.collectives import (
     CallTable,
     GroupShape,
     Library,
+    algorithm,
     call_of,
     exchanged_bytes,
     messages_of,
@@ -25,8 +26,8 @@ from simfrontier.schedule.algorithms import DIRECT, RING, TWO_LEVEL
 from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchange, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate.alone import Groups, sent
-from simfrontier.simulate.choice import group_shape, refuse_alone, shares_of
+from simfrontier.simulate.alone import Groups
+from simfrontier.simulate.choice import group_shape, refuse_alone
 from simfrontier.simulate.coding import PerHop, coding_s
 from simfrontier.simulate.pricing import Placement, placed
 
@@ -92,7 +93,7 @@ class Prices:
         library, shape = self.library, groups.shape
         slowest = groups.sent_per_s(way, library)
         start_up = sum(library.least_latency_s(way, kind, size, shape, slowest) for size in sizes)
-        return start_up + sum(sizes) * sent(kind, way, shape.size) / library.cap_bytes_per_s(way, shape)
+        return start_up + sum(sizes) * algorithm(way).sent(kind, shape.size) / library.cap_bytes_per_s(way, shape)
 
     def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
         return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
@@ -153,7 +154,7 @@ class Prices:
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
         """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
-        pattern = paired(self.fabric, pairs, 1, 0, shares_of(self.library, self.machine, DIRECT))
+        pattern = paired(self.fabric, pairs, 1, 0, self.library.shares_on(self.machine, DIRECT))
         _, rates = equal_parts(self.fabric, pattern)
         edges = pattern.edges.sum(axis=0)
         packages = 1 if not edges[1] and not edges[2] else 2

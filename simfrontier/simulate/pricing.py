@@ -36,7 +36,6 @@ from simfrontier.simulate.choice import (
     group_shape,
     pattern_key,
     seconds_alone,
-    shares_of,
     speeds_alone,
 )
 from simfrontier.simulate.coding import NO_CODING, PerHop, coding_s
@@ -403,4 +402,4 @@ def _pattern_of_pairs(
 ) -> Pattern:
     if not any(sizes):
         raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
-    return paired(fabric, pairs_of(op, schedule), *sizes, shares_of(library, fabric.machine, DIRECT))
+    return paired(fabric, pairs_of(op, schedule), *sizes, library.shares_on(fabric.machine, DIRECT))

@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from simfrontier.collectives import Library
+from simfrontier.collectives import Library, algorithm
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, fold, ring
+from simfrontier.network import Fabric, fold
 from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate.alone import Groups, sent
-from simfrontier.simulate.choice import shares_of, speeds_alone
+from simfrontier.simulate.alone import Groups
+from simfrontier.simulate.choice import speeds_alone
 
 Devices = tuple[tuple[int, ...], ...]
 
@@ -33,7 +33,10 @@ def grouped_seconds(
     if taken != (RING,):
         raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
     rate = _sent_per_s(machine, library, groups)
-    return library.latency_s(RING, kind, num_bytes, shape, rate) + sent(kind, RING, shape.size) * num_bytes / rate
+    return (
+        library.latency_s(RING, kind, num_bytes, shape, rate)
+        + algorithm(RING).sent(kind, shape.size) * num_bytes / rate
+    )
 
 
 @lru_cache(maxsize=64)
@@ -46,7 +49,7 @@ def _laid_out(machine: Machine, groups: Devices) -> Groups:
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
     """What a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
-    pattern = ring(at.fabric, at.groups, shares_of(library, machine, RING), library.ring_order)
+    pattern = algorithm(RING).loads(at.fabric, at.groups, library)
     cap = library.cap_bytes_per_s(RING, at.shape)
     speeds = speeds_alone(fold(at.fabric, {RING: pattern}, exact=True), RING, cap * pattern.peak)
     return float(speeds[0] / pattern.peak[0])

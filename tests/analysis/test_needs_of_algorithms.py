@@ -6,8 +6,11 @@ import pytest
 
 from simfrontier.analysis import op_need, step_needs
 from simfrontier.collectives import messages_of, sent_share
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, direct, ring, tree
+from simfrontier.network import Fabric, Pattern
 from simfrontier.plan import Engine
 from simfrontier.schedule.ir import Collective, Schedule
 from tests.analysis.volumes import ALL, NAMED, PSI, M, built, collectives, foreign

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import Residual, libraries, load_library
-from simfrontier.collectives.double_tree import double_tree
+from simfrontier.collectives.algorithms.double_tree import double_tree
 from simfrontier.collectives.library import GroupShape, Library
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import CollectiveKind

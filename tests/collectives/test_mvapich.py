@@ -12,7 +12,6 @@ from simfrontier.schedule import Mesh
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate import Fidelity
 from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.choice import shares_of
 from simfrontier.simulate.prices import Prices
 from tests.simulate.singles import single
 
@@ -91,7 +90,7 @@ def test_messages_between_stages_go_by_the_nics_and_uplinks() -> None:
     """4 GPUs of each of 36 nodes to those 18 nodes further: two share a NIC, 72 the 225 GB/s of a leaf's uplinks."""
     fabric = Fabric.build(LASSEN, 36)
     pairs = np.arange(144).reshape(2, 72).T
-    pattern = paired(fabric, pairs, 1, 0, shares_of(MVAPICH, LASSEN, "direct"))
+    pattern = paired(fabric, pairs, 1, 0, MVAPICH.shares_on(LASSEN, "direct"))
     _, rates = equal_parts(fabric, pattern)
     assert rates.min() == pytest.approx(0.872 * 225e9 / 72)
     mesh = Mesh((("stage", 2), ("data", 72)))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.collectives import GroupShape, Library, load_library
+from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
 from simfrontier.collectives.load import CATALOG
 from simfrontier.collectives.two_level import LevelRates
 from simfrontier.errors import InputError
@@ -19,8 +20,6 @@ from simfrontier.network import Fabric
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate import price
 from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.choice import shares_of
-from simfrontier.simulate.two_level import level_groups, level_rates, two_level_pattern, with_rates
 from tests.simulate.singles import calls, mesh_of, single
 
 US, MIB = 1e-6, 2**20
@@ -155,7 +154,7 @@ def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
     """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
     shares inside."""
     shape = GroupShape(size=32, num_nodes=4, num_packages=16)
-    rates = level_rates(fabric(4), np.arange(32)[None, :], shape, two, lambda one: shares_of(one, FRONTIER, "ring"))
+    rates = level_rates(fabric(4), np.arange(32)[None, :], shape, two, lambda one: one.shares_on(FRONTIER, "ring"))
     assert rates.between == pytest.approx(5e9)
 
 
@@ -164,7 +163,7 @@ def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
     """Payload between endpoints: the volume of each of n ranks; (k-1)/(n-1) of it between nodes."""
     size = 8 * num_nodes
     pattern = two_level_pattern(
-        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: shares_of(one, FRONTIER, "ring")
+        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: one.shares_on(FRONTIER, "ring")
     )
     assert pattern.edges.sum() == size * pattern.divisor
     assert pattern.edges[0, 2] * (size - 1) == size * (num_nodes - 1) * pattern.divisor
@@ -172,7 +171,7 @@ def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
 
 def test_each_pair_of_group_and_link_stands_once() -> None:
     groups = np.arange(64).reshape(2, 32)
-    pattern = two_level_pattern(fabric(8), groups, MPI_RCCL, lambda one: shares_of(one, FRONTIER, "ring"))
+    pattern = two_level_pattern(fabric(8), groups, MPI_RCCL, lambda one: one.shares_on(FRONTIER, "ring"))
     pairs = list(zip(pattern.act.tolist(), pattern.link.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
 

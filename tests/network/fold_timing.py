@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, direct, fold, local, ring
+from simfrontier.network import Fabric, Pattern, fold, local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

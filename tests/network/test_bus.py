@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, Perturbation, direct, fold, ring, solve
+from simfrontier.network import Fabric, Pattern, Perturbation, fold, solve
 from tests.network.brute import wire_loads
 
 BOX = load_machine("box")  # 8 devices, one bus of 2 GB/s

@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, Perturbation, direct, fold, local, ring, tree
+from simfrontier.network import Fabric, Pattern, Perturbation, fold, local
 from simfrontier.network.refine import number, number_hash
 from tests.network.brute import folded_rates, full_rates
 from tests.network.fold_timing import six_patterns, time_fold

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, direct, paired
+from simfrontier.network import Fabric, Pattern, paired
 
 
 def cluster(num_nodes: int) -> Fabric:

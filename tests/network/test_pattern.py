@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.collectives.double_tree import double_tree
+from simfrontier.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.collectives.algorithms.double_tree import double_tree
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, direct, local, ring, tree
+from simfrontier.network import Fabric, Pattern, local
 from tests.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1

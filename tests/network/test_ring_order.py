@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, ring
+from simfrontier.network import Fabric
 from simfrontier.network.template import orders
 
 TOY = Fabric.build(load_machine("toy-cluster"), 2)  # rings 0-1-2-3; NIC 0 on device 1, NIC 1 on device 3

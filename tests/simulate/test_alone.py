@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.collectives import Library, load_library
+from simfrontier.collectives.algorithms.levels import level_rates, with_rates
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.choice import shares_of
-from simfrontier.simulate.two_level import level_rates, with_rates
 from tests.simulate.singles import single
 
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
@@ -45,7 +44,7 @@ def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name
     the same groups, gets its own."""
     groups = Groups(machine, num_ranks)
     for library in (load_library(name), slower(load_library(name))):
-        shape, of_links = groups.shape, lambda one: shares_of(one, machine, "ring")
+        shape, of_links = groups.shape, lambda one: one.shares_on(machine, "ring")
         told = level_rates(groups.fabric, groups.groups, shape, library, of_links)
         known = with_rates(library, groups.shape, told)
         volume = (num_ranks - 1) / num_ranks * 2**26

@@ -17,7 +17,6 @@ from simfrontier.network import Kind
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulate.choice import shares_of
 from simfrontier.workload import find_model
 from tests.simulate.singles import calls, single
 from tests.simulate.steps import NAMED, schedule, step
@@ -135,7 +134,7 @@ def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     for op in done.program.ops:
         if isinstance(op, Collective):
             pattern, volume = cluster.pattern_of(op), cluster.volume_bytes(op)
-            shares = shares_of(cluster.library, cluster.machine, cluster.algorithms[id(op)])
+            shares = cluster.library.shares_on(cluster.machine, cluster.algorithms[id(op)])
             links, weights = pattern.link[: pattern.num_wire_loads], pattern.weight[: pattern.num_wire_loads]
             names = [cluster.fabric.class_names[cluster.fabric.link_class[link]] for link in links]
             np.add.at(out, links, weights * np.array([shares[name] for name in names]) * volume)

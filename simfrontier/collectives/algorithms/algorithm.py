@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
-    from simfrontier.collectives.library import Library, RingOrder
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simfrontier.collectives.library import Library
     from simfrontier.collectives.lowering.recipe import Recipe
     from simfrontier.collectives.lowering.transfers import Lowered
+    from simfrontier.network import Fabric, Pattern
+    from simfrontier.network.template import RingOrder
+
+    Ranks = NDArray[np.integer]
 
 COPIED = (
     2.0  # bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes written
 )
+
+
+class CallsAlone(Protocol):
+    """Equal groups of ranks that make the same call at the same time, alone on their machine."""
+
+    @property
+    def shape(self) -> GroupShape:
+        """Of every group."""
+
+    def sent_per_s(self, name: str, library: Library) -> float:
+        """What a rank of the slowest group sends at most by an algorithm."""
+
+    def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Time of the call by an algorithm."""
+
+    def split(self, name: str, into: Callable[[Fabric, Ranks], Iterable[Ranks]]) -> Sequence[CallsAlone]:
+        """The same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +89,17 @@ class Algorithm(ABC):
         """Bytes of device memory read and written per byte of the volume."""
         return COPIED
 
+    @abstractmethod
+    def loads(
+        self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        """What a call of all groups ([num_groups, n] ranks) loads on every link, per byte of the volume; `shares` of
+        link classes that it reaches (None: as the library says)."""
+
+    def knowing(self, library: Library, fabric: Fabric, groups: Ranks, group: GroupShape) -> Library:
+        """The library with what it has to know of these groups before their calls have a time."""
+        return library
+
     # ── how long a library takes by it ──
 
     @abstractmethod
@@ -91,6 +127,17 @@ class Algorithm(ABC):
         num_orders: int,
     ) -> StepLaw:
         """The law of single messages that `latency_s` is the sum of; `num_orders` channels share `bytes_per_s`."""
+
+    def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
+        """Time of a call that all groups make at once, when nothing else runs. Raises InputError for groups that it
+        does not know."""
+        rate = calls.sent_per_s(self.name, library)
+        volume = self.sent(kind, calls.shape.size) * message_bytes
+        return self.latency_s(library, kind, message_bytes, calls.shape, rate) + volume / rate
+
+    def sent(self, kind: CollectiveKind, num_ranks: int) -> float:
+        """`sent_part` as a number."""
+        return _sent(self, kind, num_ranks)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """What a rank sends at most, whatever the links."""
@@ -137,3 +184,8 @@ class Algorithm(ABC):
     def most_at_once(self, library: Library) -> int | None:
         """Messages of a member that may be under way at once (None: any number)."""
         return None
+
+
+@lru_cache(maxsize=256)
+def _sent(by: Algorithm, kind: CollectiveKind, num_ranks: int) -> float:
+    return float(by.sent_part(kind, num_ranks))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.collectives.algorithms.algorithm import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
@@ -12,11 +16,18 @@ from simfrontier.collectives.lowering.stages import in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw, added
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
+from simfrontier.network.layout import Layout, lay_out
+from simfrontier.network.template import NETWORK, RingOrder, Template, load, positions, send
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import CollectiveKind
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
 if TYPE_CHECKING:
-    from simfrontier.collectives.library import Library, RingOrder
+    from simfrontier.collectives.library import Library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +66,11 @@ class Direct(Algorithm):
         num_orders: int,
     ) -> StepLaw:
         return added(library.direct)
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return direct_loads(fabric, groups, library.shares_on(fabric.machine, self.name) if shares is None else shares)
 
     def ring_order(self, library: Library) -> RingOrder:
         return "ranks"
@@ -118,3 +134,49 @@ def _by_source(size: int) -> list[tuple[int, int]]:
     first the messages to later places, then those to earlier ones."""
     pairs = [(source, target) for source in range(size) for target in range(size) if source != target]
     return sorted(pairs, key=lambda pair: (pair[0] > pair[1], sum(pair)))
+
+
+def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
+
+    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
+    between which pools lie.
+    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring`.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    templates = {mask: _template(fabric.machine, mask, at.size) for mask in masks(at)}
+    return assemble(fabric, at, templates, shares, divisor=at.size - 1, pools=_all_pairs(fabric, at))
+
+
+def _template(machine: Machine, mask: int, size: int) -> Template:
+    """Every member sends 1/(size-1) of its volume to every other; what leaves the node is lumped per member."""
+    node, out = machine.node, Template()
+    members = positions(mask)
+    outside = size - len(members)
+    send(machine, out, ((a, b) for a in members for b in members if a != b), 1.0 / (size - 1))
+    if outside:
+        for member in members:
+            load(out.network, node.to_network(member), outside / (size - 1))
+            load(out.network, node.from_network(member), outside / (size - 1))
+    out.edges[NETWORK] = outside * len(members)
+    return out
+
+
+def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats] | None:
+    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
+    num_groups, per_group = fabric.pools.num_groups, fabric.pools.nodes_per_group
+    if not num_groups:
+        return None
+    seat, which = np.unique(at.group * num_groups + at.node // per_group, return_inverse=True)
+    act, group = np.divmod(seat, num_groups)
+    members = np.bincount(which, np.bitwise_count(at.mask))
+    # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
+    num_seats = np.bincount(act, minlength=at.num_groups)
+    first_seat = np.cumsum(num_seats) - num_seats
+    one = np.repeat(np.arange(len(seat)), num_seats[act])
+    begins = np.cumsum(num_seats[act]) - num_seats[act]
+    other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
+    amount = members[one] * members[other] / (at.size - 1)
+    return pool_loads(fabric, act[one], group[one] * per_group, group[other] * per_group, amount)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from simfrontier.collectives.algorithms.algorithm import Algorithm
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives.algorithms.algorithm import Algorithm, CallsAlone
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
+from simfrontier.errors import InputError
+from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
+    from simfrontier.network import Fabric, Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,20 @@ class Halving(Algorithm):
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
         size, parts = recipe.size, len(recipe.orders) * recipe.slices
         return 2 * (2 if kind == "all_reduce" else 1) * size * parts * max(1, (size - 1).bit_length())
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        raise AssertionError(self.not_as_loads)
+
+    def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
+        """Round after round: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and so on."""
+        rounds = calls.split(self.name, pairs_of_rounds)
+        times = (
+            pairs.seconds_by(DIRECT, library, "all_to_all", message_bytes / 2**number)
+            for number, pairs in enumerate(rounds)
+        )
+        return sum(times) * (2 if kind == "all_reduce" else 1)
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
@@ -61,6 +82,19 @@ ALGORITHM = Halving(
     not_as_loads=_ALONE,
     not_as_chunks=_ALONE,
 )
+
+
+def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+    """The pairs that exchange in each round. Raises InputError where ranks are left over."""
+    size = groups.shape[1]
+    if size.bit_count() != 1:
+        raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
+    out: list[NDArray[np.integer]] = []
+    for number in range(size.bit_length() - 1):
+        lower = np.flatnonzero(np.arange(size) & 2**number == 0)
+        places = np.stack([lower, lower + 2**number], axis=1)
+        out.append(groups[:, places].reshape(-1, 2))
+    return out
 
 
 def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:

@@ -6,13 +6,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.collectives.algorithms.algorithm import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape, RingStep, low_latency_step, simple_step
 from simfrontier.collectives.step_law import StepLaw
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
+from simfrontier.network.layout import lay_out
+from simfrontier.network.template import NETWORK, RingOrder, Template, load, orders, send
 from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import CollectiveKind
 
@@ -90,6 +98,16 @@ class Ring(Algorithm):
             is_added=not library.paced,
         )
 
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return ring_loads(
+            fabric,
+            groups,
+            library.shares_on(fabric.machine, self.name) if shares is None else shares,
+            library.ring_order,
+        )
+
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """Known for groups inside a node."""
         if group.num_nodes > 1:
@@ -141,4 +159,38 @@ def _around(recipe: Recipe, parts: int, first: int, add: bool) -> list[Transfer]
                 piece = order[(place + first - step) % size]
                 chunk = piece * parts + part
                 out.append(Transfer(order[place], order[(place + 1) % size], chunk, chunk, 1, add, channel))
+    return out
+
+
+def ring_loads(
+    fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
+) -> Pattern:
+    """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
+
+    volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
+    1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
+    shares: link class -> share of nominal bandwidth that the library reaches; the machine's own where none is given.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: _template(machine, mask, spans, ring_order) for mask in masks(at)}
+    pools = pool_loads(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
+    channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
+    return assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
+
+
+def _template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
+    """Each channel sends 1/num_channels of the volume over each of its edges on a node; it enters at its order's first
+    member."""
+    node, out = machine.node, Template()
+    cut = orders(node, mask, spans_nodes, ring_order)
+    share = 1.0 / len(cut)
+    for order in cut:
+        send(machine, out, pairwise(order) if spans_nodes else zip(order, [*order[1:], order[0]], strict=True), share)
+        if spans_nodes:
+            load(out.network, node.to_network(order[-1]), share)
+            load(out.network, node.from_network(order[0]), share)
+            out.edges[NETWORK] += 1
     return out

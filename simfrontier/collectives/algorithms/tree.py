@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.collectives.algorithms.algorithm import Algorithm
-from simfrontier.collectives.double_tree import double_tree
+from simfrontier.collectives.algorithms.double_tree import double_tree
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
+from simfrontier.network.layout import lay_out
+from simfrontier.network.template import NETWORK, RingOrder, Template, load, orders, send
 from simfrontier.schedule.algorithms import TREE
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
-    from simfrontier.collectives.library import Library, RingOrder
+    from simfrontier.collectives.library import Library
 
 MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
 
@@ -91,6 +98,11 @@ class Tree(Algorithm):
             return low, ring.rate_share
         chunk_s = min(message_bytes, library.num_channels * library.tree_chunk_bytes) / bytes_per_s
         return replace(library.tree, between_nodes_s=library.tree.between_nodes_s + chunk_s), 1.0
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return tree_loads(fabric, groups, library.shares_on(fabric.machine, self.name) if shares is None else shares)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """A part of what is known of rings inside a node."""
@@ -182,4 +194,59 @@ def _height(parents: list[int]) -> list[int]:
     for place in sorted(range(len(parents)), key=lambda place: -depth[place]):
         if parents[place] >= 0:
             out[parents[place]] = max(out[parents[place]], out[place] + 1)
+    return out
+
+
+def tree_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-reduce on two complementary binary trees over the nodes, each for half of the vector; chains inside nodes.
+
+    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. In a node the
+    partial sum runs from a chain's tail to its head, and the result back: S/C each way on every edge. The heads
+    exchange with the network: for a tree in which its node has p parents (0 or 1) and c children, a head sends
+    (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives as much. A group within one node has
+    the chains only (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: _template(machine, mask, spans) for mask in masks(at)}
+    channels = len(machine.node.chains if spans else machine.node.rings)
+    if not spans:
+        return assemble(fabric, at, templates, shares, divisor=2 * channels)
+    opens = np.arange(len(at.group)) - at.order
+    num_nodes = np.bincount(at.group)[at.group]
+    neighbours = np.zeros(len(at.group))
+    source, target = [], []
+    for parent in double_tree(at.order, num_nodes):
+        child = np.flatnonzero(parent >= 0)
+        above = opens[child] + parent[child]
+        neighbours[child] += 1.0
+        neighbours += np.bincount(above, minlength=len(neighbours))
+        source += [child, above]
+        target += [above, child]
+    start, end = np.concatenate(source), np.concatenate(target)
+    pools = pool_loads(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
+    edges = np.zeros((at.num_groups, 3), np.int64)
+    edges[:, NETWORK] = np.bincount(at.group[start]) * channels
+    return assemble(
+        fabric, at, templates, shares, divisor=2 * channels, pools=pools, network_scale=neighbours / 2.0, edges=edges
+    )
+
+
+def _template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
+    """Chains up and down inside the node; `network` is one message of the whole vector each way at the chains' heads.
+
+    Edges of a chain are counted once per tree and direction; edges between nodes are the caller's.
+    """
+    node, out = machine.node, Template()
+    cut = orders(node, mask, spans_nodes)
+    share = 1.0 / len(cut)
+    for order in cut:
+        send(machine, out, pairwise(order), share)
+        send(machine, out, pairwise(order[::-1]), share)
+        if spans_nodes:
+            load(out.network, node.to_network(order[0]), share)
+            load(out.network, node.from_network(order[0]), share)
+    out.edges = [2 * count for count in out.edges]  # each chain edge serves both trees
     return out

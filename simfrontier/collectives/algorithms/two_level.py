@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from simfrontier.collectives.algorithms.algorithm import COPIED, Algorithm
+from simfrontier.collectives.algorithms.algorithm import COPIED, Algorithm, CallsAlone
 from simfrontier.collectives.algorithms.exchange import exchange
+from simfrontier.collectives.algorithms.levels import (
+    level_groups,
+    level_rates,
+    levels_of,
+    two_level_pattern,
+    with_rates,
+)
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
-from simfrontier.schedule.algorithms import TWO_LEVEL
+from simfrontier.collectives.two_level import LevelRates
+from simfrontier.schedule.algorithms import RING, TWO_LEVEL
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from simfrontier.collectives.library import Library
+    from simfrontier.network import Fabric, Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +51,27 @@ class InTwoLevels(Algorithm):
 
     def memory_per_byte(self, kind: CollectiveKind) -> float:
         return {"reduce_scatter": 3.0, "all_reduce": 2.5}.get(kind, COPIED)
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return two_level_pattern(
+            fabric, groups, library, lambda level: _of_rings(level, fabric) if shares is None else shares
+        )
+
+    def knowing(self, library: Library, fabric: Fabric, groups: NDArray[np.integer], group: GroupShape) -> Library:
+        """How fast the calls of both levels are."""
+        rates = level_rates(fabric, groups, group, library, lambda level: _of_rings(level, fabric))
+        return with_rates(library, group, rates)
+
+    def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
+        """At the rates of both levels' calls, each alone."""
+        levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
+        between, inside = (groups.sent_per_s(RING, level) for groups, level in levels)
+        known = with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
+        rate = self.cap_bytes_per_s(known, calls.shape)
+        volume = self.sent(kind, calls.shape.size) * message_bytes
+        return self.latency_s(known, kind, message_bytes, calls.shape, rate) + volume / rate
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
@@ -70,6 +104,10 @@ ALGORITHM = InTwoLevels(
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
     not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
 )
+
+
+def _of_rings(level: Library, fabric: Fabric) -> Mapping[str, float]:
+    return level.shares_on(fabric.machine, RING)
 
 
 def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:

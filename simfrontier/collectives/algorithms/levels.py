@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives import GroupShape, Library
+from simfrontier.collectives.algorithms.ring import ring_loads
+from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.two_level import LevelRates, shapes_of
-from simfrontier.network import Fabric, Pattern, equal_parts, finished, ring
+from simfrontier.network import Fabric, Pattern, equal_parts, finished
+from simfrontier.schedule.algorithms import RING
 
-Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
+if TYPE_CHECKING:
+    from simfrontier.collectives.library import Library
+
+Shares = Callable[["Library"], Mapping[str, float]]  # of link classes, that a library's rings reach
 Ranks = NDArray[np.integer]
 
 
@@ -44,7 +50,7 @@ def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Libra
     """What a rank of the slowest of these groups, of that shape, sends per second between nodes and inside: its links'
     equal parts, at most the cap of the library inside."""
     (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
-    cap = inside.cap_bytes_per_s("ring", shapes_of(shape)[1])
+    cap = inside.cap_bytes_per_s(RING, shapes_of(shape)[1])
     return LevelRates(
         between=_slowest(fabric, _rings(fabric, across, between, shares)),
         inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),
@@ -79,7 +85,7 @@ def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: S
 
 
 def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pattern:
-    return ring(fabric, ranks, shares(library), library.ring_order)
+    return ring_loads(fabric, ranks, shares(library), library.ring_order)
 
 
 def _slowest(fabric: Fabric, pattern: Pattern) -> float:
