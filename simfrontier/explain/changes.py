@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simfrontier.analysis.traffic import traffic
+from simfrontier.collectives import algorithms
 from simfrontier.explain.options import option_changes
 from simfrontier.machine import Provenance
 from simfrontier.scenario import Scenario
@@ -16,14 +17,6 @@ from simfrontier.units import written
 
 Kind = Literal["link", "start-up", "device", "host", "overlap", "codec"]
 RESCHEDULED: tuple[Kind, ...] = ("overlap", "codec")  # kinds that mean nothing where the schedule stays as it was
-_LAWS = (
-    "ring",
-    "ring_ll",
-    "tree",
-    "tree_ll",
-    "direct",
-    "levels",
-)  # of a library, what calls take; not what it believes
 _START_UPS = {
     "base_s": "calls start up in half the time",
     "hop_between_nodes_s": "hops between nodes start up in half the time",
@@ -88,11 +81,12 @@ def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[WhatIf]:
 
 def _start_ups(scenario: Scenario) -> Iterator[WhatIf]:
     numbers = _numbers(scenario.library.provenance())
+    laws = {law for each in algorithms() for law in each.laws}  # what calls take, not what the library believes
     for name, label in _START_UPS.items():
         mine = {
             f"library.overrides.{key}": 0.5 * value
             for key, value in numbers.items()
-            if key.partition(".")[0] in _LAWS and key.rpartition(".")[2] == name and value > 0.0
+            if key.partition(".")[0] in laws and key.rpartition(".")[2] == name and value > 0.0
         }
         if mine:
             yield WhatIf(label=label, kind="start-up", settings=mine)

@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from simfrontier.collectives import HopTimes, Library, load_library
+from simfrontier.collectives import HopTimes, Library, algorithms, load_library
 from simfrontier.collectives.load import ranks_and_packages
 from simfrontier.collectives.ring_law import LowLatency, Pipeline
 from simfrontier.collectives.tuning import Tuning
 from simfrontier.collectives.two_level import Levels
-from simfrontier.schedule.algorithms import DIRECT, RING, TREE
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.validation.harness import Harness
 
@@ -158,10 +157,7 @@ def _with(whole: _Value, name: str, part: Any) -> _Value:
 
 
 _SETTERS: Mapping[str, Callable[[Library, str, float], Library]] = {
-    RING: _hops("ring"),
-    TREE: _hops("tree"),
-    DIRECT: _hops("direct"),
-    "tree_ll": _hops("tree_ll"),
+    **{law: _hops(law) for each in algorithms() for law in each.laws},
     "ring_ll": _low_latency,
     "tuning": _tuning,
     "shares": _share,

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 RING: Final = "ring"
+RING_TWICE: Final = "ring_twice"
 DIRECT: Final = "direct"
 TREE: Final = "tree"
+HALVING: Final = "halving"
 TWO_LEVEL: Final = "two_level"
-ALGORITHMS: Final = (RING, "ring_twice", DIRECT, TREE, "halving", TWO_LEVEL)
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL)
 
 LIBRARY: Final = "library"
 """What `via` says where the choice is the library's."""

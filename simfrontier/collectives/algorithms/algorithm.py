@@ -57,6 +57,7 @@ class Algorithm(ABC):
     collectives    the kinds of calls that it knows: its transfers of them are proved
     in_libraries   the kinds of calls for which a library's file may list it
     in_plans       whether a plan's hop, or a collective of a schedule file, may ask for it
+    laws           the parts of a library's file that say how long it takes
     not_as_loads   why no schedule can be simulated with it, "" where one can; single calls have their law all the same
     not_as_chunks  why its calls have no law of single messages (fidelity `chunk`), "" where they have
 
@@ -68,6 +69,7 @@ class Algorithm(ABC):
     collectives: tuple[CollectiveKind, ...]
     in_libraries: tuple[CollectiveKind, ...] = ()
     in_plans: bool = False
+    laws: tuple[str, ...] = ()
     not_as_loads: str = ""
     not_as_chunks: str = ""
 

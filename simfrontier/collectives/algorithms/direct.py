@@ -88,6 +88,7 @@ ALGORITHM = Direct(
     name=DIRECT,
     title="a message from every member to every other one",
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    laws=("direct",),
     in_libraries=("all_to_all",),
     in_plans=True,
 )

@@ -17,7 +17,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.errors import InputError
-from simfrontier.schedule.algorithms import DIRECT
+from simfrontier.schedule.algorithms import DIRECT, HALVING
 from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ _ALONE = (
     "direct messages"
 )
 ALGORITHM = Halving(
-    name="halving",
+    name=HALVING,
     title="recursive halving",
     collectives=("all_gather", "reduce_scatter", "all_reduce"),
     in_libraries=("all_gather", "reduce_scatter", "all_reduce"),

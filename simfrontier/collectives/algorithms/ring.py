@@ -131,6 +131,7 @@ ALGORITHM = Ring(
     name=RING,
     title="rings in the channels' orders",
     collectives=GATHERS_AND_SUMS,
+    laws=("ring", "ring_ll"),
     in_libraries=GATHERS_AND_SUMS,
     in_plans=True,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from simfrontier.collectives.algorithms.ring import Ring, ring
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
+from simfrontier.schedule.algorithms import RING_TWICE
 from simfrontier.schedule.ir import CollectiveKind
 
 
@@ -25,7 +26,7 @@ class RingTwice(Ring):
 
 
 ALGORITHM = RingTwice(
-    name="ring_twice",
+    name=RING_TWICE,
     title="a ring all-reduce, of which a rank keeps its part",
     collectives=("reduce_scatter",),
     in_libraries=("reduce_scatter",),

@@ -136,6 +136,7 @@ ALGORITHM = Tree(
     name=TREE,
     title="two binary trees over the nodes, chains inside",
     collectives=("all_reduce",),
+    laws=("tree", "tree_ll"),
     in_libraries=("all_reduce",),
     in_plans=True,
 )

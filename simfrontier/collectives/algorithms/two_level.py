@@ -102,6 +102,7 @@ ALGORITHM = InTwoLevels(
     name=TWO_LEVEL,
     title="rings between nodes, and rings inside each",
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    laws=("levels",),
     not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
 )
 
