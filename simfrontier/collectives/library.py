@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simfrontier.collectives.algorithms import algorithm
+from simfrontier.collectives.algorithms import algorithm, in_plans
 from simfrontier.collectives.calibration import CallTable, Group
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.step_law import StepLaw
@@ -137,6 +137,9 @@ class Library:
         if via == LIBRARY:
             return self.choices[kind]
         by, allowed = algorithm(via), ", ".join(self.choices[kind])
+        if not by.in_plans or kind not in by.collectives:
+            others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
+            raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
         if lacked := by.lacks(self):
             raise InputError(f"{kind} by {via}: library {self.name} has no {lacked}, allowed: {allowed}")
         return (via,)
