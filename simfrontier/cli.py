@@ -383,6 +383,14 @@ app.command()(explain)
 
 
 @app.command()
+def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
+    """Say which algorithm carries which collective, and where: in libraries, plans, simulations and real runs."""
+    from simfrontier.commands.algorithms import print_algorithms
+
+    print_algorithms(json)
+
+
+@app.command()
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
     """Say what is installed and what works."""
     from simfrontier.commands.doctor import diagnose

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from simfrontier.collectives import algorithm, algorithms, load_library
 from simfrontier.collectives.algorithms import in_libraries, in_plans
+from simfrontier.commands.algorithms import COLUMNS
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.schedule.ir import CollectiveKind
+from tests.invoke import invoke
 
 RCCL = load_library("rccl")
 
@@ -19,7 +23,7 @@ def test_every_name_is_a_file_of_that_name() -> None:
 
 
 def test_an_unknown_name_is_one_line() -> None:
-    with pytest.raises(InputError, match="^algorithm 'rings': "):
+    with pytest.raises(InputError, match=r"^algorithm 'rings': "):
         algorithm("rings")
 
 
@@ -42,3 +46,16 @@ def test_what_no_plan_goes_by_is_refused(kind: CollectiveKind, via: str, said: s
     assert via not in in_plans() or kind not in algorithm(via).collectives
     with pytest.raises(InputError, match=said):
         RCCL.algorithms(kind, False, via)
+
+
+def test_the_matrix_is_printed_from_the_algorithms() -> None:
+    rows = {(row["algorithm"], row["collective"]): row for row in json.loads(invoke("algorithms", "--json").out)}
+    assert set(rows) == {(each.name, kind) for each in algorithms() for kind in each.collectives}
+    ring, halving, levels = (rows[name, "all_gather"] for name in ("ring", "halving", "two_level"))
+    assert [ring[column] for column in COLUMNS] == ["algorithms", True, True, True, True, True]
+    assert [halving[column] for column in COLUMNS] == ["algorithms", False, False, False, True, True]
+    assert [levels[column] for column in COLUMNS] == ["levels", False, True, False, True, True]
+    assert "modelled for calls alone" in halving["limits"][0]
+    assert [line for line in invoke("algorithms").out.splitlines() if line.startswith("tree ")] == [
+        "tree        all_reduce      algorithms  yes         yes         yes         yes         yes"
+    ]

@@ -29,8 +29,8 @@ def algorithms() -> tuple[Algorithm, ...]:
 
 
 def in_libraries(kind: CollectiveKind) -> tuple[str, ...]:
-    """Names of the algorithms that a library's file may list for a kind of call."""
-    return tuple(each.name for each in algorithms() if kind in each.in_libraries)
+    """Names of the algorithms that a library's file may list for a kind of call in its table `algorithms`."""
+    return tuple(each.name for each in algorithms() if kind in each.in_libraries and each.said_in == "algorithms")
 
 
 def in_plans() -> tuple[str, ...]:

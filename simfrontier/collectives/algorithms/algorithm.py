@@ -55,7 +55,7 @@ class Algorithm(ABC):
     name           as schedules, libraries and recipes write it
     title          for people, e.g. "recursive halving and doubling"
     collectives    the kinds of calls that it knows: its transfers of them are proved
-    in_libraries   the kinds of calls for which a library's file may list it
+    in_libraries   the kinds of calls that a library's file may carry by it, said in its table `said_in`
     in_plans       whether a plan's hop, or a collective of a schedule file, may ask for it
     laws           the parts of a library's file that say how long it takes
     not_as_loads   why no schedule can be simulated with it, "" where one can; single calls have their law all the same
@@ -68,10 +68,19 @@ class Algorithm(ABC):
     title: str
     collectives: tuple[CollectiveKind, ...]
     in_libraries: tuple[CollectiveKind, ...] = ()
+    said_in: str = "algorithms"
     in_plans: bool = False
     laws: tuple[str, ...] = ()
     not_as_loads: str = ""
     not_as_chunks: str = ""
+
+    def runs_as_loads(self, kind: CollectiveKind) -> bool:
+        """Whether schedules with such calls are simulated at fidelity `flow` and `analytic`."""
+        return not self.not_as_loads and (kind in self.in_libraries or (self.in_plans and kind in self.collectives))
+
+    def runs_as_chunks(self, kind: CollectiveKind) -> bool:
+        """Whether they are simulated at fidelity `chunk`."""
+        return self.runs_as_loads(kind) and not self.not_as_chunks
 
     # ── what it moves ──
 

@@ -103,6 +103,8 @@ ALGORITHM = InTwoLevels(
     title="rings between nodes, and rings inside each",
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
     laws=("levels",),
+    in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
+    said_in="levels",
     not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
 )
 
