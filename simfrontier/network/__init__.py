@@ -3,6 +3,7 @@
 from simfrontier.network.fabric import Fabric, Kind
 from simfrontier.network.fold import Column, Folding, fold
 from simfrontier.network.maxmin import solve
+from simfrontier.network.messages import messages_loads
 from simfrontier.network.pairs import paired
 from simfrontier.network.pattern import Pattern, assemble, equal_parts, finished, local, masks, meeting, pool_loads
 from simfrontier.network.perturbation import Perturbation
@@ -21,6 +22,7 @@ __all__ = [
     "local",
     "masks",
     "meeting",
+    "messages_loads",
     "paired",
     "pool_loads",
     "solve",

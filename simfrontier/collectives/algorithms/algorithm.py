@@ -100,12 +100,19 @@ class Algorithm(ABC):
         """Bytes of device memory read and written per byte of the volume."""
         return COPIED
 
-    @abstractmethod
     def loads(
         self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
         """What a call of all groups ([num_groups, n] ranks) loads on every link, per byte of the volume; `shares` of
-        link classes that it reaches (None: as the library says)."""
+        link classes that it reaches (None: as the library says).
+
+        Here counted from its transfers over one channel, in the order of the devices: for groups that are not too large
+        to be lowered. Algorithms of any size say it themselves. Raises InputError for larger groups.
+        """
+        from simfrontier.collectives.algorithms.counted import loads_of_transfers  # which needs recipes
+
+        reached = library.shares_on(fabric.machine, self.name) if shares is None else shares
+        return loads_of_transfers(self, fabric, groups, reached)
 
     def knowing(self, library: Library, fabric: Fabric, groups: Ranks, group: GroupShape) -> Library:
         """The library with what it has to know of these groups before their calls have a time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from simfrontier.schedule.ir import CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
-    from simfrontier.network import Fabric, Pattern
+    from simfrontier.network import Fabric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +37,6 @@ class Halving(Algorithm):
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
         size, parts = recipe.size, len(recipe.orders) * recipe.slices
         return 2 * (2 if kind == "all_reduce" else 1) * size * parts * max(1, (size - 1).bit_length())
-
-    def loads(
-        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
-    ) -> Pattern:
-        raise AssertionError(self.not_as_loads)
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """Round after round: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and so on."""
