@@ -8,8 +8,10 @@ from typing import Final
 import typer
 
 from simfrontier.collectives import Algorithm, algorithms
+from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.schedule.ir import CollectiveKind
 
+WIDTH: Final = max(len(name) for name in ALGORITHMS) + 2
 COLUMNS: Final = ("library", "plan", "flow", "chunk", "lowered", "real")
 LEGEND: Final = """\
 library: a library's file may carry such calls so, said in its table of that name
@@ -62,4 +64,4 @@ def _cell(value: str | bool) -> str:
 
 
 def _line(algorithm: str, collective: str, cells: tuple[str, ...]) -> str:
-    return f"{algorithm:<12}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()
+    return f"{algorithm:<{WIDTH}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()

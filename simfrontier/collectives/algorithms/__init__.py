@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from simfrontier.collectives.algorithms.algorithm import Algorithm
+from simfrontier.collectives.algorithms.base import Algorithm
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.schedule.ir import CollectiveKind

@@ -14,7 +14,7 @@ from simfrontier.limits import TRANSFERS
 from simfrontier.network import Fabric, Pattern, messages_loads
 
 if TYPE_CHECKING:
-    from simfrontier.collectives.algorithms.algorithm import Algorithm
+    from simfrontier.collectives.algorithms.base import Algorithm
 
 
 def loads_of_transfers(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms.algorithm import Algorithm
+from simfrontier.collectives.algorithms.base import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms.algorithm import Algorithm, CallsAlone
+from simfrontier.collectives.algorithms.base import Algorithm, CallsAlone
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer

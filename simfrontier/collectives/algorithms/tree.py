@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms.algorithm import Algorithm
+from simfrontier.collectives.algorithms.base import Algorithm
 from simfrontier.collectives.algorithms.double_tree import double_tree
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time

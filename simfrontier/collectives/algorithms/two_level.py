@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from simfrontier.collectives.algorithms.algorithm import COPIED, Algorithm, CallsAlone
+from simfrontier.collectives.algorithms.base import COPIED, Algorithm, CallsAlone
 from simfrontier.collectives.algorithms.exchange import exchange
 from simfrontier.collectives.algorithms.levels import (
     level_groups,
