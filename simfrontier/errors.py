@@ -3,16 +3,21 @@
 SimfrontierError   anything that simfrontier itself has to say       exit 1
 └── InputError     what the user gave cannot be used as it stands    exit 2
 
-A message is one line that says what, where, what was got, what is allowed and the nearest valid name.
+A message is one line, `FILE: path.to.key: got X, allowed: Y; did you mean "Z"?`; the functions below make its parts.
 Anything else that comes up (AssertionError, ...) is a defect of simfrontier, not of its input.
 """
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable
-from difflib import get_close_matches
+from copy import copy
+from typing import Self
 
 from simfrontier.limits import COMPARED_CHARACTERS, COMPARED_NAMES
 
+Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
+
+MAX_SHOWN = 60  # characters of a wrong value
 MAX_LISTED = 12
 MAX_LISTED_CHARACTERS = 60  # of one of the names that are listed
 
@@ -24,9 +29,62 @@ class SimfrontierError(Exception):
 
 
 class InputError(SimfrontierError):
-    """A file, a name or a number that the user gave cannot be used; the message is one line."""
+    """A file, a name or a number that the user gave cannot be used; the message is one line.
+
+    `what` is wrong, `where` (a file, an option), at which `key` of it, and `when` (`at 384 devices`), as far as known.
+    Whoever knows more of the place adds it by `within`; nobody takes the message apart.
+    """
 
     exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", key: Key = (), when: str = "") -> None:
+        super().__init__(what)
+        self.what, self.where, self.key, self.when = what, where, key, when
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, dotted(self.key), self.when, self.what) if part)
+
+    def within(self, where: str = "", key: Key = (), when: str = "") -> Self:
+        """The same fault in a place around it: below `key` of the file `where`. A fault of another file is told as a
+        whole at that key; one that is told of that file already stays as it is."""
+        if self.where and self.where == where:
+            return self
+        outer = copy(self)
+        if (self.where and (where or key)) or (self.when and when):
+            outer.what, outer.where, outer.key, outer.when = str(self), where, key, when
+        else:
+            outer.where, outer.key, outer.when = where or self.where, (*key, *self.key), when or self.when
+        outer.args = (outer.what,)
+        return outer
+
+
+def dotted(key: Key) -> str:
+    """`("node", "rings", 0)` is `node.rings[0]`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
+
+
+def shown(value: object) -> str:
+    """A wrong value as a file would write it, cut where it is long."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, RecursionError, ValueError):  # no value of a file, too deep, or thousands of digits
+        return f"a {type(value).__name__}"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def wrong(got: object, allowed: str) -> str:
+    """What to say about a value that is not allowed."""
+    return f"got {shown(got)}, allowed: {allowed}"
+
+
+def unknown(got: object, allowed: Iterable[str]) -> str:
+    """The same of a name: with the nearest one that is allowed."""
+    return f"got {shown(got)}; {nearest(str(got), allowed)}"
+
+
+def unknown_key(name: str, allowed: Iterable[str]) -> str:
+    """The same of a key of a table, which the place names."""
+    return f"unknown key; {nearest(name, allowed)}"
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -54,6 +112,8 @@ def near(name: str, allowed: Iterable[str]) -> str | None:
     for candidate in sorted(set(allowed)):
         if len(candidate) <= COMPARED_CHARACTERS:
             lowered.setdefault(candidate.lower(), candidate)
+    from difflib import get_close_matches  # only where something is wrong
+
     known = sorted(lowered)
     if len(known) > COMPARED_NAMES:
         place = bisect_left(known, name.lower())

@@ -1,0 +1,128 @@
+"""Types of the numbers and texts that files hold: what they are to the program, with the bounds that a reader keeps.
+
+`Sourced` marks a number that stands in its file as a table `{ value, kind, source }` (and `low`, `high`, the 90 %
+confidence interval of what was fitted): the program's value is the number, its provenance is kept beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from annotated_types import Ge, Gt, Le, Len
+
+from simfrontier.limits import LARGEST, LARGEST_SD, SMALLEST, TEXT
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+class NotTiny:
+    """Annotation of a number above zero that is divided by."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import PydanticCustomError
+        from pydantic_core import core_schema as schema
+
+        def checked(number: float) -> float:
+            if number < SMALLEST:
+                raise PydanticCustomError("tiny", f"at least {SMALLEST:g}")
+            return number
+
+        return schema.no_info_after_validator_function(checked, handler(source))
+
+
+Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
+Text = Annotated[str, Len(1, TEXT.most)]
+Positive = Annotated[float, Gt(0), Le(LARGEST), NotTiny()]
+NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
+AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
+Share = Annotated[float, Gt(0), Le(1)]
+Part = Annotated[float, Ge(0), Le(1)]
+Deviation = Annotated[float, Ge(0), Le(LARGEST_SD)]  # of the logarithm of a time
+
+
+SOURCED_KEYS: Final = ("value", "kind", "source")
+
+
+class Sourced:
+    """Annotation of a number that carries its source in the file."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema as schema
+
+        def field(inner: CoreSchema, required: bool = True) -> schema.TypedDictField:
+            return schema.typed_dict_field(inner, required=required)
+
+        number = handler(source)
+        keys = {
+            "value": field(number),
+            "kind": field(handler.generate_schema(Kind)),
+            "source": field(handler.generate_schema(Text)),
+            "low": field(number, required=False),
+            "high": field(number, required=False),
+        }
+        strict = schema.CoreConfig(strict=True, allow_inf_nan=False)
+        table = schema.typed_dict_schema(keys, extra_behavior="forbid", config=strict)
+        return schema.no_info_after_validator_function(_value, table)
+
+
+def _value(table: dict[str, Any]) -> Any:
+    """The number of a table that has the right form."""
+    from pydantic_core import PydanticCustomError
+
+    value, ends = table["value"], [table[key] for key in ("low", "high") if key in table]
+    if len(ends) == 1:
+        raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")
+    if ends and not ends[0] <= value <= ends[1]:
+        text = "got {low} to {high}, allowed: around {value}"
+        told = {"low": f"{ends[0]:g}", "high": f"{ends[1]:g}", "value": f"{value:g}"}
+        raise PydanticCustomError("said", text, told)
+    return value
+
+
+class Names:
+    """Annotation of a key, or a text, that is one of some names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema as schema
+
+        return schema.literal_schema(list(self.names))
+
+
+class Switch:
+    """Annotation of a bool that stands in the file as the number 0 or 1, so that overrides, which are numbers, reach
+    it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import PydanticCustomError
+        from pydantic_core import core_schema as schema
+
+        def switched(number: float) -> bool:
+            if number not in (0.0, 1.0):
+                raise PydanticCustomError("switch", "0 or 1")
+            return number == 1.0
+
+        return schema.no_info_after_validator_function(switched, schema.float_schema(strict=True, allow_inf_nan=False))
+
+
+class Derived:
+    """Annotation of a field that follows of the rest of a file: no file may give it; it is `until` it is known."""
+
+    def __init__(self, until: object) -> None:
+        self.until = until
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema as schema
+
+        refused = schema.custom_error_schema(
+            schema.is_instance_schema(_Nobody), custom_error_type="derived", custom_error_message="no key of a file"
+        )
+        return schema.with_default_schema(refused, default=self.until)
+
+
+class _Nobody:
+    """What no file holds."""
