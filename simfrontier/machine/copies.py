@@ -6,6 +6,11 @@ says: pairs without a link of their own, copy engines, and messages between node
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from simfrontier.io import NotNegative, Positive, Share, Sourced
+
+SOURCED = Sourced()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +21,10 @@ class Messages:
     large ones for the wire, and one of half_bytes gets half of it. From `rendezvous_bytes` on, both ends agree first.
     """
 
-    gap_s: float
-    bytes_per_s: float
-    half_bytes: float
-    rendezvous_bytes: float
+    gap_s: Annotated[Positive, SOURCED]
+    bytes_per_s: Annotated[Positive, SOURCED]
+    half_bytes: Annotated[NotNegative, SOURCED]
+    rendezvous_bytes: Annotated[Positive, SOURCED]
 
     def streamed_s(self, num_bytes: float) -> float:
         """Seconds per message of many in flight (osu_bw)."""
@@ -37,15 +42,15 @@ class Copies:
     library's bytes_per_s.
     """
 
-    routed_share: float
-    engine_bytes_per_s: float
-    in_node_sd: float
-    between_nodes_sd: float
-    short_bytes: float
-    short_s: float
-    eager_s: float
-    eager_bytes_per_s: float
-    rendezvous_s: float
+    routed_share: Annotated[Share, SOURCED]
+    engine_bytes_per_s: Annotated[Positive, SOURCED]
+    in_node_sd: Annotated[Positive, SOURCED]
+    between_nodes_sd: Annotated[Positive, SOURCED]
+    short_bytes: Annotated[Positive, SOURCED]
+    short_s: Annotated[Positive, SOURCED]
+    eager_s: Annotated[Positive, SOURCED]
+    eager_bytes_per_s: Annotated[Positive, SOURCED]
+    rendezvous_s: Annotated[Positive, SOURCED]
     libraries: Mapping[str, Messages] = field(hash=False)
 
     def alone_s(self, library: str, num_bytes: float) -> float:

@@ -90,8 +90,8 @@ def _scaled_codec(codec: CodecSpeeds, scale: float) -> CodecSpeeds:
 def _scaled_matmul(matmul: Matmul | None, scale: float) -> Matmul | None:
     if matmul is None:
         return None
-    peak, reached = scale * matmul.peak_flops_per_s, scale * matmul.flops_per_s
-    return replace(matmul, peak_flops_per_s=peak, flops_per_s=reached)
+    peak, reached = scale * matmul.peak_flops_per_s, scale * matmul.matmul_flops_per_s
+    return replace(matmul, peak_flops_per_s=peak, matmul_flops_per_s=reached)
 
 
 def _counted(packets: Packets) -> tuple[Provenance, ...]:

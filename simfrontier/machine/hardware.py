@@ -1,19 +1,27 @@
 """What a machine is: frozen values for devices, links, a node's graph and the network between nodes.
 
 A machine knows no schedule and no collective. Bandwidths here are nominal and per direction; the share of them that a
-plain point-to-point copy achieves stands beside them.
+plain point-to-point copy achieves stands beside them. A table of a machine's file has the keys of the value of that
+name; the annotations say what it may hold, and which numbers carry a source there (see `simfrontier.io`).
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Final, Literal
+
+from annotated_types import Ge, Le
 
 from simfrontier.errors import InputError
+from simfrontier.io import AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Sourced, Switch
+from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
+CODECS: Final = ("zfp", "mpc", "int8", "int4")  # families whose speeds a machine's file may say
+SOURCED: Final = Sourced()
+Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
 BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 
@@ -41,13 +49,13 @@ class LinkClass:
     was idle lets through at once.
     """
 
-    name: str
-    bytes_per_s: float
-    share: float
-    half_bytes: float = 0.0
-    latency_s: float = 0.0
-    cut_through: bool = True
-    burst_bytes: float = 0.0
+    bytes_per_s: Annotated[Positive, SOURCED]
+    share: Annotated[Share, SOURCED]
+    half_bytes: Annotated[NotNegative, SOURCED] = 0.0
+    name: Annotated[str, Derived("")]  # its key in the file
+    latency_s: Annotated[float, Derived(0.0)] = 0.0
+    cut_through: Annotated[bool, Derived(True)] = True
+    burst_bytes: Annotated[float, Derived(0.0)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +137,10 @@ class Dragonfly:
     traffic between two groups, `nonminimal_share` goes by way of a third group and so loads two global pools (UGAL).
     """
 
-    nodes_per_group: int
-    num_groups: int
-    bytes_per_s: float
-    nonminimal_share: float
+    nodes_per_group: Nodes
+    num_groups: Annotated[int, Ge(1), Le(GROUPS.most), SOURCED]
+    bytes_per_s: Annotated[float, Derived(math.nan)]  # the link class `global`
+    nonminimal_share: Annotated[Part, SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +151,10 @@ class FatTree:
     most, over `taper` (1: the leaves hold nobody up either). Of it, plain copies get the share that they get of a NIC.
     """
 
-    nodes_per_leaf: int
-    num_leaves: int
-    taper: float
-    bytes_per_s: float
+    nodes_per_leaf: Nodes
+    num_leaves: Nodes
+    taper: Annotated[AtLeastOne, SOURCED]
+    bytes_per_s: Annotated[float, Derived(math.nan)]  # of NICs and taper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +162,18 @@ class Matmul:
     """Matrix products of one type of numbers: the nominal peak, and what is achieved.
 
     They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
-    R = `flops_per_s` and x0 = `half_edge` (the edge that gets half of R). R and x0 are fitted on square products; that
-    other shapes run like the square of equal work is assumed.
+    R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
+    products; that other shapes run like the square of equal work is assumed.
     """
 
-    peak_flops_per_s: float
-    flops_per_s: float
-    half_edge: float
+    peak_flops_per_s: Annotated[Positive, SOURCED]
+    matmul_flops_per_s: Annotated[Positive, SOURCED]
+    matmul_half_edge: Annotated[NotNegative, SOURCED]
 
     def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
         """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
         edge = math.cbrt(batch * m * n * k)
-        return self.flops_per_s * edge / (edge + self.half_edge)
+        return self.matmul_flops_per_s * edge / (edge + self.matmul_half_edge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +186,10 @@ class MatmulForms:
     what it takes to have an operand transposed is not counted.
     """
 
-    tn: float = 1.0
-    nn: float = 1.0
-    nt: float = 1.0
-    tuned: bool = False
+    tn: Annotated[Positive, SOURCED] = 1.0
+    nn: Annotated[Positive, SOURCED] = 1.0
+    nt: Annotated[Positive, SOURCED] = 1.0
+    tuned: Annotated[bool, Switch(), SOURCED] = False
 
     def factor(self, form: Literal["tn", "nn", "nt"] | None) -> float:
         """On the rate of a product of that form; None, a product without one, runs as the law says."""
@@ -195,8 +203,8 @@ class MatmulForms:
 class CodecSpeeds:
     """How fast a device codes and decodes by one family of codecs: bytes of uncompressed 32-bit values per second."""
 
-    encode_bytes_per_s: float
-    decode_bytes_per_s: float
+    encode_bytes_per_s: Annotated[Positive, SOURCED]
+    decode_bytes_per_s: Annotated[Positive, SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,27 +217,27 @@ class Device:
     `codecs`: speeds by family of codecs (zfp, mpc, int8, int4), of those that the file knows.
     """
 
-    hbm_bytes: float
-    hbm_bytes_per_s: float  # nominal
-    hbm_share: float  # of it, what a streaming kernel achieves
-    num_compute_units: int
-    peak_flops_per_s: float  # 16-bit matrix peak, the denominator of a 16-bit model's MFU
-    matmul_flops_per_s: float  # of 16-bit numbers
-    matmul_half_edge: float
-    kernel_gap_s: float  # between two kernels of one stream
-    speed_sd: float = 0.0
-    matmul_sd: float = 0.0
+    hbm_bytes: Annotated[Positive, SOURCED]
+    hbm_bytes_per_s: Annotated[Positive, SOURCED]  # nominal
+    hbm_share: Annotated[Share, SOURCED]  # of it, what a streaming kernel achieves
+    num_compute_units: Annotated[int, Ge(1), Le(COMPUTE_UNITS.most), SOURCED]
+    peak_flops_per_s: Annotated[Positive, SOURCED]  # 16-bit matrix peak, the denominator of a 16-bit model's MFU
+    matmul_flops_per_s: Annotated[Positive, SOURCED]  # of 16-bit numbers
+    matmul_half_edge: Annotated[NotNegative, SOURCED]
+    kernel_gap_s: Annotated[NotNegative, SOURCED]  # between two kernels of one stream
+    speed_sd: Annotated[Part, SOURCED] = 0.0
+    matmul_sd: Annotated[Part, SOURCED] = 0.0
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
-    codecs: Mapping[str, CodecSpeeds] = field(default_factory=dict, hash=False)
+    codecs: Mapping[Annotated[str, Names(*CODECS)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
         """How products run, by the type of their numbers; what the machine's file does not say is not there."""
         narrow = Matmul(
             peak_flops_per_s=self.peak_flops_per_s,
-            flops_per_s=self.matmul_flops_per_s,
-            half_edge=self.matmul_half_edge,
+            matmul_flops_per_s=self.matmul_flops_per_s,
+            matmul_half_edge=self.matmul_half_edge,
         )
         every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
         return {name: one for name, one in every.items() if one is not None}
@@ -248,7 +256,7 @@ class Device:
 class Host:
     """The host process of one rank."""
 
-    hook_s: float  # host time per module hook
+    hook_s: Annotated[NotNegative, SOURCED]  # host time per module hook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

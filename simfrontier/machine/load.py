@@ -1,22 +1,21 @@
 """Reading a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
 
-Whatever is wrong with a file becomes one InputError line: file, key, what was got, what is allowed.
+Whatever is wrong with a file is one InputError: file, key, what was got, what is allowed.
 """
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from simfrontier.errors import InputError, nearest
-from simfrontier.machine.hardware import Machine, Provenance
+from simfrontier.errors import InputError, Key, nearest, shown
+from simfrontier.io import read_toml, typed
+from simfrontier.machine.build import build
+from simfrontier.machine.form import MachineFile
+from simfrontier.machine.hardware import CODECS, CodecSpeeds, Machine, MatmulForms, Provenance
 from simfrontier.machine.sources import sources_of
-from simfrontier.tomlfile import read_toml
 from simfrontier.units import unit_of
-
-if TYPE_CHECKING:
-    from simfrontier.machine.schema import MachineFile
 
 CATALOG = Path(__file__).parent / "catalog"
 OVERRIDE_SOURCE = "scenario override"
@@ -46,25 +45,22 @@ def load_machine(
     they win over what was measured. Those of `device.matmul_forms` and `device.codecs` need not be in the file. Raises
     InputError.
     """
-    from simfrontier.machine.build import build  # pydantic takes long to import, and `--help` needs no machine
-
     path = _path(name_or_path)
     document = read_toml(path, "machine file")
     where = path.name if path.parent == CATALOG else str(path)
     try:
         document = _on_base(document)
-        file = _validate(document)
-        machine = build(file, _sources(document))
+        machine = _made(document)
         if measured is not None and measured.numbers:
             where += ", with a calibration"
             document = _overridden(document, measured.numbers, "measured", measured.source)
-            machine = build(_validate(document), _sources(document))
+            machine = _made(document)
         if overrides:
             where += ", with overrides"
             document = _overridden(document, overrides, "assumed", OVERRIDE_SOURCE)
-            machine = build(_validate(document), _sources(document))
+            machine = _made(document)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise error.within(where) from None
     return machine
 
 
@@ -73,7 +69,7 @@ def _path(name_or_path: str) -> Path:
         return Path(name_or_path)
     if name_or_path not in catalog():
         raise InputError(
-            f'machine "{name_or_path}" is not in the catalog, {nearest(name_or_path, catalog())} '
+            f'machine "{name_or_path}" is not in the catalog; {nearest(name_or_path, catalog())} '
             "(a file of your own: give its path, ending in .toml)"
         )
     return CATALOG / f"{name_or_path}.toml"
@@ -86,7 +82,9 @@ def _on_base(document: dict[str, Any]) -> dict[str, Any]:
     own = {key: part for key, part in document.items() if key != "base"}
     base = document["base"]
     if base not in catalog():
-        raise InputError(f"base: got {base!r}, which is no machine of the catalog, {nearest(str(base), catalog())}")
+        raise InputError(
+            f"got {shown(base)}, which is no machine of the catalog; {nearest(str(base), catalog())}", key=("base",)
+        )
     return _merged(_on_base(read_toml(CATALOG / f"{base}.toml", "machine file")), own)
 
 
@@ -99,16 +97,21 @@ def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _validate(document: dict[str, Any]) -> "MachineFile":
-    from pydantic import ValidationError
+def _made(document: dict[str, Any]) -> Machine:
+    _refuse_half_codecs(document)
+    return build(typed(document, MachineFile), _sources(document))
 
-    from simfrontier.machine.faults import one_line
-    from simfrontier.machine.schema import MachineFile
 
-    try:
-        return MachineFile.model_validate(document)
-    except ValidationError as error:
-        raise InputError(one_line(error, MachineFile)) from None
+def _refuse_half_codecs(document: Mapping[str, Any]) -> None:
+    """A codec has both speeds, or neither."""
+    place: Any = document
+    for part in ("device", "codecs"):
+        place = place.get(part) if isinstance(place, dict) else None
+    both = [each.name for each in fields(CodecSpeeds)]
+    for name, table in place.items() if isinstance(place, dict) else ():
+        if isinstance(table, dict) and len(table) == 1 and (said := next(iter(table))) in both:
+            key: Key = ("device", "codecs", name)
+            raise InputError(f"got {said} alone, allowed: {' and '.join(both)}, or neither", key=key)
 
 
 def _sources(document: Mapping[str, Any]) -> tuple[Provenance, ...]:
@@ -123,15 +126,13 @@ def _num_entries(table: Mapping[str, Any]) -> int:
 
 
 def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
-    from simfrontier.machine.schema import CodecFile, CodecsFile, MatmulFormsFile
-
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
-    keys += [f"device.matmul_forms.{name}" for name in MatmulFormsFile.model_fields]  # 1, where a file is silent
-    keys += [f"device.codecs.{name}.{speed}" for name in CodecsFile.model_fields for speed in CodecFile.model_fields]
+    keys += [f"device.matmul_forms.{form.name}" for form in fields(MatmulForms)]  # 1, where a file is silent
+    keys += [f"device.codecs.{name}.{speed.name}" for name in CODECS for speed in fields(CodecSpeeds)]
     for key, value in overrides.items():
         if key not in keys:
-            raise InputError(f'"{key}" is not a number of this machine, {nearest(key, keys)}')
+            raise InputError(f'"{key}" is not a number of this machine; {nearest(key, keys)}')
         table = changed
         for name in key.split("."):
             table = table.setdefault(name, {})

@@ -49,7 +49,7 @@ def test_a_measured_number_that_is_not_there_is_one_line() -> None:
     with pytest.raises(InputError) as caught:
         load_machine("box", None, Measured(numbers={"host.hok_s": 1.0}, source="here"))
     assert str(caught.value) == (
-        'box.toml, with a calibration: "host.hok_s" is not a number of this machine, did you mean "host.hook_s"?'
+        'box.toml, with a calibration: "host.hok_s" is not a number of this machine; did you mean "host.hook_s"?'
     )
 
 
@@ -83,9 +83,9 @@ LINKS = '[node.links]\nkind = "assumed"\nsource = "toy"\npairs.bus = [[0, 1]]\n'
         (
             "[link_classes.bus]",
             "[link_classes.buss]",
-            'node.bus needs link class "bus", which is missing: did you mean "buss"?',
+            'node.bus needs link class "bus", which is missing; did you mean "buss"?',
         ),
-        (BUS, BUS + "width = 3\n", "node.bus.width: unknown key, allowed: kind, source"),
+        (BUS, BUS + "width = 3\n", "node.bus.width: unknown key; allowed: kind, source"),
     ],
 )
 def test_each_fault_of_a_bus_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:

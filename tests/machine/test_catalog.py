@@ -141,9 +141,9 @@ def test_a_number_of_a_base_is_not_set_without_a_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "said"),
     [
-        ('"perlmuter"', "got 'perlmuter', which is no machine of the catalog, did you mean \"perlmutter\"?"),
-        ("3", f"got 3, which is no machine of the catalog, allowed: {', '.join(catalog())}"),
-        ("[]", f"got [], which is no machine of the catalog, allowed: {', '.join(catalog())}"),
+        ('"perlmuter"', 'got "perlmuter", which is no machine of the catalog; did you mean "perlmutter"?'),
+        ("3", f"got 3, which is no machine of the catalog; allowed: {', '.join(catalog())}"),
+        ("[]", f"got [], which is no machine of the catalog; allowed: {', '.join(catalog())}"),
     ],
 )
 def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, base: str, said: str) -> None:
@@ -170,12 +170,12 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
     [
         (
             {"device.hbm_shar": 0.5},
-            'frontier.toml, with overrides: "device.hbm_shar" is not a number of this machine, '
+            'frontier.toml, with overrides: "device.hbm_shar" is not a number of this machine; '
             'did you mean "device.hbm_share"?',
         ),
         (
             {"node.rings": 1},
-            'frontier.toml, with overrides: "node.rings" is not a number of this machine, '
+            'frontier.toml, with overrides: "node.rings" is not a number of this machine; '
             "allowed: copies.between_nodes_sd, copies.eager_bytes_per_s, copies.eager_s, copies.engine_bytes_per_s, "
             "copies.in_node_sd, copies.libraries.cray-mpich.bytes_per_s, copies.libraries.cray-mpich.gap_s, "
             "copies.libraries.cray-mpich.half_bytes, copies.libraries.cray-mpich.rendezvous_bytes, "
@@ -184,15 +184,15 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
         ),
         (
             {"device.hbm_share": 2.0},
-            "frontier.toml, with overrides: device.hbm_share.value: got 2.0, allowed: less than or equal to 1",
+            "frontier.toml, with overrides: device.hbm_share.value: got 2.0, allowed: at most 1",
         ),
         (
             {"host.hook_s": float("nan")},
-            "frontier.toml, with overrides: host.hook_s.value: got nan, allowed: a finite number",
+            "frontier.toml, with overrides: host.hook_s.value: got NaN, allowed: a finite number",
         ),
         (
             {"num_nodes": 2.5},
-            "frontier.toml, with overrides: num_nodes.value: got 2.5, allowed: a valid integer",
+            "frontier.toml, with overrides: num_nodes.value: got 2.5, allowed: a whole number",
         ),
         (
             {"num_nodes": 9999},
@@ -211,7 +211,7 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
     with pytest.raises(InputError) as caught:
         load_machine("frontir")
     assert str(caught.value) == (
-        'machine "frontir" is not in the catalog, did you mean "frontier"? '
+        'machine "frontir" is not in the catalog; did you mean "frontier"? '
         "(a file of your own: give its path, ending in .toml)"
     )
 

@@ -71,12 +71,12 @@ def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
         ),
         (
             {"zpf.encode_bytes_per_s": 1e9},
-            '"device.codecs.zpf.encode_bytes_per_s" is not a number of this machine, '
+            '"device.codecs.zpf.encode_bytes_per_s" is not a number of this machine; '
             'did you mean "device.codecs.zfp.encode_bytes_per_s"?',
         ),
         (
             {"mpc.encode_bytes_per_s": 0.0, "mpc.decode_bytes_per_s": 1e9},
-            "device.codecs.mpc.encode_bytes_per_s.value: got 0.0, allowed: greater than 0",
+            "device.codecs.mpc.encode_bytes_per_s.value: got 0.0, allowed: more than 0",
         ),
     ],
 )
@@ -89,8 +89,8 @@ def test_wrong_overrides_are_refused(overrides: dict[str, float], said: str) -> 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (ZFP.replace("zfp", "zfb"), 'device.codecs.zfb: unknown key, did you mean "zfp"?'),
-        (ZFP.replace("decode", "decod"), 'device.codecs.zfp.decod_bytes_per_s: unknown key, did you mean "decode_byte'),
+        (ZFP.replace("zfp", "zfb"), 'device.codecs.zfb: unknown key; did you mean "zfp"?'),
+        (ZFP.replace("decode", "decod"), 'device.codecs.zfp.decod_bytes_per_s: unknown key; did you mean "decode_byte'),
         (
             f"[device.codecs.zfp]\n{PART}",
             "device.codecs.zfp: got encode_bytes_per_s alone, allowed: encode_bytes_per_s",

@@ -60,19 +60,19 @@ def test_other_machines_have_no_tree() -> None:
         ),
         (
             TREE.replace(f"taper = {TOY % '4.0'}", f"taper = {TOY % '0.5'}"),
-            "fat_tree.taper.value: got 0.5, allowed: greater than or equal to 1",
+            "fat_tree.taper.value: got 0.5, allowed: at least 1",
         ),
         (
             TREE.replace(f"nodes_per_leaf = {TOY % 2}", f"nodes_per_leaf = {TOY % 0}"),
-            "fat_tree.nodes_per_leaf.value: got 0, allowed: greater than or equal to 1",
+            "fat_tree.nodes_per_leaf.value: got 0, allowed: at least 1",
         ),
-        (TREE.replace("taper =", "tapper ="), 'fat_tree.tapper: unknown key, did you mean "taper"? (and 1 more)'),
-        (TREE.replace("[fat_tree]", "[fattree]"), 'fattree: unknown key, did you mean "fat_tree"?'),
+        (TREE.replace("taper =", "tapper ="), 'fat_tree.tapper: unknown key; did you mean "taper"? (and 1 more)'),
+        (TREE.replace("[fat_tree]", "[fattree]"), 'fattree: unknown key; did you mean "fat_tree"?'),
         (
             TREE.replace(
                 "[host]", f"[link_classes.uplink]\nbytes_per_s = {TOY % '1e9'}\nshare = {TOY % '1.0'}\n[host]"
             ),
-            "link_classes.uplink: nothing in this machine uses it: allowed: nic, pcie, xgmi",
+            "link_classes.uplink: nothing in this machine uses it; allowed: nic, pcie, xgmi",
         ),
         (
             TREE.replace("pairs.xgmi", "pairs.uplink"),
