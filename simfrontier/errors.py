@@ -57,6 +57,22 @@ class InputError(SimfrontierError):
         outer.args = (outer.what,)
         return outer
 
+    def below(self, key: Key) -> str:
+        """What is told of the fault where its file and `key` are known."""
+        rest = self.key[len(key) :] if self.key[: len(key)] == key else self.key
+        return ": ".join(part for part in (dotted(rest), self.what) if part)
+
+    def inside(self, where: str, key: Key) -> Self:
+        """The same fault of a document that stands at `key` of the file `where`, which it may name itself."""
+        return self.outside(where).within(where, key)
+
+    def outside(self, where: str) -> Self:
+        """The same fault without the name of the file, where that is known to be meant."""
+        inner = copy(self)
+        if self.where == where:
+            inner.where = ""
+        return inner
+
 
 def dotted(key: Key) -> str:
     """`("node", "rings", 0)` is `node.rings[0]`."""
@@ -66,7 +82,7 @@ def dotted(key: Key) -> str:
 def shown(value: object) -> str:
     """A wrong value as a file would write it, cut where it is long."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     except (TypeError, RecursionError, ValueError):  # no value of a file, too deep, or thousands of digits
         return f"a {type(value).__name__}"
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."

@@ -38,6 +38,11 @@ def parse_place(option: str) -> Callable[[str], Path]:
     return parsed
 
 
+def write_json(value: object, path: Path) -> None:
+    """Write a value as JSON, whole or not at all. Raises InputError where it cannot be written."""
+    write_whole(path, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file as UTF-8, whole or not at all; a link in its place is replaced, not followed. Raises InputError
     where it cannot be written."""
@@ -54,7 +59,8 @@ def write_whole(path: Path, text: str) -> None:
             raise
     except OSError as error:
         said = error.strerror or error
-        raise InputError(f"{path}: cannot be written: {said}; allowed: a file in a folder you may write") from None
+        what = f"cannot be written: {said}; allowed: a file in a folder you may write"
+        raise InputError(what, where=str(path)) from None
 
 
 def write_all(file: int, content: bytes) -> None:
@@ -99,7 +105,10 @@ def filled(folder: Path, command: str, manifest: str | None = None) -> Iterator[
                 try:
                     yield new
                 except InputError as error:
-                    raise InputError(str(error).replace(str(new), str(folder))) from None
+                    place = Path(error.where)
+                    if not place.is_relative_to(new):
+                        raise
+                    raise InputError(error.what, where=str(folder / place.relative_to(new))) from None
                 except OSError as error:
                     elsewhere = None if _is_of(folder, error) else error
                     raise

@@ -96,7 +96,7 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
     [
         (
             {"machine": {"device.hbm_byte_per_s": 1.0}},
-            'box.toml, with a calibration: "device.hbm_byte_per_s" is not a number of this machine, did you mean '
+            'box.toml, with a calibration: "device.hbm_byte_per_s" is not a number of this machine; did you mean '
             '"device.hbm_bytes_per_s"?',
         ),
         (
@@ -105,7 +105,7 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
         ),
         (
             {"machine": {"device.hbm_share": 2.0}},
-            "box.toml, with a calibration: device.hbm_share.value: got 2.0, allowed: less than or equal to 1",
+            "box.toml, with a calibration: device.hbm_share.value: got 2.0, allowed: more than 0 and at most 1",
         ),
         (
             {"library": {"ring.bas_s": 1.0}},
@@ -113,7 +113,7 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
         ),
         (
             {"library": {"num_channels": 1.5}},
-            "gloo.toml, with a calibration: num_channels.value: got 1.5, allowed: a valid integer",
+            "gloo.toml, with a calibration: num_channels.value: got 1.5, allowed: a whole number",
         ),
     ],
 )
@@ -132,9 +132,9 @@ def test_each_fault_of_what_a_calibration_says_is_one_line(
         ("no.toml", "library.calibration: no.toml: cannot read this calibration file: No such file or directory"),
         (
             "other.toml",
-            "library.calibration: {folder}/other.toml: name: unknown key, allowed: calls, fit, harness, how, ",
+            "library.calibration: {folder}/other.toml: name: unknown key; allowed: calls, fit, harness, how, ",
         ),
-        ("3", "library.calibration: got 3, allowed: a valid string"),
+        ("3", "library.calibration: got 3, allowed: a text"),
     ],
 )
 def test_a_file_that_is_no_calibration_is_one_line(scenario: Path, tmp_path: Path, name: str, said: str) -> None:
@@ -206,8 +206,7 @@ def test_a_perturbation_is_of_the_machines_nodes() -> None:
     with pytest.raises(InputError) as caught:
         scenario_of(document("box", 8, mesh=cut, perturbation=broken), "cut.toml")
     assert (
-        str(caught.value)
-        == "cut.toml: perturbation: link 'bus': got node 1; this job has nodes 0 to 0 (with 8 devices)"
+        str(caught.value) == "cut.toml: perturbation: at 8 devices: link 'bus': got node 1; this job has nodes 0 to 0"
     )
 
 
@@ -219,8 +218,8 @@ def test_a_perturbation_is_of_the_machines_nodes() -> None:
             "mesh: got 3 devices per node and 2 per package, allowed: a divisor of the 8 devices of box, and a divisor "
             "of that",
         ),
-        ("mesh.devices_per_node=0", "mesh.devices_per_node: got 0, allowed: greater than or equal to 1"),
-        ("mesh.nodes=2", "mesh.nodes: unknown key, allowed: devices_per_node, devices_per_package"),
+        ("mesh.devices_per_node=0", "mesh.devices_per_node: got 0, allowed: at least 1"),
+        ("mesh.nodes=2", "mesh.nodes: unknown key; allowed: devices_per_node, devices_per_package"),
         (
             "run.devices=[6]",
             "run.devices: 6 devices do not fill whole nodes of box (2 nodes of 4 devices, as mesh cuts its 8 devices), "

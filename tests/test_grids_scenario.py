@@ -216,10 +216,10 @@ def test_a_batch_that_does_not_divide(tmp_path: Path, plan: str, settings: list[
 @pytest.mark.parametrize(
     ("setting", "wrong"),
     [
-        ("micro_batch=0", "micro_batch: got 0, allowed: greater than or equal to 1"),
-        ("grad_accum=0", "grad_accum: got 0, allowed: greater than or equal to 1"),
-        ("grad_accum=1001", "grad_accum: got 1001, allowed: less than or equal to 1000"),
-        ("micro_batch=1.5", "micro_batch: got 1.5, allowed: a valid integer"),
+        ("micro_batch=0", "micro_batch: got 0, allowed: at least 1"),
+        ("grad_accum=0", "grad_accum: got 0, allowed: at least 1"),
+        ("grad_accum=1001", "grad_accum: got 1001, allowed: at most 1000"),
+        ("micro_batch=1.5", "micro_batch: got 1.5, allowed: a whole number"),
     ],
 )
 def test_micro_batches_of_a_plan_are_numbers_within_bounds(tmp_path: Path, setting: str, wrong: str) -> None:
@@ -235,15 +235,19 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
 @pytest.mark.parametrize(
     ("plan", "setting", "wrong"),
     [
-        ("megatron", "data=zero9", ".data: 'zero9' is no family of the data axes; did you mean \"zero3\"?"),
-        ("axonn", "data=megatron", f".data: 'megatron' is no family of the data axes; allowed: {FAMILIES}"),
-        ("axonn", "data=3", f".data: 3 is no family of the data axes; allowed: {FAMILIES}"),
-        ("megatron", 'data={family="zero4"}', ".data: 'zero4' is no family of the data axes; did you mean \"zero3\"?"),
+        ("megatron", "data=zero9", '.data: got "zero9", which is no family of the data axes; did you mean "zero3"?'),
+        ("axonn", "data=megatron", f'.data: got "megatron", which is no family of the data axes; allowed: {FAMILIES}'),
+        ("axonn", "data=3", f".data: got 3, which is no family of the data axes; allowed: {FAMILIES}"),
+        (
+            "megatron",
+            'data={family="zero4"}',
+            '.data: got "zero4", which is no family of the data axes; did you mean "zero3"?',
+        ),
         ("megatron", 'data={famil="zero1"}', f".data.family: missing; allowed: {FAMILIES}"),
         (
             "megatron",
             'data={family="zero3", x=2}',
-            f".data.x: unknown key, allowed: {GATHER_KEYS}",
+            f".data.x: unknown key; allowed: {GATHER_KEYS}",
         ),
         (
             "megatron",
@@ -251,11 +255,11 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
             '.data.reduction: got "all_reduce", which cannot carry gradient_codec = "int8:64" (codes cannot be added '
             'up on their way); allowed: "reduce_scatter"',
         ),
-        ("megatron", 'data={family="hsdp", shard=["node"]}', ".data.shard: got 'node'; allowed: data, gcd, package"),
+        ("megatron", 'data={family="hsdp", shard=["node"]}', '.data.shard: got "node"; allowed: data, gcd, package'),
         (
             "megatron",
             'data={family="hsdp", shard=["gcd", "gcd"]}',
-            ".data.shard: got 'gcd' twice, allowed: every axis once",
+            '.data.shard: got "gcd" twice, allowed: every axis once',
         ),
         ("megatron", "data=lattice", ".data.weight: missing (and 2 more)"),
         (
@@ -268,14 +272,14 @@ FAMILIES = "ddp, hsdp, lattice, zero-topo, zero1, zero2, zero3, zeropp"
             "gradient_codec=fp32",
             ".gradient_codec: is of the plan on the data axes: plans.axonn.data.gradient_codec",
         ),
-        ("megatron", "tensr=2", '.tensr: unknown key, did you mean "tensor"?'),
-        ("axonn", "pipelin=2", '.pipelin: unknown key, did you mean "pipeline"?'),
-        ("axonn", "x=0", ".x: got 0, allowed: greater than or equal to 1"),
-        ("axonn", "z=2.0", ".z: got 2.0, allowed: a valid integer"),
-        ("axonn", "y=2097152", ".y: got 2097152, allowed: less than or equal to 1048576"),
-        ("axonn", "oar=1", ".oar: got 1, allowed: a valid boolean"),
-        ("megatron", "order=2f2b", ".order: got '2f2b', allowed: 'gpipe', '1f1b' or 'interleaved'"),
-        ("zero3", "x=2", f".x: unknown key, allowed: {GATHER_KEYS}"),
+        ("megatron", "tensr=2", '.tensr: unknown key; did you mean "tensor"?'),
+        ("axonn", "pipelin=2", '.pipelin: unknown key; did you mean "pipeline"?'),
+        ("axonn", "x=0", ".x: got 0, allowed: at least 1"),
+        ("axonn", "z=2.0", ".z: got 2.0, allowed: a whole number"),
+        ("axonn", "y=2097152", ".y: got 2097152, allowed: at most 1048576"),
+        ("axonn", "oar=1", ".oar: got 1, allowed: true or false"),
+        ("megatron", "order=2f2b", '.order: got "2f2b", allowed: "gpipe", "1f1b" or "interleaved"'),
+        ("zero3", "x=2", f".x: unknown key; allowed: {GATHER_KEYS}"),
         (
             "megatron",
             'data={family="zero1", micro_batch=2}',
@@ -300,13 +304,17 @@ def test_a_key_of_the_other_family_is_unknown(tmp_path: Path, plan: str, key: st
     got = said(plan, [f"{key}=2"], tmp_path)
     keys = "compress_from, compress_per_hop, compression, " if plan == "megatron" else ""
     known = f"attention, checkpointing, chunks, {keys}cross_entropy, data, family, "
-    assert got.startswith(f"plans.{plan}.{key}: unknown key, allowed: {known}")
+    assert got.startswith(f"plans.{plan}.{key}: unknown key; allowed: {known}")
 
 
 @pytest.mark.parametrize(
     ("settings", "plan", "wrong"),
     [
-        (['search.by="axonn-c"'], "axonn", ".by: got 'axonn-c', allowed: 'axonn-a' or 'axonn-b'"),
+        (
+            ['search.by="axonn-c"'],
+            "axonn",
+            '.by: got "axonn-c", allowed: "axonn-a" or "axonn-b"; did you mean "axonn-b"?',
+        ),
         (['search.by="axonn-a"'], "megatron", ".by: axonn-a is of the grids of family axonn; allowed: values"),
         (["search.values.family=[1]"], "megatron", ".values.family: cannot be searched for here; leave it out"),
         (

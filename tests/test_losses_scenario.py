@@ -41,12 +41,12 @@ def test_a_scenario_without_the_table_has_none() -> None:
     [
         (
             [*ROWS, "b,naive-zfp:8,1,2,low"],
-            " line 6: loss: got 'low', allowed: a number; nan or inf where a run diverged",
+            ' line 6: loss: got "low", allowed: a number; nan or inf where a run diverged',
         ),
-        (["a,none,one,0,2.0"], " line 2: seed: got 'one', allowed: a whole number of 0 or more"),
-        (["a,none,1,-1,2.0"], " line 2: step: got '-1', allowed: a whole number of 0 or more"),
+        (["a,none,one,0,2.0"], ' line 2: seed: got "one", allowed: a whole number of 0 or more'),
+        (["a,none,1,-1,2.0"], ' line 2: step: got "-1", allowed: a whole number of 0 or more'),
         (["a,none,1,0"], " line 2: 4 values, allowed: 5, one for each column"),
-        ([",none,1,0,2.0"], " line 2: plan: got '', allowed: some text"),
+        ([",none,1,0,2.0"], ' line 2: plan: got "", allowed: some text'),
         (
             ["a,naive-zpf:8,1,0,2.0"],
             " line 2: compression 'naive-zpf:8': did you mean \"naive-zfp\"?, or a table of dp, tp, pp and zero",
@@ -104,7 +104,7 @@ def test_columns_are_just_these(tmp_path: Path, head: str, said: str) -> None:
             {"last": 3},
             "losses.file: {}/losses.csv: plan a, seed 1: got 2 steps, allowed: 3 or more, as many as losses.last",
         ),
-        ({"last": 0}, "losses.last: got 0, allowed: greater than or equal to 1"),
+        ({"last": 0}, "losses.last: got 0, allowed: at least 1"),
         ({"file": "none.csv"}, "losses.file: {}/none.csv: cannot read this table: No such file or directory"),
         (
             {"baseline": "plain"},
@@ -115,7 +115,7 @@ def test_columns_are_just_these(tmp_path: Path, head: str, said: str) -> None:
             {"baseline": "naive-mpc"},
             "losses.file: {}/losses.csv: no runs of the baseline 'naive-mpc'; did you mean \"naive-zfp:8\"?",
         ),
-        ({"files": "x"}, 'losses.files: unknown key, did you mean "file"?'),
+        ({"files": "x"}, 'losses.files: unknown key; did you mean "file"?'),
     ],
 )
 def test_each_fault_of_the_table_is_one_line(tmp_path: Path, table: dict[str, Any], said: str) -> None:

@@ -37,7 +37,7 @@ def test_runs(name: str, tmp_path: Path) -> None:
         ("model.hidden=512", "model.hidden: mugs-vit-l is a Mugs run, of which only num_layers may be set"),
         ("model.tied=true", "model.tied: mugs-vit-l is a Mugs run, of which only num_layers may be set"),
         ("model.name=mugs-vit", "model 'mugs-vit': did you mean \"mugs-vit-"),
-        ("plans.blocking.overlap_statistic=true", 'unknown key, did you mean "overlap_statistics"?'),
+        ("plans.blocking.overlap_statistic=true", 'unknown key; did you mean "overlap_statistics"?'),
         ("plans.blocking.overlap_statistics=yes", "plans.blocking.overlap_statistics: got 'yes'"),
     ],
 )

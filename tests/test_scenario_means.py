@@ -82,7 +82,7 @@ def test_a_setting_of_every_plan_is_one_of_each_at_every_size() -> None:
 
 
 def test_a_setting_of_every_plan_that_one_does_not_know_names_it() -> None:
-    with pytest.raises(InputError, match=r"^f: plans\.zero3\.tensor: unknown key, allowed: attention, checkpointing, "):
+    with pytest.raises(InputError, match=r"^f: plans\.zero3\.tensor: unknown key; allowed: attention, checkpointing, "):
         scenario_of(DOCUMENT, "f", {"plans.*.tensor": 2})
 
 

@@ -162,7 +162,7 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
     [
         (
             scenario(("training.micro_batches", [2])),
-            'toy.toml: sensitivity.vary[0]: training.micro_batches: unknown key, did you mean "micro_batch"?',
+            'toy.toml: sensitivity.vary[0]: training.micro_batches: unknown key; did you mean "micro_batch"?',
         ),
         (
             scenario(("engine.overlap", [False]), ("plans.zero4.label", ["x"])),
@@ -170,11 +170,11 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
         ),
         (
             scenario(required=[{"key": "training.micro_batch", "label": "x"}]),
-            "toy.toml: sensitivity.required[0]: training.micro_batch: got 1.0, allowed: a valid integer",
+            "toy.toml: sensitivity.required[0]: training.micro_batch: got 1.0, allowed: a whole number",
         ),
         (
             scenario(required=[{"key": NIC, "label": "x", "given": {"engine.overlap": "no"}}]),
-            "toy.toml: sensitivity.required[0]: engine.overlap: got 'no', allowed: a valid boolean",
+            'toy.toml: sensitivity.required[0]: engine.overlap: got "no", allowed: true or false',
         ),
     ],
 )

@@ -15,24 +15,24 @@ from tests.invoke import TOY, said_of
 @pytest.mark.parametrize(
     ("table", "wrong"),
     [
-        ("at={x={}}", "at.x: got 'x', allowed: a number of devices"),
-        ("at={08={model={hidden=128}}}", "at.08: got '08', allowed: a number of devices"),
-        ('at={"٨"={model={hidden=128}}}', "at.٨: got '٨', allowed: a number of devices"),
+        ("at={x={}}", 'at.x: got "x", allowed: a number of devices'),
+        ("at={08={model={hidden=128}}}", 'at.08: got "08", allowed: a number of devices'),
+        ('at={"٨"={model={hidden=128}}}', 'at.٨: got "٨", allowed: a number of devices'),
         (
             "at={8={plans={megatorn={tensor=2}}}}",
-            "at.8.plans: 'megatorn' is not a plan of this scenario; allowed: ddp, hsdp, my-own, zero-topo, zero1, "
+            'at.8.plans: "megatorn" is not a plan of this scenario; allowed: ddp, hsdp, my-own, zero-topo, zero1, '
             "zero2, zero3, zeropp",
         ),
-        ("at={8={run={}}}", "at.8.run: allowed: engine, model, plans, training"),
-        ("at={8={modle={}}}", 'at.8.modle: did you mean "model"?'),
-        ("at={8={model={num_layer=4}}}", 'at.8: model.num_layer: unknown key, did you mean "num_layers"?'),
+        ("at={8={run={}}}", "at.8.run: unknown key; allowed: engine, model, plans, training"),
+        ("at={8={modle={}}}", 'at.8.modle: unknown key; did you mean "model"?'),
+        ("at={8={model={num_layer=4}}}", 'at.8.model.num_layer: unknown key; did you mean "num_layers"?'),
         (
             "at={8={plans={megatron={tensor=3}}}}",
-            "at.8: plans.megatron: at 8 devices: tensor = 3 does not divide heads = 4; nearest that do: 2 and 4",
+            "at.8.plans.megatron: at 8 devices: tensor = 3 does not divide heads = 4; nearest that do: 2 and 4",
         ),
         (
             "at={8={training={batch=9}}}",
-            "at.8: plans.megatron: at 8 devices: training.batch = 9 does not divide over 8 data-parallel ranks × "
+            "at.8.plans.megatron: at 8 devices: training.batch = 9 does not divide over 8 data-parallel ranks × "
             "micro-batch 1 = 8; nearest batches that do: 8 and 16",
         ),
     ],

@@ -259,10 +259,10 @@ def test_what_does_not_fit_has_no_samples() -> None:
     ("setting", "said"),
     [
         ("samples=5", "uncertainty.samples: got 5, allowed: 0 (no error bars) or 20 and more"),
-        ("samples=-1", "uncertainty.samples: got -1, allowed: greater than or equal to 0"),
-        ("samples=1e3", "uncertainty.samples: got 1000.0, allowed: a valid integer"),
-        ("seed=-1", "uncertainty.seed: got -1, allowed: greater than or equal to 0"),
-        ("sample=200", 'uncertainty.sample: unknown key, did you mean "samples"?'),
+        ("samples=-1", "uncertainty.samples: got -1, allowed: at least 0"),
+        ("samples=1e3", "uncertainty.samples: got 1000.0, allowed: a whole number"),
+        ("seed=-1", "uncertainty.seed: got -1, allowed: at least 0"),
+        ("sample=200", 'uncertainty.sample: unknown key; did you mean "samples"?'),
     ],
 )
 def test_samples_and_seeds_that_cannot_be_are_one_line(setting: str, said: str) -> None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from simfrontier.errors import nearest
-from simfrontier.limits import ITERATIONS, JSON_FILE
-from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of
+from annotated_types import Ge, Le
+
+from simfrontier.errors import InputError, Key, wrong
+from simfrontier.io import Parsed, read_json, typed
+from simfrontier.limits import ITERATIONS
 from simfrontier_real.fabric.client import slowed
 from simfrontier_real.replay_session import Replaying, replay
 from simfrontier_real.session import Session
 
 Collectives = Literal["lowered", "native"]
+
+
+def _named(text: str) -> Path:
+    if not text or not text.isprintable():
+        raise InputError(wrong(text, "the name of a file or folder"))
+    return Path(text)
+
+
+File = Annotated[Path, Parsed(_named)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,69 +34,50 @@ class Job:
     timed iterations after `warmup` others (a job before it may have warmed up the same connections); `rates` are
     factors on the rates of cables while the job runs."""
 
-    out: Path
-    schedules: tuple[Path, ...]
-    waits: Path
+    out: File
+    schedules: tuple[File, ...]
+    waits: File
     collectives: Collectives
-    iterations: int
-    warmup: int
-    rates: Mapping[str, float]
+    iterations: Annotated[int, Ge(1)]
+    warmup: Annotated[int, Ge(0)]
+    rates: Mapping[str, Annotated[float, Ge(1e-6), Le(1)]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    wiring: File
+    jobs: tuple[Job, ...]
 
 
 def load_jobs(path: Path) -> tuple[Path, tuple[Job, ...]]:
     """(the wiring's file, the jobs); places in it count from its folder and stay below it. Raises InputError: file,
     place, fault."""
-    return read_json(path, "file of jobs", partial(_document, path.parent), JSON_FILE)
+    form, where = typed(read_json(path, "file of jobs"), _File, str(path)), str(path)
+    jobs = []
+    for number, job in enumerate(form.jobs):
+        at: Key = ("jobs", number)
+        out = _below(path, job.out, (*at, "out"))
+        waits = _below(path, job.waits, (*at, "waits"))
+        listed = enumerate(job.schedules)
+        schedules = tuple(_below(path, each, (*at, "schedules", place)) for place, each in listed)
+        for key in ("iterations", "warmup"):
+            if fault := ITERATIONS.fault(getattr(job, key)):
+                raise InputError(fault, where=where, key=(*at, key))
+        jobs.append(replace(job, out=out, schedules=schedules, waits=waits))
+    return _below(path, form.wiring, ("wiring",)), tuple(jobs)
 
 
-def _document(folder: Path, value: object) -> tuple[Path, tuple[Job, ...]]:
-    form = mapping_of(value, "the file", ("wiring", "jobs"))
-    listed = enumerate(list_of(form, "jobs", "the file"))
-    return _place(folder, form, "wiring", "the file"), tuple(_job(folder, job, f"jobs[{n}]") for n, job in listed)
-
-
-def _job(folder: Path, value: object, place: str) -> Job:
-    form = mapping_of(value, place, tuple(each.name for each in fields(Job)))
-    said = text_of(form, "collectives", place)
-    collectives = next((known for known in get_args(Collectives) if known == said), None)
-    if collectives is None:
-        raise Fault(f"{place}.collectives: got {said[:60]!r}; {nearest(said, get_args(Collectives))}")
-    named = {f"schedules[{n}]": schedule for n, schedule in enumerate(list_of(form, "schedules", place))}
-    rates = form["rates"]
-    factors = mapping_of(rates, f"{place}.rates", tuple(rates) if isinstance(rates, dict) else ())
-    return Job(
-        out=_place(folder, form, "out", place),
-        schedules=tuple(_place(folder, named, key, place) for key in named),
-        waits=_place(folder, form, "waits", place),
-        collectives=collectives,
-        iterations=_whole(form, "iterations", place, 1),
-        warmup=_whole(form, "warmup", place, 0),
-        rates={cable: number_of(factors, cable, f"{place}.rates", 1e-6, 1.0) for cable in factors},
-    )
-
-
-def _whole(form: Mapping[str, object], key: str, place: str, least: int) -> int:
-    value = form[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise Fault(f"{place}.{key}: got {str(value)[:60]!r}; allowed: a whole number, {least} or more")
-    if fault := ITERATIONS.fault(value):
-        raise Fault(f"{place}.{key}: {fault}")
-    return value
-
-
-def _place(folder: Path, form: Mapping[str, object], key: str, place: str) -> Path:
+def _below(path: Path, name: Path, key: Key) -> Path:
     """A file or folder below the file's own: also after every link on the way."""
-    name = text_of(form, key, place)
-    if not name or not name.isprintable():
-        raise Fault(f"{place}.{key}: got {name[:60]!r}; allowed: the name of a file or folder")
-    path = folder / name
+    folder = path.parent
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
+        inside = (folder / name).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):  # a name that is too long, links in a circle
         inside = False
     if not inside:
-        raise Fault(f"{place}.{key}: got {name[:60]!r}; allowed: a place below the folder of the file of jobs")
-    return path
+        said = wrong(str(name), "a place below the folder of the file of jobs")
+        raise InputError(said, where=str(path), key=key)
+    return folder / name
 
 
 def run_jobs(session: Session, jobs: tuple[Job, ...]) -> None:

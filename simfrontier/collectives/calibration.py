@@ -7,7 +7,6 @@ interval they lie; the times win over the library's own law for the groups that 
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from simfrontier.collectives.fit_record import FitRecord, record_lines, record_of
 from simfrontier.collectives.toml_text import number, text
 from simfrontier.errors import InputError, nearest
+from simfrontier.io import read_toml, toml_of, typed
 from simfrontier.machine import Provenance
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.tomlfile import read_toml
 from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole
 
@@ -170,15 +169,9 @@ def load_calibration(path: str | Path) -> Calibration:
 
 def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
     """A calibration out of a document that was read from the file `where`; InputError as in load_calibration."""
-    from pydantic import ValidationError  # takes long to import, and `--help` needs no calibration
+    from simfrontier.collectives.schema import CalibrationFile  # pydantic takes long to import
 
-    from simfrontier.collectives.schema import CalibrationFile
-    from simfrontier.machine.faults import one_line
-
-    try:
-        file = CalibrationFile.model_validate(document)
-    except ValidationError as error:
-        raise InputError(f"{where}: {one_line(error, CalibrationFile)}") from None
+    file = typed(document, CalibrationFile, where)
     calls = tuple(
         CallTable(
             kind=call.kind,
@@ -244,7 +237,7 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
     """
     path = Path(path)
     made = to_toml(calibration)
-    calibration_of(tomllib.loads(made), str(path))
+    calibration_of(toml_of(made, str(path)), str(path))
     write_whole(path, made)
 
 

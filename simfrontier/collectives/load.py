@@ -15,11 +15,11 @@ from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.tuning import Tuned, Tuning, Way
 from simfrontier.errors import InputError, nearest
+from simfrontier.io import read_toml, told, typed
 from simfrontier.machine import Provenance
 from simfrontier.machine.sources import sources_of
 from simfrontier.schedule.algorithms import DIRECT, RING, TREE
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.tomlfile import read_toml, told
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, RingFile, TuningFile
@@ -100,18 +100,12 @@ def _override(document: dict[str, Any], key: str, value: float, where: str, kind
 
 
 def _library(document: dict[str, Any], where: str) -> Library:
-    from pydantic import ValidationError
-
     from simfrontier.collectives.schema import LibraryFile
-    from simfrontier.machine.faults import one_line
 
     if "levels" in document:
         library = two_level_library(document, where, _one_level)
         return replace(library, sources=(*_sources(document), *library.sources))
-    try:
-        file = LibraryFile.model_validate(document)
-    except ValidationError as error:
-        raise InputError(f"{where}: {one_line(error, LibraryFile)}") from None
+    file = typed(document, LibraryFile, where)
     choices, tree = _choices(file, where), file.tree
     return Library(
         name=file.name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from simfrontier.collectives.library import Residual
+from simfrontier.io import told
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.tomlfile import told
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import ResidualFile

@@ -10,6 +10,7 @@ from simfrontier.collectives.library import Library
 from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.two_level import Levels, TwoLevel
 from simfrontier.errors import InputError
+from simfrontier.io import typed
 from simfrontier.machine import Provenance
 from simfrontier.schedule.algorithms import RING, TWO_LEVEL
 from simfrontier.schedule.ir import CollectiveKind
@@ -23,15 +24,9 @@ LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 def two_level_library(document: dict[str, Any], where: str, load: Callable[[str], Library]) -> Library:
     """The library of a document with `levels`: the library inside, its calls replaced by those of two levels; its
     sources are those of both levels' libraries. `load` finds a library of one level by name. Raises InputError."""
-    from pydantic import ValidationError
-
     from simfrontier.collectives.two_level_schema import TwoLevelFile
-    from simfrontier.machine.faults import one_line
 
-    try:
-        file = TwoLevelFile.model_validate(document)
-    except ValidationError as error:
-        raise InputError(f"{where}: {one_line(error, TwoLevelFile)}") from None
+    file = typed(document, TwoLevelFile, where)
     inside = _level(f"{where}: levels.inside.library", file.levels.inside.library, load)
     between = _level(f"{where}: levels.between.library", file.levels.between.library, load)
     said = {kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None}

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simfrontier.collectives.algorithms import in_libraries
-from simfrontier.collectives.algorithms.one_of import OneOf
 from simfrontier.collectives.tuning import WAYS
-from simfrontier.limits import LARGEST_S, RANKS, SIZE
-from simfrontier.machine.schema import (
+from simfrontier.io import Text
+from simfrontier.io.bounds import Names
+from simfrontier.io.model import Strict
+from simfrontier.io.tables import (
     AtLeastZero,
     Channels,
     Count,
@@ -21,10 +22,9 @@ from simfrontier.machine.schema import (
     PositiveFloat,
     Share,
     Slices,
-    Strict,
     Table,
-    Text,
 )
+from simfrontier.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.schedule.ir import CollectiveKind
 
 NotNegative = NotNegativeFloat
@@ -85,8 +85,8 @@ class TuningFile(Strict):
     all_reduce_factor: Positive
     simple_weight: Positive
     one_node_block_bytes: Positive | None = None
-    ways: dict[Annotated[str, OneOf(tuple(WAYS))], BelievedFile]
-    corrections: dict[Annotated[str, OneOf(tuple(WAYS))], CorrectionsFile] = Field(default_factory=dict)
+    ways: dict[Annotated[str, Names(*WAYS)], BelievedFile]
+    corrections: dict[Annotated[str, Names(*WAYS)], CorrectionsFile] = Field(default_factory=dict)
 
 
 class ResidualFile(Strict):
@@ -106,10 +106,10 @@ class ResidualFile(Strict):
 class AlgorithmsFile(Table):
     """What a library may carry each kind of call by; of several the one that is fastest alone is taken."""
 
-    all_gather: Annotated[list[Annotated[str, OneOf(in_libraries("all_gather"))]], Field(min_length=1)]
-    reduce_scatter: Annotated[list[Annotated[str, OneOf(in_libraries("reduce_scatter"))]], Field(min_length=1)]
-    all_reduce: Annotated[list[Annotated[str, OneOf(in_libraries("all_reduce"))]], Field(min_length=1)]
-    all_to_all: Annotated[list[Annotated[str, OneOf(in_libraries("all_to_all"))]], Field(min_length=1)]
+    all_gather: Annotated[list[Annotated[str, Names(*in_libraries("all_gather"))]], Field(min_length=1)]
+    reduce_scatter: Annotated[list[Annotated[str, Names(*in_libraries("reduce_scatter"))]], Field(min_length=1)]
+    all_reduce: Annotated[list[Annotated[str, Names(*in_libraries("all_reduce"))]], Field(min_length=1)]
+    all_to_all: Annotated[list[Annotated[str, Names(*in_libraries("all_to_all"))]], Field(min_length=1)]
 
 
 class LibraryFile(Strict):

@@ -4,7 +4,9 @@ strict)."""
 from pydantic import Field
 
 from simfrontier.collectives.schema import ResidualFile
-from simfrontier.machine.schema import AtLeastZero, Part, Positive, Share, Strict, Table, Text
+from simfrontier.io import Text
+from simfrontier.io.model import Strict
+from simfrontier.io.tables import AtLeastZero, Part, Positive, Share, Table
 
 
 class BetweenFile(Table):

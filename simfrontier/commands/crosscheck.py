@@ -95,8 +95,7 @@ def _compared(plan: str, sim: Path, real: Path) -> Comparison:
     try:
         return compare(plan, read_perfetto(sim), read_perfetto(real))
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith((str(sim), str(real))) else f"{sim}, {real}: {text}") from None
+        raise (error if error.where else error.within(f"{sim}, {real}")) from None
 
 
 def _beside(trace: Path) -> Path:

@@ -5,16 +5,21 @@ from simfrontier.io.bounds import (
     Derived,
     Deviation,
     Kind,
+    Line,
     Names,
     NotNegative,
+    Parsed,
     Part,
     Positive,
+    Rule,
     Share,
     Sourced,
     Switch,
     Text,
+    told,
 )
-from simfrontier.io.text import json_of, no_fraction, read_json, read_toml, refuse_unfit, toml_of
+from simfrontier.io.headed import headed
+from simfrontier.io.text import json_of, no_fraction, read_json, read_toml, refuse_unfit, text_of, toml_of
 from simfrontier.io.typed import checked, typed
 
 __all__ = [
@@ -22,20 +27,26 @@ __all__ = [
     "Derived",
     "Deviation",
     "Kind",
+    "Line",
     "Names",
     "NotNegative",
+    "Parsed",
     "Part",
     "Positive",
+    "Rule",
     "Share",
     "Sourced",
     "Switch",
     "Text",
     "checked",
+    "headed",
     "json_of",
     "no_fraction",
     "read_json",
     "read_toml",
     "refuse_unfit",
+    "text_of",
+    "told",
     "toml_of",
     "typed",
 ]

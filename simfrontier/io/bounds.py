@@ -6,10 +6,12 @@ confidence interval of what was fitted): the program's value is the number, its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
 
+from simfrontier.errors import InputError
 from simfrontier.limits import LARGEST, LARGEST_SD, SMALLEST, TEXT
 
 if TYPE_CHECKING:
@@ -17,24 +19,47 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-class NotTiny:
-    """Annotation of a number above zero that is divided by."""
+class Rule:
+    """Annotation of what else a value has to be: a test of it, and in words what is allowed."""
+
+    def __init__(self, holds: Callable[[Any], bool], allowed: str) -> None:
+        self.holds, self.allowed = holds, allowed
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import PydanticCustomError
         from pydantic_core import core_schema as schema
 
-        def checked(number: float) -> float:
-            if number < SMALLEST:
-                raise PydanticCustomError("tiny", f"at least {SMALLEST:g}")
-            return number
+        def held(value: Any) -> Any:
+            if not self.holds(value):
+                raise PydanticCustomError("rule", "{allowed}", {"allowed": self.allowed})
+            return value
 
-        return schema.no_info_after_validator_function(checked, handler(source))
+        return schema.no_info_after_validator_function(held, handler(source))
+
+
+class Parsed:
+    """Annotation of a value that stands in the file as a text: what makes it of that, or raises InputError."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse = parse
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import PydanticCustomError
+        from pydantic_core import core_schema as schema
+
+        def parsed(text: str) -> Any:
+            try:
+                return self.parse(text)
+            except InputError as error:
+                raise PydanticCustomError("said", "{what}", {"what": str(error)}) from None
+
+        return schema.no_info_after_validator_function(parsed, schema.str_schema(strict=True))
 
 
 Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
 Text = Annotated[str, Len(1, TEXT.most)]
-Positive = Annotated[float, Gt(0), Le(LARGEST), NotTiny()]
+Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line")]
+Positive = Annotated[float, Gt(0), Le(LARGEST), Rule(lambda number: number >= SMALLEST, f"at least {SMALLEST:g}")]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
 Share = Annotated[float, Gt(0), Le(1)]
@@ -42,6 +67,8 @@ Part = Annotated[float, Ge(0), Le(1)]
 Deviation = Annotated[float, Ge(0), Le(LARGEST_SD)]  # of the logarithm of a time
 
 
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 SOURCED_KEYS: Final = ("value", "kind", "source")
 
 
@@ -126,3 +153,15 @@ class Derived:
 
 class _Nobody:
     """What no file holds."""
+
+
+class Told(Protocol[T_co]):
+    """A number that a file tells."""
+
+    @property
+    def value(self) -> T_co: ...
+
+
+def told(number: Told[T] | None, default: T) -> T:
+    """A number that a file may leave out."""
+    return default if number is None else number.value

@@ -24,12 +24,12 @@ class _Refused(ValueError):
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """The document in a file; `what` it should be is for the message. Raises InputError."""
-    return toml_of(_text(path, what, TOML_FILE), str(path))
+    return toml_of(text_of(path, what, TOML_FILE, "TOML file"), str(path))
 
 
 def read_json(path: Path, what: str, limit: FileLimit = JSON_FILE) -> Any:
     """The value in a file; `what` it should be is for the message. Raises InputError."""
-    return json_of(_text(path, what, limit), str(path), what)
+    return json_of(text_of(path, what, limit), str(path), what)
 
 
 def toml_of(text: str, where: str) -> dict[str, Any]:
@@ -100,16 +100,18 @@ def refuse_unfit(value: object) -> None:
             raise _Refused(f"got the date or time {each}, allowed: texts, numbers, true and false")
 
 
-def _text(path: Path, what: str, limit: FileLimit) -> str:
+def text_of(path: Path, what: str, limit: FileLimit, form: str = "") -> str:
+    """All of a file; `what` it should be, and of which `form` (without: that), are for the message. Raises
+    InputError."""
     try:
         return limit.text(path)
     except OSError as error:
         raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
-        said = f"not a {what}: byte {error.start} is not UTF-8 text"
+        said = f"not a {form or what}: byte {error.start} is not UTF-8 text"
         raise InputError(said, where=str(path)) from None
     except ValueError as error:  # too large
-        raise InputError(f"not a {what}: {error}", where=str(path)) from None
+        raise InputError(f"not a {form or what}: {error}", where=str(path)) from None
 
 
 def _refuse_long(text: str) -> None:

@@ -7,7 +7,7 @@ them: it tells where, what was got and what rule was broken as values. It is imp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
+_BOUNDS: Final[Mapping[str, str]] = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
 _EXTRA: Final = ("extra_forbidden", "unexpected_keyword_argument", "derived")
 _WORDS: Final[Mapping[str, str]] = {  # what each rule allows; the names in braces are pydantic's
     "bool_type": "true or false",
@@ -33,10 +34,6 @@ _WORDS: Final[Mapping[str, str]] = {  # what each rule allows; the names in brac
     "tuple_type": "a list",
     "dict_type": "a table",
     "none_required": "nothing",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
     "too_short": "a list of at least {min_length}",
     "too_long": "a list of at most {max_length}",
     "string_too_short": "a text of at least {min_length} characters",
@@ -106,6 +103,8 @@ def _what(fault: ErrorDetails, form: Any) -> str:
         return wrong(got, f"a table {{ {', '.join(needed)} }}")
     if kind == "said":
         return fault["msg"]
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        return wrong(got, _bounds(form, fault.get("ctx", {})))
     context = {
         name: f"{value:g}" if isinstance(value, float) else value for name, value in fault.get("ctx", {}).items()
     }
@@ -115,6 +114,19 @@ def _what(fault: ErrorDetails, form: Any) -> str:
         close = near(got, choices) if isinstance(got, str) else None
         return said if close is None else f'{said}; did you mean "{close}"?'
     return wrong(got, _WORDS[kind].format_map(context) if kind in _WORDS else fault["msg"])
+
+
+def _bounds(form: Any, broken: Mapping[str, Any]) -> str:
+    """Both ends of what a number may be; the one that is broken where the type does not say."""
+    ends = dict(each for mark in _marks(form, object) for each in _ends(mark)) or broken
+    numbers = {name: f"{end:g}" if isinstance(end, float) else end for name, end in ends.items()}
+    return " and ".join(f"{words} {numbers[name]}" for name, words in _BOUNDS.items() if name in numbers)
+
+
+def _ends(mark: object) -> Iterator[tuple[str, Any]]:
+    for name in _BOUNDS:
+        if (end := getattr(mark, name, None)) is not None:
+            yield name, end
 
 
 def _needed(form: Any) -> tuple[str, ...]:
@@ -146,6 +158,8 @@ def _keys(form: Any) -> tuple[str, ...]:
 
 
 def _choices(form: Any) -> tuple[str, ...]:
+    if names := _marks(form, Names):
+        return names[0].names
     return tuple(each for each in get_args(_bare(form)) if isinstance(each, str))
 
 
@@ -169,6 +183,14 @@ def _bare(form: Any) -> Any:
     return _bare(form.__origin__) if get_origin(form) is Annotated else form
 
 
+def _number(form: Any) -> Any:
+    """The type of the number in a table that carries its source."""
+    (form, *_) = _alternatives(form)
+    return Annotated[
+        (form.__origin__, *(mark for mark in form.__metadata__ if not isinstance(mark, Sourced)), "number")
+    ]
+
+
 def _followed(location: Key, form: Any) -> tuple[Key, Any]:
     """The place in the file that pydantic means, and the type that belongs there: field by field through tables, value
     by value through dicts and lists. pydantic names keys' faults and which of several types it tried, too."""
@@ -181,7 +203,7 @@ def _followed(location: Key, form: Any) -> tuple[Key, Any]:
             continue
         key.append(part)
         if part in _keys(form) and _bare(form) is Sourced:
-            form = Kind if part == "kind" else None
+            form = _number(form) if part in ("value", "low", "high") else Kind if part == "kind" else None
         elif part in _keys(form) and not get_args(_bare(form)):
             form = get_type_hints(_bare(form), include_extras=True)[str(part)]
         else:

@@ -20,7 +20,7 @@ from simfrontier.machine.hardware import (
     Provenance,
 )
 from simfrontier.machine.load import Measured, catalog, load_machine
-from simfrontier.machine.sizes import mesh_sizes
+from simfrontier.machine.sizes import SizeError, mesh_sizes
 
 __all__ = [
     "UPLINK",
@@ -42,6 +42,7 @@ __all__ = [
     "Node",
     "Packets",
     "Provenance",
+    "SizeError",
     "catalog",
     "emulated",
     "load_machine",

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from simfrontier.errors import InputError
+from simfrontier.io import Share
+from simfrontier.limits import COUNT
 from simfrontier.machine.hardware import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
 from simfrontier.machine.wiring import FRAME_BYTES
 
@@ -24,9 +29,9 @@ class Emulation:
     """How a machine is scaled: `scale` on the rates of links and devices (latencies stay); packets of at most
     `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
 
-    scale: float
-    packet_bytes: int = 9000
-    burst_bytes: int = 18200
+    scale: Share
+    packet_bytes: Annotated[int, Ge(1280), Le(65535)] = 9000
+    burst_bytes: Annotated[int, Ge(1), Le(COUNT.most)] = 18200
 
     def packets(self) -> Packets:
         return Packets(
@@ -42,10 +47,12 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
     """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
     laid out of cables, or the burst does not hold a packet."""
     if machine.node.has_bus:
-        raise InputError(f"emulation: {machine.name} joins its devices by a bus; allowed: a machine with node.links")
+        said = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links"
+        raise InputError(said, key=("emulation",))
     frame_bytes = how.packet_bytes + FRAME_BYTES
     if how.burst_bytes < frame_bytes:
-        raise InputError(f"emulation.burst_bytes: got {how.burst_bytes}; allowed: at least a packet, {frame_bytes}")
+        said = f"got {how.burst_bytes}, allowed: at least a packet, {frame_bytes}"
+        raise InputError(said, key=("emulation", "burst_bytes"))
     packets, scale = how.packets(), how.scale
     share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
     classes = {name: _scaled_class(each, how, share) for name, each in machine.link_classes.items()}

@@ -4,6 +4,10 @@ from simfrontier.errors import InputError
 from simfrontier.machine.hardware import Machine
 
 
+class SizeError(InputError):
+    """A number of devices that no plan can run on."""
+
+
 def mesh_sizes(
     machine: Machine, num_devices: int, per_node: int | None = None, per_package: int | None = None
 ) -> dict[str, int]:
@@ -15,9 +19,10 @@ def mesh_sizes(
     given = per_node is not None or per_package is not None
     per_node, per_package = per_node or machine.devices_per_node, per_package or machine.devices_per_package
     if per_node % per_package or machine.num_devices % per_node:
-        raise InputError(
-            f"mesh: got {per_node} devices per node and {per_package} per package, allowed: a divisor of the "
-            f"{machine.num_devices} devices of {machine.name}, and a divisor of that"
+        raise SizeError(
+            f"got {per_node} devices per node and {per_package} per package, allowed: a divisor of the "
+            f"{machine.num_devices} devices of {machine.name}, and a divisor of that",
+            key=("mesh",),
         )
     inside = _sizes_inside(per_node, per_package)
     if num_devices in inside:
@@ -30,9 +35,10 @@ def mesh_sizes(
     below = [size for size in works if size < num_devices][-1:]
     above = [size for size in works if size > num_devices][:1]
     cut = f", as mesh cuts its {machine.num_devices} devices" if given else ""
-    raise InputError(
-        f"devices: {num_devices} devices do not fill whole nodes of {machine.name} ({machine.num_devices // per_node} "
-        f"nodes of {per_node} devices{cut}), use {' or '.join(map(str, below + above))}"
+    raise SizeError(
+        f"{num_devices} devices do not fill whole nodes of {machine.name} ({machine.num_devices // per_node} "
+        f"nodes of {per_node} devices{cut}), use {' or '.join(map(str, below + above))}",
+        key=("devices",),
     )
 
 

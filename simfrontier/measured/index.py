@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.io import read_toml, typed
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.csv_copies import read_copies
 from simfrontier.measured.csv_rates import read_rates
 from simfrontier.measured.rows import CallRow, CopyRow, Form, RateRow
-from simfrontier.tomlfile import read_toml
 
 if TYPE_CHECKING:
     from simfrontier.measured.schema import IndexFile, TableFile
@@ -93,15 +93,9 @@ def load_table(name: str, path: Path = INDEX) -> Table:
 
 
 def _index(path: Path) -> IndexFile:
-    from pydantic import ValidationError  # takes long to import, and `--help` needs no tables
+    from simfrontier.measured.schema import IndexFile  # pydantic takes long to import, and `--help` needs no tables
 
-    from simfrontier.machine.faults import one_line
-    from simfrontier.measured.schema import IndexFile
-
-    try:
-        return IndexFile.model_validate(read_toml(path, "index of tables"))
-    except ValidationError as error:
-        raise InputError(f"{path.name}: {one_line(error, IndexFile)}") from None
+    return typed(read_toml(path, "index of tables"), IndexFile, path.name)
 
 
 def _table(folder: Path, name: str, entry: TableFile) -> Table:

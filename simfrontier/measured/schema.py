@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.machine.schema import Strict, Text
+from simfrontier.io import Text
+from simfrontier.io.model import Strict
 from simfrontier.measured.rows import Benchmark, CallKind, Form
 
 AtLeastOne = Annotated[int, Field(ge=1)]

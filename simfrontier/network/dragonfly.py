@@ -96,5 +96,5 @@ class DragonflyPools:
     def degraded(self, source: int, target: int) -> int:
         if source == target or not (0 <= source < self.num_groups and 0 <= target < self.num_groups):
             allowed = f"two different groups of 0 to {self.num_groups - 1}"
-            raise InputError(f"perturbation: global pool: got {source}>{target}; allowed: {allowed}")
+            raise InputError(f"global pool: got {source}>{target}; allowed: {allowed}", key=("perturbation",))
         return source * self.num_groups + target

@@ -197,6 +197,8 @@ def _speeds(num_devices: int, perturbation: Perturbation | None) -> Floats:
     speed = np.ones(num_devices)
     for device, factor in perturbation.slow.items() if perturbation is not None else ():
         if not 0 <= device < num_devices:
-            raise InputError(f"perturbation: slow device: got {device}; this job has devices 0 to {num_devices - 1}")
+            raise InputError(
+                f"slow device: got {device}; this job has devices 0 to {num_devices - 1}", key=("perturbation",)
+            )
         speed[device] *= factor
     return speed

@@ -64,5 +64,5 @@ class FatTreePools:
 
     def degraded(self, source: int, target: int) -> int:
         raise InputError(
-            f"perturbation: global pool: got {source}>{target}; a fat tree has none; allowed: links of nodes"
+            f"global pool: got {source}>{target}; a fat tree has none; allowed: links of nodes", key=("perturbation",)
         )

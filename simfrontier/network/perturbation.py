@@ -26,4 +26,4 @@ class Perturbation:
         factors += [(f"global pool {a}>{b}", f) for (a, b), f in self.pools.items()]
         for what, factor in factors:
             if not (math.isfinite(factor) and 0.0 < factor <= 1.0):
-                raise InputError(f"perturbation: {what}: got factor {factor}; allowed: 0 < factor <= 1")
+                raise InputError(f"{what}: got factor {factor}; allowed: 0 < factor <= 1", key=("perturbation",))

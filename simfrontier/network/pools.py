@@ -102,7 +102,7 @@ class NoPools:
         return ()
 
     def degraded(self, source: int, target: int) -> int:
-        raise InputError(f"perturbation: global pool: got {source}>{target}; this job has no global pools")
+        raise InputError(f"global pool: got {source}>{target}; this job has no global pools", key=("perturbation",))
 
 
 def pools_of(machine: Machine, num_nodes: int) -> Pools:

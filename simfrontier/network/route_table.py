@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from simfrontier.machine import Link, LinkClass, Machine
 from simfrontier.network.pools import Pools, pools_of
-from simfrontier.trace.fields import write_json
+from simfrontier.wholefile import write_json
 
 FORMAT: Final = "simfrontier.routes"
 VERSION: Final = 1

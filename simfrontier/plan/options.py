@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from simfrontier.codecs import Plain
 from simfrontier.collectives.algorithms import in_plans
-from simfrontier.collectives.algorithms.one_of import OneOf
+from simfrontier.io.bounds import Names
 from simfrontier.plan.moves import HIERARCHICAL, Hop
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.codec import Codec, parse_codec
@@ -78,7 +78,7 @@ class HopOptions(BaseModel):
 
     axes: tuple[str, ...] = Field(min_length=1)
     codec: CodecText = None
-    via: Annotated[str, OneOf((LIBRARY, *in_plans(), HIERARCHICAL))] = LIBRARY
+    via: Annotated[str, Names(LIBRARY, *in_plans(), HIERARCHICAL)] = LIBRARY
 
     def in_precision(self, dtype: str) -> Self:
         """The same hop for people to read, as `Options.in_precision`."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Le
+
+from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.placement import Placement
@@ -192,13 +195,13 @@ class Engine:
     with TORCH_NCCL_BLOCKING_WAIT=1, the host, which then issues nothing before each has ended.
     """
 
-    persistence_elements: int = 100_000
-    prefetch_elements: int = 50_000_000
-    live_elements: int = 1_000_000_000
-    reuse_elements: int = 1_000_000_000
-    reduce_bucket_elements: int = 500_000_000
-    gather_bucket_elements: int = 500_000_000
-    outstanding_fetches: int = 2
+    persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000
+    prefetch_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 50_000_000
+    live_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 1_000_000_000
+    reuse_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 1_000_000_000
+    reduce_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
+    gather_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
+    outstanding_fetches: Annotated[int, Ge(1), Le(COUNT.most)] = 2
     granularity: Literal["module", "layer"] = "module"
     overlap: bool = True
     blocking: Literal["host", "stream"] = "stream"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.machine import Provenance
@@ -102,7 +103,7 @@ def settings_of(
     file = scenario.file
     yield ["fidelity", text(_FIDELITIES[fidelity])]
     yield ["placement of ranks", text(file.run.placement)]
-    for name, value in file.engine.model_dump().items():
+    for name, value in asdict(file.engine).items():
         yield [f"<code>engine.{text(name)}</code>", text(_written(value) + more(name, value))]
     wrong = file.perturbation
     for slow in wrong.slow:

@@ -72,7 +72,7 @@ def case_of(name: str, options: Options, devices: int, file: ScenarioFile, shape
     micro_batch, grad_accum = _micro_batches(options, ranks, file)
     if isinstance(shape, MugsShape):
         _refuse_for_mugs(options, grad_accum, file, shape)
-    engine = Engine(**file.engine.model_dump())
+    engine = file.engine
     if isinstance(options, TensorOptions):
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine)

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from simfrontier.io import Text
+from simfrontier.io.model import Strict
 from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
-from simfrontier.machine.schema import Strict, Text
+from simfrontier.machine import Emulation
 from simfrontier.plan.plan import Engine
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.workload import Attention, Softmax
@@ -20,7 +22,6 @@ NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
 Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be a path
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 Factor = Annotated[float, Field(gt=0, le=1)]
-_ENGINE = Engine()
 
 
 class MachineTable(Strict):
@@ -37,15 +38,6 @@ class LibraryTable(Strict):
     name: Name | None = None
     calibration: Name | None = None  # a file of measured numbers and times
     overrides: dict[str, float] = Field(default_factory=dict)
-
-
-class EmulationTable(Strict):
-    """The machine as it is emulated on one box: rates of links and devices scaled by `scale`, messages in packets of at
-    most `packet_bytes` through shapers that let `burst_bytes` through at once (see machine.Emulation)."""
-
-    scale: Factor
-    packet_bytes: Annotated[int, Field(ge=1280, le=65535)] = 9000
-    burst_bytes: Positive = 18200
 
 
 class MeshTable(Strict):
@@ -92,22 +84,6 @@ class RunTable(Strict):
     devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES.most)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
     placement: Literal["block", "cyclic"] = "block"
-
-
-class EngineTable(Strict):
-    """How the training engine issues communication (sizes in elements); defaults are DeepSpeed's, see plan.Engine."""
-
-    persistence_elements: NotNegative = _ENGINE.persistence_elements
-    prefetch_elements: NotNegative = _ENGINE.prefetch_elements
-    live_elements: Positive = _ENGINE.live_elements
-    reuse_elements: NotNegative = _ENGINE.reuse_elements
-    reduce_bucket_elements: Positive = _ENGINE.reduce_bucket_elements
-    gather_bucket_elements: Positive = _ENGINE.gather_bucket_elements
-    outstanding_fetches: Positive = _ENGINE.outstanding_fetches
-    granularity: Literal["module", "layer"] = _ENGINE.granularity
-    overlap: bool = _ENGINE.overlap
-    blocking: Literal["host", "stream"] = _ENGINE.blocking
-    step_reduction: Literal["overlap", "end"] = _ENGINE.step_reduction
 
 
 class DegradedLink(Strict):
@@ -208,12 +184,12 @@ class ScenarioFile(Strict):
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
-    emulation: EmulationTable | None = None
+    emulation: Emulation | None = None  # the machine as it is emulated on one box
     mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()
     run: RunTable
-    engine: EngineTable = EngineTable()
+    engine: Engine = Engine()  # defaults are DeepSpeed's
     plans: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=PLANS.most)]
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     perturbation: PerturbationTable = PerturbationTable()

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from simfrontier.analysis.losses import Losses, policy_of, read_losses
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
+from simfrontier.io import read_toml, typed
 from simfrontier.limits import CASES
-from simfrontier.machine import Emulation, Machine, emulated, load_machine
-from simfrontier.machine.faults import one_line
+from simfrontier.machine import Machine, SizeError, emulated, load_machine
 from simfrontier.network import Fabric, Perturbation
 from simfrontier.plan.options import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
@@ -26,7 +24,6 @@ from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, na
 from simfrontier.scenario.settings import EVERY_PLAN, hold_everywhere, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.tomlfile import read_toml
 from simfrontier.workload import Precision, Shape, find_precision
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -112,28 +109,27 @@ class Scenario:
         """The same with other options of the plan."""
         try:
             return case_of(plan, options, num_devices, self.file, self.shape, self.machine)
+        except SizeError:  # whatever the plan
+            raise
         except InputError as error:
-            said = str(error)
-            if said.startswith(("mesh: ", "devices: ")):  # of the size, whatever the plan
-                raise
-            raise InputError(f"{self.where}: plans.{plan}: at {num_devices} devices: {said}") from None
+            raise error.within(self.where, ("plans", plan), f"at {num_devices} devices") from None
 
     def refuse_variations(self) -> None:
         """Raise InputError for a setting of the `sensitivity` table that cannot be made."""
         table = self.file.sensitivity
         if table is None:
             return
-        tried: list[tuple[str, dict[str, Any]]] = []
+        tried: list[tuple[Key, dict[str, Any]]] = []
         for number, variation in enumerate(table.vary):
-            tried += [(f"vary[{number}]", {variation.key: value}) for value in variation.values]
+            tried += [(("vary", number), {variation.key: value}) for value in variation.values]
         for number, wanted in enumerate(table.required):
-            tried.append((f"required[{number}]", {**wanted.given, wanted.key: 1.0}))
+            tried.append((("required", number), {**wanted.given, wanted.key: 1.0}))
         for place, settings in tried:
             try:
                 scenario_of(self.document, self.where, settings)
             except InputError as error:
-                text = str(error).removeprefix(f"{self.where}: ")
-                raise InputError(f"{self.where}: sensitivity.{place}: {text}") from None
+                said = str(error.outside(self.where))
+                raise InputError(said, where=self.where, key=("sensitivity", *place)) from None
 
 
 def load_scenario(
@@ -178,16 +174,12 @@ def scenario_of(
         put(changed, "run.devices", list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
-    try:
-        file = ScenarioFile.model_validate(changed)
-    except ValidationError as error:
-        raise InputError(f"{where}: {one_line(error, ScenarioFile)}") from None
+    file = typed(changed, ScenarioFile, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
         return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in told.items()))
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
+        raise error.within(where) from None
 
 
 def _resolve(
@@ -199,7 +191,7 @@ def _resolve(
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
     if file.emulation is not None:
-        machine = emulated(machine, Emulation(**file.emulation.model_dump()))
+        machine = emulated(machine, file.emulation)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
     scenario = Scenario(
         where=where,
@@ -232,13 +224,14 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
     out = []
     for text, tables in file.at.items():
         if not SIZE.fullmatch(text):
-            raise InputError(f"at.{text}: got {text!r}, allowed: a number of devices")
+            raise InputError(f"got {shown(text)}, allowed: a number of devices", key=("at", text))
         for name in tables:
             if name not in SIZED:
-                raise InputError(f"at.{text}.{name}: {nearest(name, SIZED)}")
+                raise InputError(unknown_key(name, SIZED), key=("at", text, name))
         for name in tables.get("plans", {}):
             if name not in named and name not in file.plans:
-                raise InputError(f"at.{text}.plans: {name!r} is not a plan of this scenario; {nearest(name, named)}")
+                said = f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}"
+                raise InputError(said, key=("at", text, "plans"))
         if int(text) in file.run.devices:
             out.append(int(text))
     return out
@@ -255,8 +248,7 @@ def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
     try:
         return scenario_of(document, scenario.where, devices=(size,), laid_out=laid_out)
     except InputError as error:
-        text = str(error).removeprefix(f"{scenario.where}: ")
-        raise InputError(f"{scenario.where}: at.{size}: {text}") from None
+        raise error.inside(scenario.where, ("at", str(size))) from None
 
 
 def merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,13 +271,13 @@ def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Libra
     try:
         calibration = load_calibration(path)
     except InputError as error:
-        raise InputError(f"library.calibration: {error}") from None
+        raise error.within(key=("library", "calibration")) from None
     try:
         library = load_library(library_name, named.overrides, calibration)
         measured = machine_numbers(calibration, load_machine(machine_name), library)
         return load_machine(machine_name, file.machine.overrides, measured), library
     except InputError as error:
-        raise InputError(f"library.calibration: {path}: {error}") from None
+        raise error.within(path).within(key=("library", "calibration")) from None
 
 
 def _beside(where: str, name: str) -> str:
@@ -302,40 +294,44 @@ def _losses(where: str, file: ScenarioFile) -> Losses | None:
     try:
         policy_of(table.baseline)
     except InputError as error:
-        raise InputError(f"losses.baseline: {error}") from None
+        raise error.within(key=("losses", "baseline")) from None
     try:
         return read_losses(Path(where).parent / table.file, table.baseline, table.last, table.source)
     except InputError as error:
-        raise InputError(f"losses.file: {error}") from None
+        raise error.within(key=("losses", "file")) from None
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
     """Names that files are called after, names of plans that are not there, and what stands twice."""
-    for key, name in (("name", file.name), *((f"plans.{name!r}", name) for name in file.plans)):
+    named_by: list[tuple[Key, str]] = [(("name",), file.name), *((("plans", name), name) for name in file.plans)]
+    for key, name in named_by:
         if not FILE_NAME.fullmatch(name):
-            raise InputError(f"{key}: got {name!r}, allowed: letters, digits and . _ - (files are called after it)")
+            said = f"got {shown(name)}, allowed: letters, digits and . _ - (files are called after it)"
+            raise InputError(said, key=key)
     sizes = file.run.devices
     for size, times in Counter(sizes).items():
         if times > 1:
-            raise InputError(f"run.devices: got {size} twice, allowed: every size once")
+            raise InputError(f"got {size} twice, allowed: every size once", key=("run", "devices"))
     slow = [entry.device for entry in file.perturbation.slow]
     links = [(entry.node, entry.link) for entry in file.perturbation.links]
     for device, times in Counter(slow).items():
         if times > 1:
-            raise InputError(f"perturbation.slow: got device {device} twice, allowed: every device once")
+            raise InputError(f"got device {device} twice, allowed: every device once", key=("perturbation", "slow"))
     for (node, link), times in Counter(links).items():
         if times > 1:
-            raise InputError(f"perturbation.links: got {link!r} of node {node} twice, allowed: every link once")
+            said = f"got {shown(link)} of node {node} twice, allowed: every link once"
+            raise InputError(said, key=("perturbation", "links"))
     for key, names in _plan_names(file):
         for name in names:
             if name not in named and name not in file.plans:
-                raise InputError(f"{key}: {name!r} is not a plan of this scenario; {nearest(name, named)}")
+                raise InputError(f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}", key=key)
 
 
 def _refuse_few_samples(file: ScenarioFile) -> None:
     samples = file.uncertainty.samples
     if 0 < samples < FEWEST_SAMPLES:
-        raise InputError(f"uncertainty.samples: got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more")
+        said = f"got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more"
+        raise InputError(said, key=("uncertainty", "samples"))
 
 
 def _refuse_two_batches(file: ScenarioFile) -> None:
@@ -343,20 +339,21 @@ def _refuse_two_batches(file: ScenarioFile) -> None:
     training = file.training
     if training.batch is not None and training.grad_accum != 1:
         raise InputError(
-            f"training.grad_accum: got {training.grad_accum} beside training.batch = {training.batch}, of which it "
-            "follows; leave one of the two out"
+            f"got {training.grad_accum} beside training.batch = {training.batch}, of which it follows; leave one of "
+            "the two out",
+            key=("training", "grad_accum"),
         )
 
 
-def _plan_names(file: ScenarioFile) -> list[tuple[str, Collection[str]]]:
+def _plan_names(file: ScenarioFile) -> list[tuple[Key, Collection[str]]]:
     """Where a scenario names its plans again."""
-    out: list[tuple[str, Collection[str]]] = []
+    out: list[tuple[Key, Collection[str]]] = []
     if file.published is not None:
         out += [
-            (f"published.{key}", getattr(file.published, key)) for key in ("ratios", "percent_of_peak", "efficiency")
+            (("published", key), getattr(file.published, key)) for key in ("ratios", "percent_of_peak", "efficiency")
         ]
     if file.sensitivity is not None:
-        out.append(("sensitivity.plans", file.sensitivity.plans))
+        out.append((("sensitivity", "plans"), file.sensitivity.plans))
     return out
 
 
@@ -364,8 +361,7 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
     try:
         return scenario.mesh(size)
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith("mesh: ") else f"{table}.{text}") from None
+        raise error.within(key=(table,) if error.key == ("devices",) else ()) from None
 
 
 def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
@@ -377,8 +373,7 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
         num_nodes = -(-mesh.num_ranks // scenario.machine.devices_per_node)
         Fabric.build(scenario.machine, num_nodes, perturbation, num_devices=mesh.num_ranks)
     except InputError as error:
-        text = str(error).removeprefix("perturbation: ")
-        raise InputError(f"perturbation: {text} (with {mesh.num_ranks} devices)") from None
+        raise error.within(key=() if error.key else ("perturbation",), when=f"at {mesh.num_ranks} devices") from None
 
 
 def _names(table: Any) -> tuple[str, ...]:

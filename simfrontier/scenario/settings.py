@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfrontier.errors import InputError
+from simfrontier.io import refuse_unfit
 from simfrontier.limits import SETTING, TOML_DEPTH
 from simfrontier.plaintext import control_in
-from simfrontier.tomlfile import refuse_unfit
 
 EVERY_PLAN = "plans.*."
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.machine.schema import Strict, Text
+from simfrontier.io import Text
+from simfrontier.io.model import Strict
 
 Size = Annotated[int, Field(ge=1, le=2**20)]
 

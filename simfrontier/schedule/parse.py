@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Never
+from typing import Any, Final
 
 from simfrontier.codecs import Plain
-from simfrontier.errors import InputError, nearest
-from simfrontier.jsontext import unique_pairs
+from simfrontier.errors import InputError, unknown
+from simfrontier.io import headed, json_of, no_fraction
+from simfrontier.io.node import Node
 from simfrontier.limits import (
     AXES,
     DIMENSIONS,
@@ -27,13 +27,11 @@ from simfrontier.limits import (
     VALUES,
     ScheduleBudget,
 )
-from simfrontier.plaintext import escape_in
 from simfrontier.schedule.algorithms import VIAS
 from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.node import Node
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, refs_of_run, unfolded
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
@@ -51,25 +49,9 @@ def from_json(text: str, where: str, large: bool = False) -> Schedule:
     `large` one (see limits): that is counted before anything is expanded.
     """
     if fault := VALUES.fault(text.count(",")):
-        raise InputError(f"{where}: {fault}")
-    if fault := escape_in(text):
-        raise InputError(f"{where}: {fault}")
-    try:
-        value = json.loads(
-            text, object_pairs_hook=unique_pairs, parse_float=_no_float, parse_constant=_no_float, strict=True
-        )
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: line {error.lineno} column {error.colno}: not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise InputError(f"{where}: not a schedule: nested too deeply") from error
-    except ValueError as error:
-        raise InputError(f"{where}: not a schedule: {error}") from error
-    return _schedule(Node(value, where, ""), LARGE if large else USUAL)
-
-
-def _no_float(text: str) -> Never:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    raise ValueError(f"{shown} is not a whole number; a schedule holds no others")
+        raise InputError(fault, where=where)
+    value = headed(json_of(text, where, "schedule", no_fraction), "schedule", FORMAT, VERSION, where)
+    return _schedule(Node(value, where), LARGE if large else USUAL)
 
 
 @dataclass(slots=True)
@@ -114,17 +96,13 @@ def _meant(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[in
 
 
 def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
-    if not isinstance(node.value, dict) or node.value.get("format") != FORMAT:
-        node.fail(f'not a schedule: "format" is not "{FORMAT}"')
-    if node.value.get("version") != VERSION:
-        node.fail(f"version {json.dumps(node.value.get('version'))}; this simfrontier reads version {VERSION}")
-    of = node.keys(("blocks", "format", "mesh", "meta", "ops", "pools", "roles", "tensors", "version"))
+    of = node.keys(("blocks", "mesh", "meta", "ops", "pools", "roles", "tensors"))
     mesh = _mesh(of["mesh"])
     tensors = {name: _tensor(name, item) for name, item in of["tensors"].members().items()}
     pools = {name: item.whole(0, EXTENT.most) for name, item in of["pools"].members().items()}
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
-            of["tensors"].key(name).key("pool").fail(f"unknown pool {tensor.pool!r}; {nearest(tensor.pool, pools)}")
+            of["tensors"].key(name).key("pool").fail(unknown(tensor.pool, pools))
     spent = _Spent(budget)
     ops = [_op(item, mesh, spent) for item in of["ops"].items()]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
@@ -148,7 +126,7 @@ def _mesh(node: Node) -> Mesh:
     try:
         return Mesh(tuple(axes))
     except InputError as error:
-        node.fail(str(error))
+        raise error.within(node.where, node.at) from None
 
 
 def _meta(node: Node) -> Mapping[str, str | int]:
@@ -199,7 +177,7 @@ def _codec(node: Node) -> Codec:
 
 def _op(node: Node, mesh: Mesh, spent: _Spent) -> Op:
     if not isinstance(node.value, dict) or "kind" not in node.value:
-        node.fail("key 'kind' is missing")
+        raise InputError("missing", where=node.where, key=(*node.at, "kind"))
     kind = node.key("kind").choice(OP_KINDS)
     if kind == Exchange.kind:
         return _exchange(node, mesh, spent)
@@ -241,7 +219,7 @@ def _refuse_product(of: Mapping[str, Node], matmul: tuple[tuple[str, ...], ...])
     labels = [label for label, _ in _iteration(of.get("iteration"))]
     for label in (label for side in matmul for label in side):
         if label not in labels:
-            of["matmul"].fail(f"unknown label {label!r}; {nearest(label, labels)}")
+            of["matmul"].fail(unknown(label, labels))
 
 
 def _iteration(node: Node | None) -> tuple[tuple[str, int], ...]:

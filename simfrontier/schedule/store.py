@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from simfrontier.errors import InputError
+from simfrontier.io import text_of
 from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
@@ -54,15 +54,7 @@ def save(schedule: Schedule, path: Path) -> None:
 
 def load(path: Path, large: bool = False) -> Schedule:
     """The schedule of a file; `large` as in `from_json`. Raises InputError with the file and the place in it."""
-    try:
-        text = SCHEDULE_FILE.text(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the schedule: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a schedule: byte {error.start} is not UTF-8 text") from error
-    except ValueError as error:  # of its size
-        raise InputError(f"{path}: not a schedule: {error}") from None
-    return from_json(text, str(path), large)
+    return from_json(text_of(path, "schedule", SCHEDULE_FILE), str(path), large)
 
 
 class _Tables:

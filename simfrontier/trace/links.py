@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
-from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of, write_json
+from simfrontier.errors import InputError, shown
+from simfrontier.io import NotNegative, read_json, typed
+from simfrontier.limits import TRACE_FILE
+from simfrontier.wholefile import write_json
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
 WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones
-_TABLE: Final = ("digest", "title", "links")
-_LINK: Final = ("name", "link_class", "src", "dst", "num_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class LinkBytes:
     link_class: str
     src: str
     dst: str
-    num_bytes: float
+    num_bytes: NotNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,28 +43,19 @@ class LinkTable:
 
 def save_links(table: LinkTable, path: Path) -> None:
     """Write the table as JSON, whole or not at all. Raises InputError where it cannot be written."""
-    write_json({"digest": table.digest, "title": table.title, "links": [asdict(link) for link in table.links]}, path)
+    write_json(asdict(table), path)
 
 
 def load_links(path: Path) -> LinkTable:
     """The table of a file that `save_links` wrote. Raises InputError: file, place, fault."""
-    return read_json(path, "table of links", _table)
-
-
-def _table(value: object) -> LinkTable:
-    top = mapping_of(value, "the file", _TABLE)
-    links: dict[str, LinkBytes] = {}
-    for number, entry in enumerate(list_of(top, "links", "the file")):
-        place = f"links[{number}]"
-        values = mapping_of(entry, place, _LINK)
-        name, link_class, src, dst = (text_of(values, key, place) for key in _LINK[:4])
-        if name in links:
-            raise Fault(f"{place}.name: {name!r} stands there twice; allowed: every link once")
-        num_bytes = number_of(values, "num_bytes", place)
-        links[name] = LinkBytes(name=name, link_class=link_class, src=src, dst=dst, num_bytes=num_bytes)
-    return LinkTable(
-        digest=text_of(top, "digest", "the file"), title=text_of(top, "title", "the file"), links=tuple(links.values())
-    )
+    table = typed(read_json(path, "table of links", TRACE_FILE), LinkTable, str(path))
+    names: set[str] = set()
+    for number, link in enumerate(table.links):
+        if link.name in names:
+            said = f"got {shown(link.name)} twice, allowed: every link once"
+            raise InputError(said, where=str(path), key=("links", number, "name"))
+        names.add(link.name)
+    return table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

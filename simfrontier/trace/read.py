@@ -1,47 +1,55 @@
-"""Reading a trace file back: the inverse of `write_perfetto`; every fault is one InputError that names the place."""
+"""Reading a trace file back: the inverse of `write_perfetto`; every fault is one InputError that names file and key.
+
+Read value by value: a trace has millions, and no class of its events is needed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from simfrontier.limits import RANK_NAMES
-from simfrontier.trace.fields import Fault, read_json, shown
+from simfrontier.errors import InputError, Key, shown, wrong
+from simfrontier.io import read_json
+from simfrontier.limits import RANK_NAMES, TRACE_FILE
 from simfrontier.trace.perfetto import FORMAT, VERSION
 from simfrontier.trace.ranges import ranks_of_text
 from simfrontier.trace.table import Span, Trace
 
+MAX_NUMBER: Final = 1e300  # far beyond anything measured
 MAX_US: Final = 1e12  # 11 days; beyond, microseconds to a nanosecond are no longer exact in a float
 
 
 def read_perfetto(path: Path) -> Trace:
-    """The trace of a file that `write_perfetto` wrote, times to a nanosecond. Raises InputError: file, place, fault."""
-    return read_json(path, "trace", _trace)
+    """The trace of a file that `write_perfetto` wrote, times to a nanosecond. Raises InputError: file, key, fault."""
+    value = read_json(path, "trace", TRACE_FILE)
+    try:
+        return _trace(value)
+    except InputError as error:
+        raise error.within(str(path)) from None
 
 
 def _trace(value: Any) -> Trace:
-    top = _object(value, "the file")
-    other = _object(_key(top, "otherData", "the file"), "otherData")
+    top = _object(value, ())
+    other = _object(_key(top, "otherData", ()), ("otherData",))
     if other.get("format") != FORMAT:
-        raise Fault(f'not a trace of simfrontier: otherData.format is not "{FORMAT}"')
+        raise InputError(f"{wrong(other.get('format'), shown(FORMAT))}, of a trace", key=("otherData", "format"))
     if other.get("version") != VERSION or isinstance(other["version"], bool):
-        raise Fault(f"version {shown(other.get('version'))}; this simfrontier reads version {VERSION}")
-    notes = _object(_key(other, "notes", "otherData"), "otherData.notes")
-    events = _key(top, "traceEvents", "the file")
+        said = wrong(other.get("version"), f"{VERSION}, which this simfrontier reads")
+        raise InputError(said, key=("otherData", "version"))
+    notes = _object(_key(other, "notes", ("otherData",)), ("otherData", "notes"))
+    events = _key(top, "traceEvents", ())
     if not isinstance(events, list):
-        raise Fault(f"traceEvents: {shown(events)} is not a list")
+        raise InputError(wrong(events, "a list"), key=("traceEvents",))
     processes = _Processes()
     for number, event in enumerate(events):
-        processes.add(event, f"traceEvents[{number}]")
+        processes.add(event, ("traceEvents", number))
     return Trace(
-        digest=_text(other, "schedule_digest", "otherData"),
-        title=_text(other, "title", "otherData"),
+        digest=_text(other, "schedule_digest", ("otherData",)),
+        title=_text(other, "title", ("otherData",)),
         ranks=tuple(processes.names),
         members=tuple(processes.members),
         spans=tuple(map(tuple, processes.spans)),
-        notes={name: _text(notes, name, "otherData.notes") for name in notes},
+        notes={name: _text(notes, name, ("otherData", "notes")) for name in notes},
     )
 
 
@@ -55,49 +63,49 @@ class _Processes:
         self.spans: list[list[Span]] = []
         self.taken: set[int] = set()
 
-    def add(self, value: Any, place: str) -> None:
-        event = _object(value, place)
-        args = _object(_key(event, "args", place), f"{place}.args")
-        process, what = _whole(event, "pid", place), (event.get("ph"), event.get("name"))
+    def add(self, value: Any, at: Key) -> None:
+        event, inside = _object(value, at), (*at, "args")
+        args = _object(_key(event, "args", at), inside)
+        process, what = _whole(event, "pid", at), (event.get("ph"), event.get("name"))
         if what == ("M", "process_name"):
-            self._open(process, args, place)
+            self._open(process, args, at)
         elif process >= len(self.names):
-            raise Fault(f"{place}.pid: {process} has no process_name before it")
+            raise InputError(f"got {process}, which has no process_name before it", key=(*at, "pid"))
         elif what == ("M", "thread_name"):
-            self.lanes[process][_whole(event, "tid", place)] = _text(args, "name", f"{place}.args")
+            self.lanes[process][_whole(event, "tid", at)] = _text(args, "name", inside)
         elif event.get("ph") == "X":
-            thread = _whole(event, "tid", place)
+            thread = _whole(event, "tid", at)
             if thread not in self.lanes[process]:
-                raise Fault(f"{place}.tid: {thread} has no thread_name before it")
-            self.spans[process].append(_span(event, args, self.lanes[process][thread], place))
+                raise InputError(f"got {thread}, which has no thread_name before it", key=(*at, "tid"))
+            self.spans[process].append(_span(event, args, self.lanes[process][thread], at))
         else:
-            raise Fault(
-                f"{place}: an event {shown(event.get('ph'))} {shown(event.get('name'))}; allowed: X, and M with "
-                "process_name or thread_name"
-            )
+            said = f"got an event {shown(event.get('ph'))} {shown(event.get('name'))}"
+            raise InputError(f"{said}, allowed: X, and M with process_name or thread_name", key=at)
 
-    def _open(self, process: int, args: Mapping[str, Any], place: str) -> None:
+    def _open(self, process: int, args: Mapping[str, Any], at: Key) -> None:
         if process != len(self.names):
-            raise Fault(f"{place}.pid: {process} out of order; expected {len(self.names)}")
-        self.names.append(_text(args, "name", f"{place}.args"))
+            raise InputError(f"got {process}, allowed: {len(self.names)}, the next process", key=(*at, "pid"))
+        inside = (*at, "args")
+        self.names.append(_text(args, "name", inside))
         try:
-            members = ranks_of_text(_text(args, "members", f"{place}.args"))
+            members = ranks_of_text(_text(args, "members", inside))
         except ValueError as error:
-            raise Fault(f"{place}.args.members: {error}") from None
+            raise InputError(str(error), key=(*inside, "members")) from None
         if fault := RANK_NAMES.fault(len(self.taken) + len(members)):
-            raise Fault(f"{place}.args.members: {fault} in all")
+            raise InputError(f"{fault} in all", key=(*inside, "members"))
         twice = self.taken.intersection(members)
         if twice:
-            raise Fault(f"{place}.args.members: rank {min(twice)} stands in two processes")
+            said = f"got rank {min(twice)} in two processes, allowed: every rank once"
+            raise InputError(said, key=(*inside, "members"))
         self.taken.update(members)
         self.members.append(members)
         self.lanes.append({})
         self.spans.append([])
 
 
-def _span(event: Mapping[str, Any], args: Mapping[str, Any], lane: str, place: str) -> Span:
-    inside = f"{place}.args"
-    start = _time(event, "ts", place)
+def _span(event: Mapping[str, Any], args: Mapping[str, Any], lane: str, at: Key) -> Span:
+    inside = (*at, "args")
+    start = _time(event, "ts", at)
     return Span(
         op=_whole(args, "op", inside),
         lane=lane,
@@ -112,46 +120,48 @@ def _span(event: Mapping[str, Any], args: Mapping[str, Any], lane: str, place: s
         message_bytes=_number(args, "message_bytes", inside, least=0.0) if "message_bytes" in args else 0.0,
         ready_s=_time(args, "ready_us", inside) / 1e9,
         start_s=start / 1e9,
-        end_s=(start + _time(event, "dur", place)) / 1e9,
+        end_s=(start + _time(event, "dur", at)) / 1e9,
     )
 
 
-def _time(values: Mapping[str, Any], key: str, place: str) -> int:
+def _time(values: Mapping[str, Any], key: str, at: Key) -> int:
     """Nanoseconds out of microseconds."""
-    return round(_number(values, key, place, least=-MAX_US, most=MAX_US) * 1e3)
+    return round(_number(values, key, at, least=-MAX_US, most=MAX_US) * 1e3)
 
 
-def _key(values: Mapping[str, Any], key: str, place: str) -> Any:
+def _key(values: Mapping[str, Any], key: str, at: Key) -> Any:
     if key not in values:
-        raise Fault(f"{place}: key {key!r} is missing")
+        raise InputError("missing", key=(*at, key))
     return values[key]
 
 
-def _object(value: Any, place: str) -> Mapping[str, Any]:
+def _object(value: Any, at: Key) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise Fault(f"{place}: {shown(value)} is not an object")
+        raise InputError(wrong(value, "a table"), key=at)
     return cast("dict[str, Any]", value)
 
 
-def _text(values: Mapping[str, Any], key: str, place: str) -> str:
-    value = _key(values, key, place)
+def _text(values: Mapping[str, Any], key: str, at: Key) -> str:
+    value = _key(values, key, at)
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise Fault(f"{place}.{key}: {shown(value)} is not a text")
+        raise InputError(wrong(value, "a text that can be shown"), key=(*at, key))
     return value
 
 
-def _whole(values: Mapping[str, Any], key: str, place: str) -> int:
-    value = _key(values, key, place)
+def _whole(values: Mapping[str, Any], key: str, at: Key) -> int:
+    value = _key(values, key, at)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise Fault(f"{place}.{key}: {shown(value)} is not a whole number of 0 or more")
+        raise InputError(wrong(value, "a whole number of 0 or more"), key=(*at, key))
     return value
 
 
-def _number(values: Mapping[str, Any], key: str, place: str, least: float = -math.inf, most: float = math.inf) -> float:
+def _number(
+    values: Mapping[str, Any], key: str, at: Key, least: float = -MAX_NUMBER, most: float = MAX_NUMBER
+) -> float:
     """A finite number. An int of JSON may be longer than any float: it is compared before it becomes one."""
-    value = _key(values, key, place)
+    value = _key(values, key, at)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f"{place}.{key}: {shown(value)} is not a number")
-    if not least <= value <= most or abs(value) > 1e300:
-        raise Fault(f"{place}.{key}: {shown(value)} is out of range")
+        raise InputError(wrong(value, "a number"), key=(*at, key))
+    if not least <= value <= most:
+        raise InputError(wrong(value, f"{least:g} to {most:g}"), key=(*at, key))
     return float(value)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated
 
-from simfrontier.trace.fields import list_of, mapping_of, number_of, read_json, text_of, write_json
+from annotated_types import Ge, Le
 
-_SECONDS: Final = (1e-12, 1e9)
-_FORM: Final = ("what", "link", "factor", "sim_s", "sim_slowed_s", "real_s", "real_slowed_s")
+from simfrontier.io import read_json, typed
+from simfrontier.limits import TRACE_FILE
+from simfrontier.wholefile import write_json
+
+Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +22,11 @@ class Slowed:
 
     what: str
     link: str
-    factor: float
-    sim_s: float
-    sim_slowed_s: float
-    real_s: float
-    real_slowed_s: float
+    factor: Annotated[float, Ge(1e-6), Le(1)]
+    sim_s: Seconds
+    sim_slowed_s: Seconds
+    real_s: Seconds
+    real_slowed_s: Seconds
 
     @property
     def sim_effect(self) -> float:
@@ -36,6 +39,11 @@ class Slowed:
         return self.real_slowed_s / self.real_s
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    effects: tuple[Slowed, ...]
+
+
 def save_slowed(effects: Sequence[Slowed], path: Path) -> None:
     """Write the effects as JSON, whole or not at all. Raises InputError where it cannot be written."""
     write_json({"effects": [asdict(effect) for effect in effects]}, path)
@@ -43,22 +51,4 @@ def save_slowed(effects: Sequence[Slowed], path: Path) -> None:
 
 def load_slowed(path: Path) -> tuple[Slowed, ...]:
     """The effects of a file that `save_slowed` wrote. Raises InputError: file, place, fault."""
-    return read_json(path, "file of slowed links", _effects)
-
-
-def _effects(value: object) -> tuple[Slowed, ...]:
-    entries = list_of(mapping_of(value, "the file", ("effects",)), "effects", "the file")
-    return tuple(_effect(entry, f"effects[{number}]") for number, entry in enumerate(entries))
-
-
-def _effect(entry: object, place: str) -> Slowed:
-    values = mapping_of(entry, place, _FORM)
-    return Slowed(
-        what=text_of(values, "what", place),
-        link=text_of(values, "link", place),
-        factor=number_of(values, "factor", place, 1e-6, 1.0),
-        sim_s=number_of(values, "sim_s", place, *_SECONDS),
-        sim_slowed_s=number_of(values, "sim_slowed_s", place, *_SECONDS),
-        real_s=number_of(values, "real_s", place, *_SECONDS),
-        real_slowed_s=number_of(values, "real_slowed_s", place, *_SECONDS),
-    )
+    return typed(read_json(path, "file of slowed links", TRACE_FILE), _File, str(path)).effects

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from simfrontier.errors import nearest
-from simfrontier.trace.fields import Fault, list_of, mapping_of, number_of, read_json, text_of, write_json
+from annotated_types import Ge, Le
+
+from simfrontier.io import read_json, typed
+from simfrontier.limits import TRACE_FILE
+from simfrontier.wholefile import write_json
 
 Way = Literal["lowered", "native"]
 ALLOWED: Final[dict[Way, float]] = {"lowered": 0.10, "native": 0.20}  # how far the median may lie from the simulated
 LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
-_SECONDS: Final = (1e-12, 1e9)  # what a time may be
-_POINT: Final = ("collectives", "kind", "group", "message_bytes", "sim_s", "real_s")
+Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +30,19 @@ class SweepPoint:
     collectives: Way
     kind: str
     group: str
-    message_bytes: float
-    sim_s: float
-    real_s: float
+    message_bytes: Annotated[float, Ge(1), Le(1e30)]
+    sim_s: Seconds
+    real_s: Seconds
 
     @property
     def ratio(self) -> float:
         """Measured over simulated time."""
         return self.real_s / self.sim_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    points: tuple[SweepPoint, ...]
 
 
 def save_sweep(points: Sequence[SweepPoint], path: Path) -> None:
@@ -45,28 +52,7 @@ def save_sweep(points: Sequence[SweepPoint], path: Path) -> None:
 
 def load_sweep(path: Path) -> tuple[SweepPoint, ...]:
     """The points of a file that `save_sweep` wrote. Raises InputError: file, place, fault."""
-    return read_json(path, "sweep", _points)
-
-
-def _points(value: object) -> tuple[SweepPoint, ...]:
-    entries = list_of(mapping_of(value, "the file", ("points",)), "points", "the file")
-    return tuple(_point(entry, f"points[{number}]") for number, entry in enumerate(entries))
-
-
-def _point(entry: object, place: str) -> SweepPoint:
-    values = mapping_of(entry, place, _POINT)
-    said = text_of(values, "collectives", place)
-    way = next((way for way in ALLOWED if way == said), None)
-    if way is None:
-        raise Fault(f"{place}.collectives: got {said!r}; {nearest(said, ALLOWED)}")
-    return SweepPoint(
-        collectives=way,
-        kind=text_of(values, "kind", place),
-        group=text_of(values, "group", place),
-        message_bytes=number_of(values, "message_bytes", place, least=1.0),
-        sim_s=number_of(values, "sim_s", place, *_SECONDS),
-        real_s=number_of(values, "real_s", place, *_SECONDS),
-    )
+    return typed(read_json(path, "sweep", TRACE_FILE), _File, str(path)).points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
-from pydantic import ValidationError
-
 from simfrontier.analysis.axonn_model import VersionName
 from simfrontier.errors import InputError
 from simfrontier.plan.options import Options
@@ -73,7 +71,7 @@ class Searcher:
                 case = here.case_with(plan, options, size)
             except InputError as error:
                 faults.append(str(error))
-                tried.append(Tried(options=options, rate=None, why=_why(here, plan, size, error)))
+                tried.append(Tried(options=options, rate=None, why=error.below(("plans", plan))))
                 continue
             rate = self._rate(here, case)
             tried.append(Tried(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
@@ -100,11 +98,6 @@ class Searcher:
         return case.samples / step.step_s if fullest(step, built.peaks).peak_bytes <= capacity else None
 
 
-def _why(scenario: Scenario, plan: str, size: int, error: InputError) -> str:
-    """What an error says, without the file and the plan that it names."""
-    return str(error).removeprefix(f"{scenario.where}: ").removeprefix(f"plans.{plan}: at {size} devices: ")
-
-
 def _candidates(scenario: Scenario, plan: str, size: int) -> Iterator[Options]:
     """The options to compare: grids in the order of AxoNN's model, times all combinations of values."""
     search, base = scenario.searches[plan], scenario.plans[plan]
@@ -120,8 +113,8 @@ def _changed(scenario: Scenario, plan: str, base: Options, changes: Mapping[str,
     table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
     try:
         return options_of(plan, {**table, **changes, "family": base.family})
-    except (InputError, ValidationError) as error:
-        raise InputError(f"{scenario.where}: {error}") from None
+    except InputError as error:
+        raise error.within(scenario.where) from None
 
 
 def _axonn_grids(scenario: Scenario, version: VersionName, size: int) -> Iterator[dict[str, int]]:

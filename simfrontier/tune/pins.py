@@ -100,17 +100,16 @@ def written(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def pins_of(table: Mapping[str, Value | Sequence[Value]], place: str = "tune.pin") -> Pins:
-    """Pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError that names `place`
-    and key."""
+def pins_of(table: Mapping[str, Value | Sequence[Value]]) -> Pins:
+    """Pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError at a dimension."""
     out: dict[str, tuple[Value, ...]] = {}
     for name, given in table.items():
         if name not in DIMENSIONS:
-            raise InputError(f"{place}: {name!r} is no dimension of a plan; {nearest(name, DIMENSIONS)}")
+            raise InputError(f"no dimension of a plan; {nearest(name, DIMENSIONS)}", key=(name,))
         several = given if isinstance(given, list | tuple) else (given,)
         if not several:
-            raise InputError(f"{place}.{name}: got nothing; allowed: {_allowed(name)}")
-        out[name] = tuple(dict.fromkeys(_checked(name, value, place) for value in several))
+            raise InputError(f"got nothing; allowed: {_allowed(name)}", key=(name,))
+        out[name] = tuple(dict.fromkeys(_checked(name, value) for value in several))
     return Pins(out)
 
 
@@ -128,7 +127,7 @@ def _read(text: str) -> Value:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 
-def _checked(name: str, value: Value, place: str) -> Value:
+def _checked(name: str, value: Value) -> Value:
     dimension = DIMENSIONS[name]
     if dimension.kind == "number":
         good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
@@ -138,7 +137,7 @@ def _checked(name: str, value: Value, place: str) -> Value:
         good = isinstance(value, str) and value in dimension.allowed
     if not good:
         hint = nearest(value, dimension.allowed) if isinstance(value, str) and dimension.allowed else ""
-        raise InputError(f"{place}.{name}: got {written(value)!r}; {hint or 'allowed: ' + _allowed(name)}")
+        raise InputError(f"got {written(value)!r}; {hint or 'allowed: ' + _allowed(name)}", key=(name,))
     return value
 
 

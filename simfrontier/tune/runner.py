@@ -166,8 +166,7 @@ class Runner:
                     raise InputError(f"its step has {samples:,} sequences")
                 names.append(plan)
             except InputError as error:
-                text = str(error).rpartition(f"at {self.size} devices: ")[2]
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=text)
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
         new = [plan for plan in names if self.journal.get("own", plan) is None]
 
         def told(number: int, results: list[Simulated | Fault]) -> None:
@@ -178,8 +177,7 @@ class Runner:
         for plan in names:
             found = simulated_of(self.journal.get("own", plan) or {})
             if isinstance(found, Fault):
-                text = found.why.rpartition(f"at {self.size} devices: ")[2]
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=text)
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=found.why)
             else:
                 out[plan] = OwnPlan(name=plan, simulated=found, fits=found.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)

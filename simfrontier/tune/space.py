@@ -249,7 +249,7 @@ class Space:
                 options.refuse_shape(self.scenario.at(self.size).shape)
             return mesh_of(options, self.size, self.scenario.file.mesh, self.scenario.machine)
         except InputError as error:
-            self._refuse(error)
+            self._refuse(error.below(("plans", TUNED)))
             return None
 
     # ── the batch ──
@@ -276,14 +276,11 @@ class Space:
         try:
             return self.scenario.at(self.size).case_with(TUNED, options_of(TUNED, table), self.size)
         except InputError as error:
-            self._refuse(error)
+            self._refuse(error.below(("plans", TUNED)))
             return None
 
-    def _refuse(self, why: InputError | str) -> None:
-        text = (
-            str(why).removeprefix(f"{self.scenario.where}: ").removeprefix(f"plans.{TUNED}: at {self.size} devices: ")
-        )
-        self.refused.append(text)
+    def _refuse(self, why: str) -> None:
+        self.refused.append(why)
 
 
 def _zero_axes(mesh: Mesh) -> tuple[str, ...]:

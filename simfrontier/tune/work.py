@@ -121,7 +121,7 @@ class Workshop:
         try:
             return self._simulate(self.original.case(plan, self.size), plan)
         except InputError as error:
-            return Fault(why=str(error))
+            return Fault(why=error.below(("plans", plan)))
 
     def _simulate(self, case: Case, seed_of: str) -> Simulated:
         schedule = schedule_of_case(self.scenario, case)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simfrontier.tomlfile import read_toml
+from simfrontier.io import read_toml, typed
 from simfrontier.validation.outcome import AVERAGED, Held, Use
 from simfrontier.validation.summary import Errors, errors_of
 
@@ -25,8 +25,8 @@ class Bound:
     series: str
     mean_abs: float
     p90_abs: float | None = None
-    uses: Sequence[Use] = AVERAGED
-    one_of: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    uses: tuple[Use, ...] = AVERAGED
+    one_of: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     at_least: Mapping[str, float] = field(default_factory=dict)
 
     def covers(self, held: Held) -> bool:
@@ -56,9 +56,14 @@ class Judged:
         return self.bound.p90_abs is None or self.errors.p90_abs <= self.bound.p90_abs
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    bounds: tuple[Bound, ...]
+
+
 def load_bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
-    """The bounds in a file: `[[bounds]]` with the fields of Bound. Raises InputError where it is no TOML."""
-    return tuple(Bound(**entry) for entry in read_toml(path, "file of bounds")["bounds"])
+    """The bounds in a file: `[[bounds]]` with the fields of Bound. Raises InputError."""
+    return typed(read_toml(path, "file of bounds"), _File, str(path)).bounds
 
 
 def judge(bounds: Sequence[Bound], rows: Sequence[Held]) -> tuple[Judged, ...]:

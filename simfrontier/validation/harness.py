@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from simfrontier.errors import InputError, nearest
+from simfrontier.io import Derived, NotNegative, Positive, Sourced, Text, read_toml, typed
 from simfrontier.machine import Provenance
 from simfrontier.machine.sources import sources_of
-from simfrontier.tomlfile import read_toml
 
 if TYPE_CHECKING:
     from simfrontier.measured.rows import CallRow
 
 FILE = Path(__file__).parent / "harnesses.toml"
-NUMBERS = ("base_s", "per_rank_s", "copy_bytes_per_s")
+SOURCED = Sourced()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +27,16 @@ class Harness:
     The copies of the n blocks follow one another: each takes as long as starting it, or as its bytes.
     """
 
-    name: str
-    title: str
+    name: Annotated[str, Derived("")]  # its key in the file
+    title: Text
     source: str
-    library: str
-    machine: str
+    library: Text
+    machine: Text
     collectives: tuple[str, ...]
-    base_s: float
-    per_rank_s: float = 0.0
-    copy_bytes_per_s: float = math.inf
-    provenance: tuple[Provenance, ...] = ()
+    base_s: Annotated[NotNegative, SOURCED]
+    per_rank_s: Annotated[NotNegative, SOURCED] = 0.0
+    copy_bytes_per_s: Annotated[Positive, SOURCED] = math.inf
+    provenance: Annotated[tuple[Provenance, ...], Derived(())] = ()
 
     def covers(self, row: CallRow) -> bool:
         """Whether the row was measured by this program."""
@@ -56,7 +55,11 @@ class Harness:
 @lru_cache(maxsize=1)
 def shipped_harnesses() -> tuple[Harness, ...]:
     """The harnesses of the shipped tables."""
-    return tuple(_harness(name, part) for name, part in read_toml(FILE, "harness file").items())
+    document = read_toml(FILE, "harness file")
+    return tuple(
+        replace(harness, name=name, provenance=tuple(sources_of(document[name], len, f"harness.{name}.")))
+        for name, harness in typed(document, dict[str, Harness], str(FILE)).items()
+    )
 
 
 def named_harnesses(text: str) -> tuple[Harness, ...]:
@@ -76,17 +79,3 @@ def named_harnesses(text: str) -> tuple[Harness, ...]:
 def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:
     """What is known to add to the time of a row."""
     return tuple(harness for harness in harnesses if harness.covers(row))
-
-
-def _harness(name: str, part: Mapping[str, Any]) -> Harness:
-    said = {key: part[key] for key in NUMBERS if key in part}
-    return Harness(
-        name=name,
-        title=part["title"],
-        source=part["source"],
-        library=part["library"],
-        machine=part["machine"],
-        collectives=tuple(part["collectives"]),
-        **{key: number["value"] for key, number in said.items()},
-        provenance=tuple(sources_of(said, len, f"harness.{name}.")),
-    )

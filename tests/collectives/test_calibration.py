@@ -151,14 +151,15 @@ GOOD = to_toml(calibration(table((1000, 0.5), (2000, 0.6))))
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("ranks = 8", "rank = 8", 'calls[0].rank: unknown key, did you mean "ranks"? (and 1 more)'),
+        ("ranks = 8", "rank = 8", 'calls[0].rank: unknown key; did you mean "ranks"? (and 1 more)'),
         ("nodes = 1", "", "calls[0].nodes: missing"),
         (
             '"all_gather"',
             '"allgather"',
-            "calls[0].kind: got 'allgather', allowed: 'all_gather', 'reduce_scatter', 'all_",
+            'calls[0].kind: got "allgather", allowed: "all_gather", "reduce_scatter", "all_reduce" or "all_to_all"; '
+            'did you mean "all_gather"?',
         ),
-        ("ranks = 8", "ranks = 1", "calls[0].ranks: got 1, allowed: greater than or equal to 2"),
+        ("ranks = 8", "ranks = 1", "calls[0].ranks: got 1, allowed: at least 2"),
         ("nodes = 1", "nodes = 3", "calls[0].nodes: got 3, allowed: a divisor of ranks = 8"),
         ("packages = 8", "packages = 3", "calls[0].packages: got 3, allowed: a divisor of ranks = 8"),
         (
@@ -166,17 +167,17 @@ GOOD = to_toml(calibration(table((1000, 0.5), (2000, 0.6))))
             "nodes = 4\npackages = 2",
             "calls[0].nodes: got 4, allowed: a divisor of packages = 2",
         ),
-        ("bytes = 1000", "bytes = 0", "calls[0].points[0].bytes: got 0, allowed: greater than or equal to 1"),
-        ("bytes = 1000", "bytes = 1e3", "calls[0].points[0].bytes: got 1000.0, allowed: a valid integer"),
+        ("bytes = 1000", "bytes = 0", "calls[0].points[0].bytes: got 0, allowed: at least 1"),
+        ("bytes = 1000", "bytes = 1e3", "calls[0].points[0].bytes: got 1000.0, allowed: a whole number"),
         (
             "bytes = 2000",
             "bytes = 1000",
             "calls[0].points[1].bytes: got 1000 after 1000, allowed: ascending sizes, every",
         ),
-        ("seconds = 0.5", "seconds = -0.5", "calls[0].points[0].seconds: got -0.5, allowed: greater than 0"),
-        ("seconds = 0.5", "seconds = nan", "calls[0].points[0].seconds: got nan, allowed: a finite number"),
+        ("seconds = 0.5", "seconds = -0.5", "calls[0].points[0].seconds: got -0.5, allowed: more than 0"),
+        ("seconds = 0.5", "seconds = nan", "calls[0].points[0].seconds: got NaN, allowed: a finite number"),
         ('where = "test, 2 cores"', "", "where: missing"),
-        ("[machine]", "[machines]", 'machines: unknown key, did you mean "machine"?'),
+        ("[machine]", "[machines]", 'machines: unknown key; did you mean "machine"?'),
     ],
 )
 def test_each_fault_of_a_calibration_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -108,7 +108,7 @@ def test_a_library_without_trees_and_low_latency_says_its_algorithms(tmp_path: P
         ),
         (
             FILE + CHOICES.replace('reduce_scatter = ["ring"]', 'reduce_scatter = ["tree"]'),
-            "algorithms.reduce_scatter[0]: got 'tree', allowed: 'ring', 'ring_twice' or 'halving'",
+            'algorithms.reduce_scatter[0]: got "tree", allowed: "ring", "ring_twice" or "halving"',
         ),
         (FILE + CHOICES.replace('all_gather = ["ring"]\n', ""), "algorithms.all_gather: missing"),
         (

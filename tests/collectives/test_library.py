@@ -257,16 +257,16 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (BASE, BASE.replace("base_s", "bases_s"), 'ring.bases_s: unknown key, did you mean "base_s"? (and 1 more)'),
+        (BASE, BASE.replace("base_s", "bases_s"), 'ring.bases_s: unknown key; did you mean "base_s"? (and 1 more)'),
         (BASE, "", "ring.base_s: missing, give { value, kind, source }"),
         (BASE, "base_s = 10e-6", "ring.base_s: got 1e-05, allowed: a table { value, kind, source }"),
-        (BASE, BASE.replace("10e-6", "nan"), "ring.base_s.value: got nan, allowed: a finite number"),
-        (BASE, BASE.replace("10e-6", "-1.0"), "ring.base_s.value: got -1.0, allowed: greater than or equal to 0"),
-        (BASE, BASE.replace("10e-6", '"10 us"'), "ring.base_s.value: got '10 us', allowed: a valid number"),
+        (BASE, BASE.replace("10e-6", "nan"), "ring.base_s.value: got NaN, allowed: a finite number"),
+        (BASE, BASE.replace("10e-6", "-1.0"), "ring.base_s.value: got -1.0, allowed: at least 0"),
+        (BASE, BASE.replace("10e-6", '"10 us"'), 'ring.base_s.value: got "10 us", allowed: a number'),
         (
             BASE,
             BASE.replace("assumed", "guessed"),
-            "ring.base_s.kind: got 'guessed', allowed: 'quoted', 'measured', 'fitted', 'inferred' or 'assumed'",
+            'ring.base_s.kind: got "guessed", allowed: "quoted", "measured", "fitted", "inferred" or "assumed"',
         ),
         (BASE, BASE.replace(', source = "test"', ""), "ring.base_s.source: missing"),
         (BASE, BASE.replace("value = 10e-6, ", ""), "ring.base_s.value: missing"),
@@ -280,11 +280,11 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
             BASE.replace(" }", ", low = 9e-6 }"),
             "ring.base_s: got one end of an interval, allowed: low and high, or neither",
         ),
-        ("value = 0.6", "value = 1.6", "shares.nic.value: got 1.6, allowed: less than or equal to 1"),
-        ("value = 4,", "value = 0,", "num_channels.value: got 0, allowed: greater than or equal to 1"),
-        ("value = 4,", "value = 4.0,", "num_channels.value: got 4.0, allowed: a valid integer"),
-        ("value = 50e9", "value = 0", "ring_caps.ranks_4_packages_2_bytes_per_s.value: got 0, allowed: greater than 0"),
-        ("[tree]", "[trees]", 'trees: unknown key, did you mean "tree"?'),
+        ("value = 0.6", "value = 1.6", "shares.nic.value: got 1.6, allowed: at most 1"),
+        ("value = 4,", "value = 0,", "num_channels.value: got 0, allowed: at least 1"),
+        ("value = 4,", "value = 4.0,", "num_channels.value: got 4.0, allowed: a whole number"),
+        ("value = 50e9", "value = 0", "ring_caps.ranks_4_packages_2_bytes_per_s.value: got 0, allowed: more than 0"),
+        ("[tree]", "[trees]", 'trees: unknown key; did you mean "tree"?'),
     ],
 )
 @pytest.mark.parametrize("overrides", [None, {"tree.base_s": 1e-6}])
@@ -309,8 +309,8 @@ def test_a_cap_without_its_packages_is_refused(tmp_path: Path) -> None:
     ("key", "value", "said"),
     [
         ("ring.bases_s", 1.0, ": 'ring.bases_s' is not a number of this library; did you mean \"ring.base_s\"?"),
-        ("ring.base_s", -1.0, ", with overrides: ring.base_s.value: got -1.0, allowed: greater than or equal to 0"),
-        ("num_channels", 1.5, ", with overrides: num_channels.value: got 1.5, allowed: a valid integer"),
+        ("ring.base_s", -1.0, ", with overrides: ring.base_s.value: got -1.0, allowed: at least 0"),
+        ("num_channels", 1.5, ", with overrides: num_channels.value: got 1.5, allowed: a whole number"),
     ],
 )
 def test_each_bad_override_is_one_clear_line(tmp_path: Path, key: str, value: float, said: str) -> None:

@@ -54,36 +54,37 @@ RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1, "
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "x"}, 'format: "x" is not "simfrontier.lowered"'),
-        ({"version": 2}, "version: 2 is not 1, the one that this simfrontier reads"),
-        ({"version": True}, "version: true is not 1, the one that this simfrontier reads"),
-        ({"digest": "abc"}, 'digest: "abc" is not a schedule\'s digest, 64 hexadecimal digits'),
-        ({"digest": None}, "digest: null is not a schedule's digest, 64 hexadecimal digits"),
-        ({"recipe": []}, "unknown key 'recipe'; did you mean \"recipes\"?"),
-        ({"recipes": {}}, "recipes: {} is not a list"),
-        ({"recipes": [7]}, "recipes.0: 7 is not an object"),
-        ({"recipes": [{"algorithm": "ring"}]}, "recipes.0: key 'orders' is missing"),
+        ({"format": "x"}, 'format: got "x", allowed: "simfrontier.lowered", of a lowered schedule'),
+        ({"version": 2}, "version: got 2, allowed: 1, which this simfrontier reads"),
+        ({"version": True}, "version: got true, allowed: 1, which this simfrontier reads"),
+        ({"digest": "abc"}, 'digest: got "abc", allowed: 64 hexadecimal digits'),
+        ({"digest": None}, "digest: got null, allowed: a text"),
+        ({"recipe": []}, 'recipe: unknown key; did you mean "recipes"?'),
+        ({"recipes": {}}, "recipes: got {}, allowed: a list"),
+        ({"recipes": [7]}, "recipes[0]: got 7, allowed: a table"),
+        ({"recipes": [{"algorithm": "ring"}]}, "recipes[0].orders: missing"),
         (
             {"recipes": [RECIPE | {"algorithm": "rign"}]},
-            'recipes.0.algorithm: "rign" is not an algorithm; did you mean',
+            'recipes[0].algorithm: got "rign", allowed: "ring", "ring_twice", "direct", "tree", "halving" or "two_level"; '
+            'did you mean "ring"?',
         ),
         (
             {"recipes": [RECIPE | {"algorithm": 3}]},
-            "recipes.0.algorithm: 3 is not an algorithm; allowed: direct, halving",
+            'recipes[0].algorithm: got 3, allowed: "ring", "ring_twice", "direct", "tree", "halving" or "two_level"',
         ),
-        ({"recipes": [RECIPE | {"orders": [0, 1]}]}, "recipes.0.orders.0: 0 is not a list"),
-        ({"recipes": [RECIPE | {"orders": [[0, 1.0]]}]}, "recipes.0.orders.0.1: 1.0 is not a whole number"),
+        ({"recipes": [RECIPE | {"orders": [0, 1]}]}, "recipes[0].orders[0]: got 0, allowed: a list"),
+        ({"recipes": [RECIPE | {"orders": [[0, 1.0]]}]}, "recipes[0].orders[0][1]: got 1.0, allowed: a whole number"),
         (
             {"recipes": [RECIPE | {"orders": [[0, 2]]}]},
-            "recipes.0: orders: channel 0 is not an order of the members 0 to",
+            "recipes[0]: orders: channel 0 is not an order of the members 0 to",
         ),
-        ({"recipes": [RECIPE | {"per_node": 0}]}, "recipes.0: per_node: 0 does not divide the group's 2 members"),
-        ({"recipes": [RECIPE | {"slices": False}]}, "recipes.0.slices: false is not a whole number"),
-        ({"recipes": [RECIPE | {"slices": 0}]}, "recipes.0: slices: 0; allowed: 1 or more"),
-        ({"recipes": [RECIPE | {"least_elements": 0}]}, "recipes.0: least_elements: 0; allowed: 1 or more"),
-        ({"collectives": [[0], [0, 2]]}, "collectives.1.1: 2 is not one of the 2 recipes, counted from 0"),
-        ({"collectives": [[-1]]}, "collectives.0.0: -1 is not one of the 2 recipes, counted from 0"),
-        ({"collectives": [0]}, "collectives.0: 0 is not a list"),
+        ({"recipes": [RECIPE | {"per_node": 0}]}, "recipes[0]: per_node: 0 does not divide the group's 2 members"),
+        ({"recipes": [RECIPE | {"slices": False}]}, "recipes[0].slices: got false, allowed: a whole number"),
+        ({"recipes": [RECIPE | {"slices": 0}]}, "recipes[0]: slices: 0; allowed: 1 or more"),
+        ({"recipes": [RECIPE | {"least_elements": 0}]}, "recipes[0]: least_elements: 0; allowed: 1 or more"),
+        ({"collectives": [[0], [0, 2]]}, "collectives[1][1]: got 2, allowed: one of the 2 recipes, counted from 0"),
+        ({"collectives": [[-1]]}, "collectives[0][0]: got -1, allowed: one of the 2 recipes, counted from 0"),
+        ({"collectives": [0]}, "collectives[0]: got 0, allowed: a list"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
@@ -99,10 +100,10 @@ def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], s
     [
         (b"{", "line 1 column 2: not JSON"),
         (b"\xff", "not a lowered schedule: byte 0 is not UTF-8 text"),
-        (b"[]", "[] is not an object"),
+        (b"[]", "not a lowered schedule: got [], allowed: a table"),
         (b"[" * 100_000, "not a lowered schedule: nested too deeply"),
-        (b"1" * 5000, "not a lowered schedule: Exceeds the limit (4300 digits) for integer string conversion"),
-        (b'{"version": 1, "version": 1}', "not a lowered schedule: key 'version' stands twice in one object"),
+        (b"1" * 5000, "not a lowered schedule: a number of more digits than are read"),
+        (b'{"version": 1, "version": 1}', 'not a lowered schedule: key "version" stands twice in one object'),
     ],
 )
 def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, said: str) -> None:
@@ -114,7 +115,7 @@ def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, sai
 
 
 def test_files_that_are_not_there_are_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot read the lowered schedule: No such file"):
+    with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot read this lowered schedule: No such file"):
         load_lowered(tmp_path / "nowhere" / "lowered.json")
     with pytest.raises(InputError, match=r"nowhere/lowered\.json: cannot be written: No such file"):
         save_lowered(LOWERED, tmp_path / "nowhere" / "lowered.json")

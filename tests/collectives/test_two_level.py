@@ -232,14 +232,14 @@ def test_a_number_of_the_file_can_be_set() -> None:
         (
             "[levels.inside]",
             "[levels.inner]",
-            "levels.inner: unknown key, allowed: all_gather, between, forwarded_share, inside",
+            "levels.inner: unknown key; allowed: all_gather, between, forwarded_share, inside",
         ),
         (
             "value = 100e-6",
             "value = -1.0",
-            "levels.all_gather.base_s.value: got -1.0, allowed: greater than or equal to 0",
+            "levels.all_gather.base_s.value: got -1.0, allowed: at least 0",
         ),
-        ("value = 0.5,", "value = 1.5,", "levels.rate_share.value: got 1.5, allowed: less than or equal to 1"),
+        ("value = 0.5,", "value = 1.5,", "levels.rate_share.value: got 1.5, allowed: at most 1"),
         (
             'reorder_bytes_per_s = { value = 1e12, kind = "assumed", source = "test" }',
             "",

@@ -180,7 +180,7 @@ def test_out_is_written_whole(tmp_path: Path) -> None:
         ),
         (("--fidelity", "flows"), "--fidelity: got 'flows'; did you mean \"flow\"?"),
         (("--set", "engine"), "--set 'engine': write key=value, e.g. training.micro_batch=4"),
-        (("--set", "engine.overlapp=true"), f'{TOY}: engine.overlapp: unknown key, did you mean "overlap"?'),
+        (("--set", "engine.overlapp=true"), f'{TOY}: engine.overlapp: unknown key; did you mean "overlap"?'),
     ],
 )
 def test_a_mistake_is_one_line(more: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -248,4 +248,4 @@ def test_bad_data_are_one_line(tmp_path: Path) -> None:
     rows = made_up()
     file = write_calls(tmp_path / "my.csv", [replace(rows[0], seconds=-1.0), *rows[1:]])
     said = refusal("calibrate", file, "--out", tmp_path / "fit.toml")
-    assert said.startswith(f"{file} line 2: time_s: got '-1.0', allowed: a number of seconds above 0")
+    assert said.startswith(f'{file} line 2: time_s: got "-1.0", allowed: a number of seconds above 0')

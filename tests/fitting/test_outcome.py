@@ -184,9 +184,9 @@ def test_numbers_fitted_to_another_library_are_refused() -> None:
     [
         ('"shares.nic" = [', '"shares.nik" = [', 'intervals."shares.nik": no such number in the file, did you mean'),
         ("[intervals]", '[intervals]\n"shares.n" = [1.0]', "intervals.shares.n: got [1.0], allowed: "),
-        ("parameters = 3", "parameters = 0", "fit.parameters: got 0, allowed: greater than or equal to 1"),
-        ("machines = [", "machine = [", 'fit.machine: unknown key, did you mean "machines"?'),
-        ("points = 6,", "points = -6,", "fit.places[0].far.points: got -6, allowed: greater than or equal to 1"),
+        ("parameters = 3", "parameters = 0", "fit.parameters: got 0, allowed: at least 1"),
+        ("machines = [", "machine = [", 'fit.machine: unknown key; did you mean "machines"?'),
+        ("points = 6,", "points = -6,", "fit.places[0].far.points: got -6, allowed: at least 1"),
     ],
 )
 def test_each_fault_of_a_fits_file_is_one_line(old: str, new: str, said: str) -> None:

@@ -184,7 +184,7 @@ def test_counts_may_be_overridden_by_whole_floats() -> None:
         ),
         (
             {"device.hbm_share": 2.0},
-            "frontier.toml, with overrides: device.hbm_share.value: got 2.0, allowed: at most 1",
+            "frontier.toml, with overrides: device.hbm_share.value: got 2.0, allowed: more than 0 and at most 1",
         ),
         (
             {"host.hook_s": float("nan")},

@@ -85,5 +85,5 @@ def test_numbers_of_copies_can_be_overridden_and_are_checked() -> None:
     with pytest.raises(InputError) as caught:
         load_machine("frontier", {"copies.routed_share": 1.5})
     assert str(caught.value) == (
-        "frontier.toml, with overrides: copies.routed_share.value: got 1.5, allowed: at most 1"
+        "frontier.toml, with overrides: copies.routed_share.value: got 1.5, allowed: more than 0 and at most 1"
     )

@@ -46,5 +46,5 @@ def test_a_bus_cannot_be_laid_out() -> None:
 
 
 def test_a_burst_holds_a_packet() -> None:
-    with pytest.raises(InputError, match=r"^emulation\.burst_bytes: got 9000; allowed: at least a packet, 9014$"):
+    with pytest.raises(InputError, match=r"^emulation\.burst_bytes: got 9000, allowed: at least a packet, 9014$"):
         emulated(load_machine("frontier"), Emulation(scale=1e-3, burst_bytes=9000))

@@ -44,8 +44,12 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
         (HBM, "hbm_bytes = 16e9", "device.hbm_bytes: got 16000000000.0, allowed: a table { value, kind, source }"),
         (HBM, f"hbm_bytes = {TOY % 'nan'}", "device.hbm_bytes.value: got NaN, allowed: a finite number"),
         (HBM, f"hbm_bytes = {TOY % 'inf'}", "device.hbm_bytes.value: got Infinity, allowed: a finite number"),
-        (HBM, f"hbm_bytes = {TOY % '-1.0'}", "device.hbm_bytes.value: got -1.0, allowed: more than 0"),
-        (HBM, f"hbm_bytes = {TOY % '0'}", "device.hbm_bytes.value: got 0, allowed: more than 0"),
+        (
+            HBM,
+            f"hbm_bytes = {TOY % '-1.0'}",
+            "device.hbm_bytes.value: got -1.0, allowed: more than 0 and at most 1e+30",
+        ),
+        (HBM, f"hbm_bytes = {TOY % '0'}", "device.hbm_bytes.value: got 0, allowed: more than 0 and at most 1e+30"),
         (HBM, f"hbm_bytes = {TOY % 'true'}", "device.hbm_bytes.value: got true, allowed: a number"),
         (
             HBM,
@@ -86,7 +90,7 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
         (
             f"hbm_share = {TOY % '1.0'}",
             f"hbm_share = {TOY % '1.5'}",
-            "device.hbm_share.value: got 1.5, allowed: at most 1",
+            "device.hbm_share.value: got 1.5, allowed: more than 0 and at most 1",
         ),
         (
             f"num_compute_units = {TOY % '10'}",
@@ -96,7 +100,7 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
         (
             f"kernel_gap_s = {TOY % '1e-6'}",
             f"kernel_gap_s = {TOY % '-1e-6'}",
-            "device.kernel_gap_s.value: got -1e-06, allowed: at least 0",
+            "device.kernel_gap_s.value: got -1e-06, allowed: at least 0 and at most 1e+30",
         ),
         (
             f"matmul_flops_per_s = {TOY % '2e12'}",
@@ -273,7 +277,7 @@ def test_files_that_are_not_toml_or_not_there(tmp_path: Path) -> None:
         load_machine(f"{tmp_path}/")
     assert str(caught.value) == f"{tmp_path}: cannot read this machine file: Is a directory"
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
-    with pytest.raises(InputError, match=r"latin\.toml: not a machine file: byte 9 is not UTF-8 text"):
+    with pytest.raises(InputError, match=r"latin\.toml: not a TOML file: byte 9 is not UTF-8 text"):
         load_machine(str(tmp_path / "latin.toml"))
 
 

@@ -53,43 +53,43 @@ def first(form: Form) -> Form:
 
 
 REFUSED: list[tuple[Callable[[Form], object], str]] = [
-    (lambda form: form.pop("title"), "wiring: title is missing"),
-    (lambda form: form.update(titel="x"), "wiring: got key 'titel'; did you mean \"title\"?"),
-    (lambda form: form.update(format="x"), "format: got 'x'; allowed: 'simfrontier wiring'"),
-    (lambda form: form.update(version=2), "version: got 2; allowed: 1"),
-    (lambda form: form.update(title="two\nlines"), "title: got 'two\\nlines'; allowed: a text of one line"),
-    (lambda form: form.update(boxes="abc"), "boxes: got 'abc'; allowed: a list"),
-    (lambda form: form.update(boxes=[]), "boxes: got 'nothing'; allowed: at least one"),
-    (lambda form: form["boxes"].append("a"), "boxes: got 'a twice'; allowed: every name once"),
-    (lambda form: form.update(ranks=["a", "c"]), "ranks[1]: got 'c'; allowed: a, b, m"),
-    (lambda form: form.update(ranks=["a", "a"]), "ranks: got 'a twice'"),
-    (lambda form: form.update(packet_bytes=True), "packet_bytes: got True; allowed: a whole number from 576 to 65535"),
+    (lambda form: form.pop("title"), "title: missing"),
+    (lambda form: form.update(titel="x"), 'titel: unknown key; did you mean "title"?'),
+    (lambda form: form.update(format="x"), 'format: got "x", allowed: "simfrontier wiring", of a wiring'),
+    (lambda form: form.update(version=2), "version: got 2, allowed: 1, which this simfrontier reads"),
+    (lambda form: form.update(title="two\nlines"), 'title: got "two\\nlines", allowed: a text of one line'),
+    (lambda form: form.update(boxes="abc"), 'boxes: got "abc", allowed: a list'),
+    (lambda form: form.update(boxes=[]), "boxes: got [], allowed: a list of at least 1"),
+    (lambda form: form["boxes"].append("a"), 'boxes: got "a" twice, allowed: every name once'),
+    (lambda form: form.update(ranks=["a", "c"]), 'ranks[1]: got "c"; allowed: a, b, m'),
+    (lambda form: form.update(ranks=["a", "a"]), 'ranks: got "a" twice, allowed: every name once'),
+    (lambda form: form.update(packet_bytes=True), "packet_bytes: got true, allowed: a whole number"),
     (lambda form: form.update(packet_bytes=70000), "packet_bytes: got 70000"),
-    (lambda form: form["cables"].append(3), "cables[4]: got 3; allowed: a table"),
-    (lambda form: first(form).pop("dst"), "cables[0]: dst is missing"),
-    (lambda form: first(form).update(src="x"), "cables[0].src: got 'x'"),
-    (lambda form: first(form).update(dst="a"), "cables[0].dst: got 'a'; allowed: another box than src"),
+    (lambda form: form["cables"].append(3), "cables[4]: got 3, allowed: a table"),
+    (lambda form: first(form).pop("dst"), "cables[0].dst: missing"),
+    (lambda form: first(form).update(src="x"), 'cables[0].src: got "x"'),
+    (lambda form: first(form).update(dst="a"), 'cables[0].dst: got "a", allowed: another box than src'),
     (
         lambda form: first(form).update(bytes_per_s=0),
-        "cables[0].bytes_per_s: got 0; allowed: a number from 1 to 1.15292e+18",
+        "cables[0].bytes_per_s: got 0, allowed: at least 1 and at most 1.15292e+18",
     ),
-    (lambda form: first(form).update(bytes_per_s=float("inf")), "cables[0].bytes_per_s: got inf"),
+    (lambda form: first(form).update(bytes_per_s=float("inf")), "not a wiring: Infinity is not a number"),
     # 1500 bytes and Ethernet's 14: a shaper drops what is longer than its burst
     (
         lambda form: first(form).update(burst_bytes=1513),
-        "cables[0].burst_bytes: got 1513; allowed: a whole number from 1514",
+        "cables[0].burst_bytes: got 1513, allowed: at least a packet, 1514",
     ),
-    (lambda form: first(form).update(name="m>b"), "cables: got 'm>b twice'"),
-    (lambda form: form["routes"].pop(), "routes: got '1 entries'; allowed: 2, one per rank"),
-    (lambda form: form["routes"][1].pop(), "routes[1]: got '1 entries'"),
+    (lambda form: first(form).update(name="m>b"), 'cables: got "m>b" twice, allowed: every name once'),
+    (lambda form: form["routes"].pop(), "routes: got 1 entries, allowed: 2, one per rank"),
+    (lambda form: form["routes"][1].pop(), "routes[1]: got 1 entries, allowed: 2, one per rank"),
     (
         lambda form: form["routes"][0].__setitem__(1, [0, 4]),
-        "routes[0][1][1]: got 4; allowed: a whole number from 0 to 3",
+        "routes[0][1][1]: got 4, allowed: a whole number from 0 to 3",
     ),
-    (lambda form: form["routes"][0].__setitem__(1, [1]), "routes[0][1]: got 'm>b'; allowed: a cable from 'a'"),
-    (lambda form: form["routes"][0].__setitem__(1, [0]), "routes[0][1]: got 'a way to m'; allowed: one to 'b'"),
-    (lambda form: form["routes"][0].__setitem__(1, [0, 3, 0, 1]), "routes[0][1]: got 'm>a'; allowed: a way that meets"),
-    (lambda form: form["routes"][0].__setitem__(0, [0, 3]), "routes[0][0]: got 'm>a'"),
+    (lambda form: form["routes"][0].__setitem__(1, [1]), 'routes[0][1]: got "m>b", allowed: a cable from "a"'),
+    (lambda form: form["routes"][0].__setitem__(1, [0]), 'routes[0][1]: got "a way to m", allowed: one to "b"'),
+    (lambda form: form["routes"][0].__setitem__(1, [0, 3, 0, 1]), 'routes[0][1]: got "m>a", allowed: a way that meets'),
+    (lambda form: form["routes"][0].__setitem__(0, [0, 3]), 'routes[0][0]: got "m>a"'),
 ]
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_json_table_is_refused_in_one_line(path: Path, text: bytes) -
 
 
 def test_places_that_cannot_be_read_or_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read the wiring: No such file"):
+    with pytest.raises(InputError, match="cannot read this wiring: No such file"):
         load_wiring(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be written: No such file"):
         save_wiring(WIRING, tmp_path / "none" / "wiring.json")

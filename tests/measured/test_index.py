@@ -132,11 +132,11 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("method = ", "metod = ", 'index.toml: tables.one.metod: unknown key, did you mean "method"? (and 1 more)'),
+        ("method = ", "metod = ", 'index.toml: tables.one.metod: unknown key; did you mean "method"? (and 1 more)'),
         (
             'form = "calls"',
             'form = "call"',
-            "index.toml: tables.one.form: got 'call', allowed: 'calls', 'copies' or 'rates'",
+            'index.toml: tables.one.form: got "call", allowed: "calls", "copies" or "rates"; did you mean "calls"?',
         ),
         (
             "devices_from = 128",

@@ -162,9 +162,9 @@ def test_a_scenario_says_so_of_its_plan(tmp_path: Path, value: str, said: str) -
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("compress_from=-1", "compress_from: got -1, allowed: greater than or equal to 0"),
-        ("message_dtype=fp16", "message_dtype: got 'fp16', allowed: 'model' or 'fp32'"),
-        ("compress_per_hop=1", "compress_per_hop: got 1, allowed: a valid boolean"),
+        ("compress_from=-1", "compress_from: got -1, allowed: at least 0"),
+        ("message_dtype=fp16", 'message_dtype: got "fp16", allowed: "model" or "fp32"'),
+        ("compress_per_hop=1", "compress_per_hop: got 1, allowed: true or false"),
     ],
 )
 def test_a_scenario_refuses_other_keys_of_it(tmp_path: Path, setting: str, said: str) -> None:

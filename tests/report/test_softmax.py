@@ -154,11 +154,11 @@ def test_parts_that_nobody_has_are_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model.softmax": "two-passes"}, "model.softmax: got 'two-passes', allowed: 'fused', 'two-pass', "),
-        ({"plans.ddp.softmax": "one"}, "plans.ddp.softmax: got 'one', allowed: 'fused', 'two-pass', "),
-        ({"plans.ddp.attention": "flash"}, "plans.ddp.attention: got 'flash', allowed: 'plain' or 'fused'"),
-        ({"plans.mega.cross_entropy": "two"}, "plans.mega.cross_entropy: got 'two', allowed: 'three-all-reduces', 'f"),
-        ({"plans.ddp.cross_entropy": "mn-merge"}, "plans.ddp.cross_entropy: unknown key, "),
+        ({"model.softmax": "two-passes"}, 'model.softmax: got "two-passes", allowed: "fused", "two-pass", '),
+        ({"plans.ddp.softmax": "one"}, 'plans.ddp.softmax: got "one", allowed: "fused", "two-pass", '),
+        ({"plans.ddp.attention": "flash"}, 'plans.ddp.attention: got "flash", allowed: "plain" or "fused"'),
+        ({"plans.mega.cross_entropy": "two"}, 'plans.mega.cross_entropy: got "two", allowed: "three-all-reduces", "f'),
+        ({"plans.ddp.cross_entropy": "mn-merge"}, "plans.ddp.cross_entropy: unknown key; "),
         (
             {"plans.mega.data": {"family": "ddp", "softmax": "fused"}},
             "plans.mega.data.softmax: is of the plan as a whole: plans.mega.softmax",

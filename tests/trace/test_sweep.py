@@ -46,12 +46,16 @@ def test_a_sweep_comes_back_as_it_was(made: list[SweepPoint], tmp_path_factory: 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("collectives", "lowerd", "points[0].collectives: got 'lowerd'; did you mean \"lowered\"?"),
-        ("kind", 3, "points[0].kind: 3 is not a text"),
-        ("message_bytes", 0, "points[0].message_bytes: 0 is out of range; allowed: 1 to 1e+30"),
-        ("sim_s", 0, "points[0].sim_s: 0 is out of range; allowed: 1e-12 to 1e+09"),
-        ("real_s", None, "points[0].real_s: null is not a number"),
-        ("seconds", 1.0, 'points[0]: unknown key "seconds"; '),
+        (
+            "collectives",
+            "lowerd",
+            'points[0].collectives: got "lowerd", allowed: "lowered" or "native"; did you mean "lowered"?',
+        ),
+        ("kind", 3, "points[0].kind: got 3, allowed: a text"),
+        ("message_bytes", 0, "points[0].message_bytes: got 0, allowed: at least 1 and at most 1e+30"),
+        ("sim_s", 0, "points[0].sim_s: got 0, allowed: at least 1e-12 and at most 1e+09"),
+        ("real_s", None, "points[0].real_s: got null, allowed: a number"),
+        ("seconds", 1.0, "points[0].seconds: unknown key; "),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: str, value: Any, said: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from simfrontier.errors import InputError
-from simfrontier.tomlfile import read_toml
+from simfrontier.io import read_toml, typed
 
 if TYPE_CHECKING:
     from simfrontier.analysis.axonn_model.schema import BandwidthsFile, TablesFile
@@ -52,15 +52,9 @@ def load_bandwidths(version: VersionName, machine: str, folder: Path = CATALOG) 
 
 
 def _read(path: Path) -> TablesFile:
-    from pydantic import ValidationError  # takes long to import, and `--help` needs no tables
+    from simfrontier.analysis.axonn_model.schema import TablesFile  # pydantic takes long to import
 
-    from simfrontier.analysis.axonn_model.schema import TablesFile
-    from simfrontier.machine.faults import one_line
-
-    try:
-        return TablesFile.model_validate(read_toml(path, "table of bandwidths"))
-    except ValidationError as error:
-        raise InputError(f"{path.name}: {one_line(error, TablesFile)}") from None
+    return typed(read_toml(path, "table of bandwidths"), TablesFile, path.name)
 
 
 def _bandwidths(version: VersionName, machine: str, file: BandwidthsFile) -> Bandwidths:

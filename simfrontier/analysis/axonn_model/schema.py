@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.machine.schema import AtLeastZero, Strict, Table, Text
+from simfrontier.io import Text
+from simfrontier.io.model import Strict
+from simfrontier.io.tables import AtLeastZero, Table
 
 Ranks = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from simfrontier.errors import nearest
+from simfrontier.io.bounds import Names
 from simfrontier.schedule.algorithms import ALGORITHMS
 
 
@@ -21,7 +23,7 @@ class Recipe:
                fewer channels
     """
 
-    algorithm: str
+    algorithm: Annotated[str, Names(*ALGORITHMS)]
     orders: tuple[tuple[int, ...], ...]
     per_node: int
     slices: int = 1

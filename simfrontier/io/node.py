@@ -1,68 +1,66 @@
-"""A value of a stored schedule with its place in the file: every reader gives it in its type or raises InputError."""
+"""A value of a JSON document with its place in the file, for a form that is read value by value (a schedule, which is
+counted before it is expanded): every reader gives the value in its type or raises InputError."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, Key, nearest, shown, unknown_key, wrong
 from simfrontier.limits import NAME, TEXT, Limit
 
 T = TypeVar("T")
 
 
 class Node:
-    """A JSON value and its path; every reader either gives the value in its type or raises InputError."""
+    """A JSON value, the file that it is of, and its key there."""
 
-    __slots__ = ("path", "value", "where")
+    __slots__ = ("at", "value", "where")
 
-    def __init__(self, value: Any, where: str, path: str) -> None:
-        self.value, self.where, self.path = value, where, path
+    def __init__(self, value: Any, where: str, at: Key = ()) -> None:
+        self.value, self.where, self.at = value, where, at
 
     def fail(self, said: str) -> Never:
-        raise InputError(f"{self.where}: {self.path + ': ' if self.path else ''}{said}")
+        raise InputError(said, where=self.where, key=self.at)
 
-    def _wrong(self, wanted: str) -> Never:
-        shown = json.dumps(self.value)
-        self.fail(f"{shown if len(shown) <= 60 else shown[:57] + '...'} is not {wanted}")
+    def wrong(self, allowed: str) -> Never:
+        self.fail(wrong(self.value, allowed))
 
     def key(self, name: str) -> Node:
-        return Node(self.value[name], self.where, f"{self.path}.{name}" if self.path else name)
+        return Node(self.value[name], self.where, (*self.at, name))
 
     def keys(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
         """The members of an object with exactly these keys."""
-        if not isinstance(self.value, dict):
-            self._wrong("an object")
-        for name in self.value:
+        members = self.members()
+        for name, member in members.items():
             if name not in required and name not in optional:
                 self.within(NAME, len(name))
-                self.fail(f"unknown key {name!r}; {nearest(name, (*required, *optional))}")
+                member.fail(unknown_key(name, (*required, *optional)))
         for name in required:
-            if name not in self.value:
-                self.fail(f"key {name!r} is missing")
-        return {name: self.key(name) for name in self.value}
+            if name not in members:
+                raise InputError("missing", where=self.where, key=(*self.at, name))
+        return members
 
     def members(self) -> dict[str, Node]:
         if not isinstance(self.value, dict):
-            self._wrong("an object")
+            self.wrong("a table")
         return {name: self.key(name) for name in self.value}
 
     def items(self, size: int | None = None) -> list[Node]:
         if not isinstance(self.value, list):
-            self._wrong("a list")
+            self.wrong("a list")
         if size is not None and len(self.value) != size:
-            self.fail(f"{len(self.value)} entries; expected {size}")
-        return [Node(value, self.where, f"{self.path}[{i}]") for i, value in enumerate(self.value)]
+            self.fail(f"got {len(self.value)} entries, allowed: {size}")
+        return [Node(value, self.where, (*self.at, i)) for i, value in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
-            self._wrong("a text")
+            self.wrong("a text")
         return self.value
 
     def name(self) -> str:
         """A text of at least one character, and of no more than a name has."""
-        text = self.text() or self.fail("an empty text")
+        text = self.text() or self.wrong("a text of at least one character")
         self.within(NAME, len(text))
         return text
 
@@ -75,24 +73,20 @@ class Node:
         text = self.text()
         if text not in allowed:
             self.within(NAME, len(text))
-            self.fail(f"unknown {text!r}; {nearest(text, allowed)}")
+            self.fail(f"got {shown(text)}; {nearest(text, allowed)}")
         return text
 
     def whole(self, least: int | None = None, most: int | None = None) -> int:
         """A whole number of at least `least` and at most `most`."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
-            self._wrong("a whole number")
+            self.wrong("a whole number")
         if (least is not None and self.value < least) or (most is not None and self.value > most):
-            shown = str(self.value)
-            self.fail(
-                f"{shown if len(shown) <= 60 else shown[:57] + '...'} is out of range; allowed: {least} or more"
-                + ("" if most is None else f", up to {most}")
-            )
+            self.wrong(f"{least} or more" + ("" if most is None else f", up to {most}"))
         return self.value
 
     def flag(self) -> bool:
         if not isinstance(self.value, bool):
-            self._wrong("true or false")
+            self.wrong("true or false")
         return self.value
 
     def parsed(self, parse: Callable[[str], T]) -> T:
@@ -102,7 +96,7 @@ class Node:
         try:
             return parse(text)
         except InputError as error:
-            self.fail(str(error))
+            raise error.within(self.where, self.at) from None
 
     def texts(self) -> tuple[str, ...]:
         return tuple([item.name() for item in self.items()])

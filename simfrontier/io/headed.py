@@ -1,0 +1,19 @@
+"""Files of simfrontier's own that say what they are: two keys, format and version, stand beside the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simfrontier.errors import InputError, shown, wrong
+
+
+def headed(value: Any, what: str, form: str, version: int, where: str) -> dict[str, Any]:
+    """The other keys of a document that is of this form and version. Raises InputError."""
+    if not isinstance(value, dict):
+        raise InputError(f"not a {what}: {wrong(value, 'a table')}", where=where)
+    if value.get("format") != form:
+        raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {what}", where=where, key=("format",))
+    found = value.get("version")
+    if found != version or isinstance(found, bool):
+        raise InputError(wrong(found, f"{version}, which this simfrontier reads"), where=where, key=("version",))
+    return {name: part for name, part in value.items() if name not in ("format", "version")}
