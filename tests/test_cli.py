@@ -37,7 +37,7 @@ def test_a_run_ends_with_0_and_writes_its_folder(tmp_path: Path) -> None:
 def test_a_mistake_ends_with_2_and_one_line(tmp_path: Path) -> None:
     code, out, err = in_a_process("run", "scenarios/toy.toml", "--plans", "zero4", "--out", str(tmp_path / "out"))
     assert (code, out) == (2, "")
-    assert err == "simfrontier: scenarios/toy.toml: plans: 'zero4' is unknown; did you mean \"zero3\"?\n"
+    assert err == 'simfrontier: scenarios/toy.toml: plans: got "zero4"; did you mean "zero3"?\n'
     assert not (tmp_path / "out").exists()
 
 

@@ -86,7 +86,7 @@ def test_the_same_call_writes_the_same_bytes(exported: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--plans", "zero4"), f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
+        (("--plans", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (("--devices", "0"), "--devices: got '0'; allowed: numbers of devices separated by commas, e.g. 8,64,384"),
         (("--set", "plans.zero3.x=1"), f"{TOY}: plans.zero3.x"),
         (("--fidelity", "flo"), "--fidelity: got 'flo'; did you mean \"flow\"?"),

@@ -1,6 +1,8 @@
 """Imports run one way: read from the syntax tree of every file, so that nothing has to be imported to check it."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,6 +146,22 @@ def test_slow_libraries_are_not_imported_at_the_top() -> None:
         if name.split(".")[0] in SLOW
     ]
     assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("code", "parts"),
+    [
+        ("from simfrontier.machine import load_machine", ("pydantic", "numpy", "simfrontier.schedule")),
+        (
+            "from simfrontier.scenario import load_scenario\nload_scenario('scenarios/toy.toml')",
+            ("numpy", "simfrontier.analysis", "simfrontier.measured", "simfrontier.network", "simfrontier.simulate"),
+        ),
+    ],
+)
+def test_reading_loads_what_it_needs(code: str, parts: tuple[str, ...]) -> None:
+    said = f"import sys\n{code}\nprint([name for name in {parts} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_real_imports_only_what_it_may() -> None:

@@ -38,7 +38,10 @@ def test_runs(name: str, tmp_path: Path) -> None:
         ("model.tied=true", "model.tied: mugs-vit-l is a Mugs run, of which only num_layers may be set"),
         ("model.name=mugs-vit", "model 'mugs-vit': did you mean \"mugs-vit-"),
         ("plans.blocking.overlap_statistic=true", 'unknown key; did you mean "overlap_statistics"?'),
-        ("plans.blocking.overlap_statistics=yes", "plans.blocking.overlap_statistics: got 'yes'"),
+        (
+            "plans.blocking.overlap_statistics=yes",
+            'plans.blocking.overlap_statistics: got "yes", allowed: true or false',
+        ),
     ],
 )
 def test_refused(setting: str, said: str) -> None:

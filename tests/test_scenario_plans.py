@@ -90,8 +90,8 @@ def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str,
         ),
         (
             'step_reduction=[{axes=["node"], via="rings"}]',
-            '.step_reduction[0].via: got "rings", allowed: "library", "ring", "direct", "tree" or "hierarchical"; did you '
-            'mean "ring"?',
+            '.step_reduction[0].via: got "rings", allowed: "library", "ring", "direct", "tree" or "hierarchical"; '
+            'did you mean "ring"?',
         ),
         (
             'step_reduction=[{axes=["package"]}]',

@@ -166,7 +166,7 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
         ),
         (
             scenario(("engine.overlap", [False]), ("plans.zero4.label", ["x"])),
-            "toy.toml: sensitivity.vary[1]: plans.zero4.family: 'zero4' is unknown; did you mean \"zero3\"?",
+            'toy.toml: sensitivity.vary[1]: plans.zero4.family: got "zero4"; did you mean "zero3"?',
         ),
         (
             scenario(required=[{"key": "training.micro_batch", "label": "x"}]),

@@ -57,7 +57,7 @@ def test_show_lists_volumes() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--plan", "zero4"), f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
+        (("--plan", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (
             ("--devices", "6"),
             f"{TOY}: run.devices: 6 devices do not fill whole nodes of toy-cluster (16 nodes of 4 devices), use 4 or 8",
@@ -185,15 +185,15 @@ def test_check_names_the_op_of_a_mutated_schedule(tmp_path: Path, change: Change
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda form: form.update(version=2), "version 2; this simfrontier reads version 1"),
-        (lambda form: form.update(format="x"), 'not a schedule: "format" is not "simfrontier.schedule"'),
-        (lambda form: form.pop("ops"), "key 'ops' is missing"),
-        (lambda form: form.update(opps=[]), "unknown key 'opps'; did you mean \"ops\"?"),
+        (lambda form: form.update(version=2), "version: got 2, allowed: 1, which this simfrontier reads"),
+        (lambda form: form.update(format="x"), 'format: got "x", allowed: "simfrontier.schedule", of a schedule'),
+        (lambda form: form.pop("ops"), "ops: missing"),
+        (lambda form: form.update(opps=[]), 'opps: unknown key; did you mean "ops"?'),
         (lambda form: _collective(form).update(codec="int8"), "codec 'int8': write int8:BLOCK"),
-        (lambda form: _collective(form).update(via="rings"), "unknown 'rings'; did you mean \"ring\"?"),
-        (lambda form: form["mesh"][0].__setitem__(1, 0), "mesh[0][1]: 0 is out of range; allowed: 1 or more"),
-        (lambda form: form["blocks"][0].append(10**6), "is out of range; allowed: 0 or more, up to"),
-        (lambda form: form["meta"].update(batch=1.5), "1.5 is not a whole number; a schedule holds no others"),
+        (lambda form: _collective(form).update(via="rings"), 'got "rings"; did you mean "ring"?'),
+        (lambda form: form["mesh"][0].__setitem__(1, 0), "mesh[0][1]: got 0, allowed: 1 or more"),
+        (lambda form: form["blocks"][0].append(10**6), "blocks[0][5]: got 1000000, allowed: 0 or more, up to "),
+        (lambda form: form["meta"].update(batch=1.5), "got 1.5, allowed: whole numbers, and no others"),
     ],
 )
 def test_a_file_that_is_no_schedule_names_the_place(tmp_path: Path, change: Change, said: str) -> None:

@@ -101,12 +101,12 @@ def parse_policy(text: str) -> dict[Dimension, Codec | None]:
     """
     name, colon, rest = text.partition(":")
     if name not in POLICIES:
-        raise InputError(f"got compression {text!r}; {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
+        raise InputError(f"compression {text!r}: {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
     defaults = POLICIES[name]
     given = rest.split("/") if colon else []
     if colon and len(given) != len(defaults):
         example = f"{name}:{'/'.join(defaults)}" if defaults else name
-        raise InputError(f"got compression {text!r}; {name} takes {_rates(len(defaults))}, e.g. {example}")
+        raise InputError(f"compression {text!r}: {name} takes {_rates(len(defaults))}, e.g. {example}")
     rates = [codec_of(f"zfp:{rate.strip()}") for rate in (given or defaults)]
     mpc = codec_of("mpc")
     dp, others = {
@@ -140,9 +140,9 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
     for part in text.split(","):
         key, _, codec = (each.strip() for each in part.partition("="))
         if key not in DIMENSIONS:
-            raise InputError(f"got compression {text!r}: {key!r}; {nearest(key, DIMENSIONS)}")
+            raise InputError(f"compression {text!r}: {key!r}: {nearest(key, DIMENSIONS)}")
         if key in named:
-            raise InputError(f"got compression {text!r}: {key} twice; allowed: every dimension once")
+            raise InputError(f"compression {text!r}: {key} twice; allowed: every dimension once")
         named.add(key)
         out[key] = codec_of(codec)
     return out

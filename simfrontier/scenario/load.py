@@ -8,23 +8,25 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.analysis.losses import Losses, policy_of, read_losses
 from simfrontier.collectives import Library, load_calibration, load_library, machine_numbers
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
 from simfrontier.io import read_toml, typed
 from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, emulated, load_machine
-from simfrontier.network import Fabric, Perturbation
 from simfrontier.plan.options import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
-from simfrontier.scenario.settings import EVERY_PLAN, hold_everywhere, put
+from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Precision, Shape, find_precision
+
+if TYPE_CHECKING:
+    from simfrontier.analysis.losses import Losses
+    from simfrontier.network import Perturbation
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
 SIZED = ("model", "training", "engine", "plans")  # tables that may differ from size to size
@@ -86,6 +88,8 @@ class Scenario:
         table = self.file.perturbation
         if not table.slow and not table.links:
             return None
+        from simfrontier.network import Perturbation
+
         return Perturbation(
             slow={slow.device: slow.factor for slow in table.slow},
             links={(link.node, link.link): link.factor for link in table.links},
@@ -161,17 +165,18 @@ def scenario_of(
     every size."""
     changed = copy.deepcopy(dict(document))
     told: dict[str, Any] = {}  # what the document does not say already
-    for key, value in sorted((settings or {}).items(), key=lambda setting: setting[0].partition(".")[0] == "at"):
-        if key.startswith(EVERY_PLAN):
+    given = [(key, path_of(key), value) for key, value in (settings or {}).items()]
+    for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
+        if is_of_every_plan(path):
             name_plans(changed, plans)
         before = copy.deepcopy(changed)
-        put(changed, key, value, where)
-        hold_everywhere(changed, key)
+        put(changed, path, value, where)
+        hold_everywhere(changed, path)
         if changed != before:
             told[key] = value
     named = _names(changed.get("plans"))
     if devices:
-        put(changed, "run.devices", list(devices), where)
+        put(changed, ("run", "devices"), list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
     file = typed(changed, ScenarioFile, where)
@@ -291,6 +296,8 @@ def _losses(where: str, file: ScenarioFile) -> Losses | None:
     table = file.losses
     if table is None:
         return None
+    from simfrontier.analysis.losses import policy_of, read_losses
+
     try:
         policy_of(table.baseline)
     except InputError as error:
@@ -369,6 +376,8 @@ def _refuse_perturbation(scenario: Scenario, mesh: Mesh) -> None:
     perturbation = scenario.perturbation
     if perturbation is None:
         return
+    from simfrontier.network import Fabric
+
     try:
         num_nodes = -(-mesh.num_ranks // scenario.machine.devices_per_node)
         Fabric.build(scenario.machine, num_nodes, perturbation, num_devices=mesh.num_ranks)

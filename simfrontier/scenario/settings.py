@@ -12,51 +12,52 @@ from simfrontier.io import refuse_unfit
 from simfrontier.limits import SETTING, TOML_DEPTH
 from simfrontier.plaintext import control_in
 
-EVERY_PLAN = "plans.*."
+Path = tuple[str, ...]  # of a setting in a scenario's document
+
+EVERY_PLAN = "*"  # in the place of a plan's name
+NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the dotted key of a number there
 
 
-def put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
-    """Set a dotted key; the last parts of machine.overrides and library.overrides are dotted keys themselves, and
-    `plans.*` means every plan."""
-    for each in _of_plans(document, key):
-        _put(document, each, value, where)
+def path_of(key: str) -> Path:
+    """The path that a dotted key means; the end of `machine.overrides.device.hbm_bytes` is a dotted key itself."""
+    parts = tuple(key.split("."))
+    if parts[:1] in (("machine",), ("library",)) and parts[1:2] == NUMBERS and len(parts) > 2:
+        return (*parts[:2], ".".join(parts[2:]))
+    return parts
 
 
-def _of_plans(document: Mapping[str, Any], key: str) -> list[str]:
-    """The keys that a key with `plans.*` stands for."""
-    if not key.startswith(EVERY_PLAN):
-        return [key]
-    plans = document.get("plans")
-    return [f"plans.{plan}.{key.removeprefix(EVERY_PLAN)}" for plan in (plans if isinstance(plans, dict) else ())]
+def is_of_every_plan(path: Path) -> bool:
+    return path[:2] == ("plans", EVERY_PLAN) and len(path) > 2
 
 
-def _put(document: dict[str, Any], key: str, value: Any, where: str) -> None:
-    parts = key.split(".")
-    for table in ("machine", "library"):
-        if parts[:2] == [table, "overrides"] and len(parts) > 2:
-            parts = [table, "overrides", ".".join(parts[2:])]
-    place: Any = document
-    for part in parts[:-1]:
-        place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            raise InputError(f"{where}: {key}: {part} is not a table")
-    place[parts[-1]] = value
+def put(document: dict[str, Any], path: Path, value: Any, where: str) -> None:
+    """Set what stands at a path; `plans.*` means every plan. Raises InputError where something on it is no table."""
+    for each in _of_plans(document, path):
+        place: Any = document
+        for number, part in enumerate(each[:-1], 1):
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise InputError(f"{'.'.join(each[:number])} is not a table", where=where, key=each)
+        place[each[-1]] = value
 
 
-def hold_everywhere(document: Mapping[str, Any], key: str) -> None:
+def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
     """A setting holds at every size: tables of single sizes say nothing else any more."""
-    for each in _of_plans(document, key):
-        _hold(document, each)
-
-
-def _hold(document: Mapping[str, Any], key: str) -> None:
     tables = document.get("at")
-    *path, last = key.split(".")
-    for place in tables.values() if isinstance(tables, dict) else ():
-        for part in path:
-            place = place.get(part) if isinstance(place, dict) else None
-        if isinstance(place, dict):
-            place.pop(last, None)
+    for each in _of_plans(document, path):
+        for place in tables.values() if isinstance(tables, dict) else ():
+            for part in each[:-1]:
+                place = place.get(part) if isinstance(place, dict) else None
+            if isinstance(place, dict):
+                place.pop(each[-1], None)
+
+
+def _of_plans(document: Mapping[str, Any], path: Path) -> list[Path]:
+    """The paths that one with `plans.*` stands for."""
+    if not is_of_every_plan(path):
+        return [path]
+    plans = document.get("plans")
+    return [("plans", plan, *path[2:]) for plan in (plans if isinstance(plans, dict) else ())]
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

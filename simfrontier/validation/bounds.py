@@ -27,7 +27,7 @@ class Bound:
     p90_abs: float | None = None
     uses: tuple[Use, ...] = AVERAGED
     one_of: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    at_least: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, int | float] = field(default_factory=dict)
 
     def covers(self, held: Held) -> bool:
         """Whether a row is of the series."""

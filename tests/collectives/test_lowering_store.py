@@ -65,8 +65,8 @@ RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1, "
         ({"recipes": [{"algorithm": "ring"}]}, "recipes[0].orders: missing"),
         (
             {"recipes": [RECIPE | {"algorithm": "rign"}]},
-            'recipes[0].algorithm: got "rign", allowed: "ring", "ring_twice", "direct", "tree", "halving" or "two_level"; '
-            'did you mean "ring"?',
+            'recipes[0].algorithm: got "rign", allowed: "ring", "ring_twice", "direct", "tree", "halving" or '
+            '"two_level"; did you mean "ring"?',
         ),
         (
             {"recipes": [RECIPE | {"algorithm": 3}]},

@@ -166,10 +166,10 @@ def test_out_is_written_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--plan", "zero4"), f"{TOY}: plans: 'zero4' is unknown; did you mean \"zero3\"?"),
-        (("--plan", "zero3", "--against", "hdsp"), f"{TOY}: plans: 'hdsp' is unknown; did you mean \"hsdp\"?"),
-        (("--against", "hdsp"), f"{TOY}: plans: 'hdsp' is unknown; did you mean \"hsdp\"?"),
-        (("--plan", "zero3", "--against", "zero3"), f"{TOY}: plans: got 'zero3' twice, allowed: every plan once"),
+        (("--plan", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
+        (("--plan", "zero3", "--against", "hdsp"), f'{TOY}: plans: got "hdsp"; did you mean "hsdp"?'),
+        (("--against", "hdsp"), f'{TOY}: plans: got "hdsp"; did you mean "hsdp"?'),
+        (("--plan", "zero3", "--against", "zero3"), f'{TOY}: plans: got "zero3" twice, allowed: every plan once'),
         (("--against", "zero3"), "against: got 'zero3', the plan that is explained; allowed: another one"),
         (("--plan", "zero3,ddp"), "--plan: got 'zero3,ddp'; allowed: the name of one plan"),
         (("--plan", ""), "--plan: got ''; allowed: the name of one plan"),

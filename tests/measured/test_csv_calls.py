@@ -104,8 +104,8 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
             [HEAD, ONE.replace("all_gather", "all_gathr")],
             "FILE line 2: collective: got 'all_gathr', did you mean \"all_gather\"?",
         ),
-        ([HEAD, ONE.replace("rccl", " ")], 'FILE line 2: library: got "", allowed: some text'),
-        ([HEAD, ONE.replace("frontier", "")], 'FILE line 2: machine: got "", allowed: some text'),
+        ([HEAD, ONE.replace("rccl", " ")], "FILE line 2: library: got '', allowed: some text"),
+        ([HEAD, ONE.replace("frontier", "")], "FILE line 2: machine: got '', allowed: some text"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
@@ -136,7 +136,7 @@ def test_a_count_that_is_none_is_refused_with_its_line(tmp_path: Path, column: s
 
 
 def test_a_collective_of_one_device_is_refused(tmp_path: Path) -> None:
-    said = 'FILE line 2: devices: got "1", allowed: a whole number of 2 or more'
+    said = "FILE line 2: devices: got '1', allowed: a whole number of 2 or more"
     assert refusal(table(tmp_path, HEAD, ONE.replace(",8,", ",1,"), TWO)) == said
 
 
@@ -189,12 +189,12 @@ def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ("0,2", 'groups: got "0", allowed: devices, e.g. 0-2 1-3'),
-        ("0-2 1", 'groups: got "0-2 1", allowed: devices, e.g. 0-2 1-3'),
-        ("0-2 2-3", 'groups: got "0-2 2-3", allowed: groups of one size, every device once'),
-        ("0-1 2-3-4", 'groups: got "0-1 2-3-4", allowed: groups of one size, every device once'),
+        ("0,2", "groups: got '0', allowed: devices, e.g. 0-2 1-3"),
+        ("0-2 1", "groups: got '0-2 1', allowed: devices, e.g. 0-2 1-3"),
+        ("0-2 2-3", "groups: got '0-2 2-3', allowed: groups of one size, every device once"),
+        ("0-1 2-3-4", "groups: got '0-1 2-3-4', allowed: groups of one size, every device once"),
         ("0-1-2-3", "devices: got 2, allowed: as many as each group has"),
-        ("0-99999", 'groups: got "0-99999", allowed: devices, e.g. 0-2 1-3'),
+        ("0-99999", "groups: got '0-99999', allowed: devices, e.g. 0-2 1-3"),
     ],
 )
 def test_wrong_groups_are_one_line(tmp_path: Path, told: str, said: str) -> None:

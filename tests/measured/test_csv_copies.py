@@ -61,16 +61,16 @@ def test_rates_of_training(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         ([COPIES, BW.replace("osu_bw", "osu_bv")], "FILE line 2: benchmark: got 'osu_bv', did you mean \"osu_bw\"?"),
-        ([COPIES, BW.replace("GB/s", "us")], 'FILE line 2: unit: got "us", allowed: GB/s or MB/s of osu_bw'),
+        ([COPIES, BW.replace("GB/s", "us")], "FILE line 2: unit: got 'us', allowed: GB/s or MB/s of osu_bw"),
         (
             [COPIES, BW.replace("osu_bw", "osu_latency")],
-            'FILE line 2: unit: got "GB/s", allowed: us of osu_latency',
+            "FILE line 2: unit: got 'GB/s', allowed: us of osu_latency",
         ),
         (
             [COPIES, BW.replace("intra-node", "node")],
-            'FILE line 2: scope: got "node", allowed: inter-node, intra-node',
+            "FILE line 2: scope: got 'node', allowed: inter-node, intra-node",
         ),
-        ([COPIES, BW.replace("50,", "-50,")], 'FILE line 2: value: got "-50", allowed: a number above 0'),
+        ([COPIES, BW.replace("50,", "-50,")], "FILE line 2: value: got '-50', allowed: a number above 0"),
         (
             [COPIES, BW, BW],
             f"FILE line 3: {AGAIN}",
@@ -90,12 +90,12 @@ def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], s
         ),
         (
             [MATMULS, MATMUL.replace("seconds", "share_of_peak")],
-            'FILE line 2: quantity: got "share_of_peak", allowed: flops_per_s, seconds',
+            "FILE line 2: quantity: got 'share_of_peak', allowed: flops_per_s, seconds",
         ),
-        ([MATMULS, MATMUL.replace("1000", "0")], 'FILE line 2: m: got "0", allowed: a whole number of 1 or more'),
+        ([MATMULS, MATMUL.replace("1000", "0")], "FILE line 2: m: got '0', allowed: a whole number of 1 or more"),
         (
             [TRAININGS, TRAINING.replace("8e15", "nan")],
-            'FILE line 2: value: got "nan", allowed: a number of machine_flops_per_s above 0',
+            "FILE line 2: value: got 'nan', allowed: a number of machine_flops_per_s above 0",
         ),
         ([TRAININGS, TRAINING.replace("paper", "papr")], "FILE line 2: status: got 'papr', did you mean \"paper\"?"),
         (

@@ -106,11 +106,11 @@ def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setu
             'FILE line 4: "Iallgather Latency Test": did you mean "Allgather Latency Test"?; '
             "here collectives are expected",
         ),
-        (ALLGATHER.replace("7.82", "nan"), 'FILE line 5: Allgather Latency Test: got "nan", allowed: a number above 0'),
-        (ALLGATHER.replace("7.82", "-1"), 'FILE line 5: Allgather Latency Test: got "-1", allowed: a number above 0'),
+        (ALLGATHER.replace("7.82", "nan"), "FILE line 5: Allgather Latency Test: got 'nan', allowed: a number above 0"),
+        (ALLGATHER.replace("7.82", "-1"), "FILE line 5: Allgather Latency Test: got '-1', allowed: a number above 0"),
         (
             ALLGATHER.replace("7.82", "0.00"),
-            'FILE line 5: Allgather Latency Test: got "0.00", allowed: a number above 0',
+            "FILE line 5: Allgather Latency Test: got '0.00', allowed: a number above 0",
         ),
         (
             ALLGATHER.replace("(us)", "(ms)"),

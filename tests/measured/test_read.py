@@ -115,7 +115,7 @@ def test_a_trace_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     assert refusal(path) == "FILE: a trace of mode 'simulated', allowed: a real one (replay or train)"
     write_perfetto(trace(*GATHERS, *OTHERS, mesh="data 8, z 1"), path)
     assert refusal(path) == (
-        'FILE: notes.mesh: got "data 8, z 1", allowed: sizes of node, package, gcd, which place the ranks'
+        "FILE: notes.mesh: got 'data 8, z 1', allowed: sizes of node, package, gcd, which place the ranks"
     )
     write_perfetto(trace(*GATHERS), path)
     assert refusal(path) == "FILE: 1 measurement, allowed: 2 or more"
