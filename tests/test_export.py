@@ -189,7 +189,7 @@ def test_a_pipeline_is_replayed_as_it_was_simulated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["no.json", ""])
 def test_replay_of_what_is_no_schedule(tmp_path: Path, name: str) -> None:
-    assert "cannot read the schedule" in refusal("replay", tmp_path / name, "--scenario", TOY)
+    assert "cannot read this schedule" in refusal("replay", tmp_path / name, "--scenario", TOY)
 
 
 def test_replay_of_a_trace_says_that_it_is_no_schedule(exported: Path) -> None:

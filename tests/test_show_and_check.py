@@ -214,7 +214,7 @@ def test_a_truncated_file_names_the_place(tmp_path: Path, kept: float) -> None:
 
 def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     said = refusal("check", tmp_path / "no.json")
-    assert said == f"{tmp_path}/no.json: cannot read the schedule: No such file or directory"
+    assert said == f"{tmp_path}/no.json: cannot read this schedule: No such file or directory"
     (tmp_path / "binary.json").write_bytes(b"\x80\x00")
     assert refusal("check", tmp_path / "binary.json") == (
         f"{tmp_path}/binary.json: not a schedule: byte 0 is not UTF-8 text"
@@ -223,4 +223,4 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     assert refusal("check", tmp_path / "deep.json") == f"{tmp_path}/deep.json: not a schedule: nested too deeply"
     (tmp_path / "folder.json").mkdir()
     said = refusal("check", tmp_path / "folder.json")
-    assert said == f"{tmp_path}/folder.json: cannot read the schedule: Is a directory"
+    assert said == f"{tmp_path}/folder.json: cannot read this schedule: Is a directory"

@@ -232,7 +232,7 @@ def test_json_has_the_counts_and_the_rows(searched: tuple[Ran, Path], tmp_path: 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--pin", "tenser=2"), '--pin tenser: no dimension of a plan; did you mean "tensor"?'),
+        (("--pin", "tenser=2"), "--pin: 'tenser' is no dimension of a plan; did you mean \"tensor\"?"),
         (("--pin", "tensor"), "--pin 'tensor': write dimension=value or dimension=value,value, e.g. tensor=4,8"),
         (("--pin", "tensor=two"), "--pin tensor: got 'two'; allowed: numbers from 1 to 1,048,576"),
         (("--pin", "tensor=0"), "--pin tensor: got '0'; allowed: numbers from 1 to 1,048,576"),

@@ -15,7 +15,7 @@ import typer
 from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.tune_files import BEST, as_document, write_files
 from simfrontier.commands.tune_table import print_tuning
-from simfrontier.errors import InputError, dotted
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
 from simfrontier.tune import Tuning, tune
 from simfrontier.tune.journal import NAME
@@ -104,9 +104,9 @@ def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
         name, values = parse_pin(text)
         given.setdefault(name, []).extend(values)
     try:
-        pins_of(given)
+        pins_of(given, ())
     except InputError as error:
-        raise InputError(error.what, where=f"--pin {dotted(error.key)}") from None
+        raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
     return given
 
 

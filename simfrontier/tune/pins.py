@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, Key, nearest
 from simfrontier.tune.states import CODECS, COMPRESSIONS, LEVELS, NAMED, ROUTES
 from simfrontier.workload import CrossEntropy, Softmax
 
@@ -100,16 +100,17 @@ def written(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def pins_of(table: Mapping[str, Value | Sequence[Value]]) -> Pins:
-    """Pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError at a dimension."""
+def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", "pin")) -> Pins:
+    """Pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError at `place` or a
+    dimension below it."""
     out: dict[str, tuple[Value, ...]] = {}
     for name, given in table.items():
         if name not in DIMENSIONS:
-            raise InputError(f"no dimension of a plan; {nearest(name, DIMENSIONS)}", key=(name,))
+            raise InputError(f"{name!r} is no dimension of a plan; {nearest(name, DIMENSIONS)}", key=place)
         several = given if isinstance(given, list | tuple) else (given,)
         if not several:
-            raise InputError(f"got nothing; allowed: {_allowed(name)}", key=(name,))
-        out[name] = tuple(dict.fromkeys(_checked(name, value) for value in several))
+            raise InputError(f"got nothing; allowed: {_allowed(name)}", key=(*place, name))
+        out[name] = tuple(dict.fromkeys(_checked(name, value, (*place, name)) for value in several))
     return Pins(out)
 
 
@@ -127,7 +128,7 @@ def _read(text: str) -> Value:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 
-def _checked(name: str, value: Value) -> Value:
+def _checked(name: str, value: Value, key: Key) -> Value:
     dimension = DIMENSIONS[name]
     if dimension.kind == "number":
         good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
@@ -137,7 +138,7 @@ def _checked(name: str, value: Value) -> Value:
         good = isinstance(value, str) and value in dimension.allowed
     if not good:
         hint = nearest(value, dimension.allowed) if isinstance(value, str) and dimension.allowed else ""
-        raise InputError(f"got {written(value)!r}; {hint or 'allowed: ' + _allowed(name)}", key=(name,))
+        raise InputError(f"got {written(value)!r}; {hint or 'allowed: ' + _allowed(name)}", key=key)
     return value
 
 

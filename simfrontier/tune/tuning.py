@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from simfrontier import __version__
-from simfrontier.errors import InputError, Key
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.tune.crew import Crew
 from simfrontier.tune.journal import journal_in
@@ -69,7 +69,7 @@ def tune(
     here = scenario.at(size)
     table = here.file.tune
     _refuse_unsearchable(here)
-    held = Pins({**_pins(table.pin, ("tune", "pin")).values, **_pins(pins or {}, ("pins",)).values})
+    held = Pins({**pins_of(table.pin).values, **pins_of(pins or {}, ("pins",)).values})
     bound = table.max_error if max_error is None else max_error
     if bound is not None and not 0.0 <= bound < 1.0:
         raise InputError(f"max_error: got {bound:g}; allowed: 0 to below 1")
@@ -158,10 +158,3 @@ def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss:
     held = [dict(pins.values), loss.lossy, loss.max_error]
     said = [__version__, scenario.document, original.document, size, *held, numbers]
     return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _pins(table: Mapping[str, Value | Sequence[Value]], place: Key) -> Pins:
-    try:
-        return pins_of(table)
-    except InputError as error:
-        raise error.within(key=place) from None

@@ -90,7 +90,7 @@ def test_a_bad_wiring_is_said_in_one_line(tmp_path: Path) -> None:
     done = command("in-fabric", str(tmp_path / "none.json"), "--", "train", "x.json")
     assert done.returncode == 2
     assert done.stderr == (
-        f"simfrontier-real: {tmp_path / 'none.json'}: cannot read the wiring: No such file or directory\n"
+        f"simfrontier-real: {tmp_path / 'none.json'}: cannot read this wiring: No such file or directory\n"
     )
 
 
