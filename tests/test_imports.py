@@ -21,6 +21,7 @@ LAYERS = (
     ("network",),  # links and rates; what an algorithm loads on them stands in the algorithm's file
     ("plan", "collectives"),
     ("measured",),
+    ("cost",),
     ("simulate", "analysis"),
     ("scenario",),
     ("forecast", "study"),

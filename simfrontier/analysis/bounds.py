@@ -10,7 +10,7 @@ from simfrontier.analysis.traffic import instances
 from simfrontier.network import Kind
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.roles import members_of
-from simfrontier.simulate import Cluster, SimulatedStep
+from simfrontier.simulate import SimulatedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def bounds(step: SimulatedStep) -> Bounds:
     for role, op, count in instances(step):
         priced = cluster.of(op)
         if id(op) not in known:
-            known[id(op)] = [_alone_s(work.latency_s, work.amount, work.flow, cluster) for work in priced.works]
+            known[id(op)] = [cluster.least_s(work) for work in priced.works]
         shortest = known[id(op)]
         mine = np.flatnonzero(cluster.role_of == role)
         groups = cluster.folding.activity_of(priced.pattern)[mine]
@@ -53,13 +53,3 @@ def bounds(step: SimulatedStep) -> Bounds:
     is_wire = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
     link_s = float((wire[is_wire] / cluster.folding.capacity[is_wire]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)
-
-
-def _alone_s(latency_s: float, amount: float, flow: int, cluster: Cluster) -> float:
-    if amount <= 0.0:
-        return latency_s
-    one = cluster.flows[flow]
-    capacity = cluster.folding.capacity[one.rows]
-    with np.errstate(divide="ignore"):
-        fastest = min(float(np.min(capacity / one.load, initial=np.inf)), one.cap)
-    return latency_s + amount / fastest

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.cost import Work
 from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Call, Compute, Op, Role
 from simfrontier.schedule.roles import Sequence, sequence_of
 from simfrontier.simulate import SimulatedStep, Timeline
 from simfrontier.simulate.play import Played
 from simfrontier.simulate.waits import earlier
-from simfrontier.simulate.work import Work
 
 Block = tuple[Op, ...]
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from simfrontier.analysis.volumes import Parts, op_need
 from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
+from simfrontier.cost import Cluster
 from simfrontier.network import Kind, Pattern
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
 from simfrontier.schedule.roles import members_of
-from simfrontier.simulate import Cluster, SimulatedStep
+from simfrontier.simulate import SimulatedStep
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -100,8 +101,7 @@ def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) 
     for (key, role), size in volume.items():
         pattern = cluster.counted[key]
         wires = slice(0, pattern.num_wire_loads)
-        algorithm = key.rsplit("/", 1)[1]
-        used = cluster.library.shares_on(cluster.machine, DIRECT if ":" in algorithm else algorithm)
+        used = cluster.library.shares_on(cluster.machine, cluster.carrier(key))
         by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
         weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
         if role is not None:

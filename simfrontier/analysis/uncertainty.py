@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, Residual, call_of, messages_of
+from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange
@@ -189,10 +190,10 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
 
 def _error_of_pairs(op: Exchange, step: SimulatedStep, spread: Spread, draws: Draws) -> Floats:
     edges, size = step.cluster.pattern_of(op).edges.sum(axis=0), int(step.cluster.volume_bytes(op))
-    num_nodes, num_packages = 1 + bool(edges[2]), 2 - bool(edges[0])
-    kind = ("all_to_all", DIRECT, 2, num_nodes, num_packages)
+    shape = pair_shape(edges)
+    kind = ("all_to_all", DIRECT, shape.size, shape.num_nodes, shape.num_packages)
     error = _error(step, spread, draws, kind, size)
-    return spread.law.sd("all_to_all", size, num_nodes) * error
+    return spread.law.sd("all_to_all", size, shape.num_nodes) * error
 
 
 def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | int, ...], size: int) -> Floats:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, load_library
+from simfrontier.cost import Groups
 from simfrontier.errors import InputError
 from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
 from simfrontier.measured.rows import CallRow
-from simfrontier.simulate.alone import Groups
 from simfrontier.validation.calls import KINDS, groups_of
 from simfrontier.validation.harness import Harness, shipped_harnesses
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.cost import Cluster
 from simfrontier.schedule.expand import Expanded
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Timeline
 from simfrontier.simulate.waits import earlier, meetings
 

@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 from simfrontier.collectives import GroupShape, StepLaw, messages_of, sent_share
 from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.collectives.lowering import Recipe, lower
-from simfrontier.network import fold
+from simfrontier.cost import NO_CODING, Cluster, PerHop, rates_alone
 from simfrontier.network.route import route
 from simfrontier.network.servers import servers_of
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.choice import speeds_alone
-from simfrontier.simulate.coding import NO_CODING, PerHop
 from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import recipes_of, wire_kind
 from simfrontier.simulate.passage import Way
-from simfrontier.simulate.pricing import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,8 +177,7 @@ class Calls:
         if key not in self._rates:
             pattern = cluster.pattern_of(op)
             cap = cluster.library.cap_bytes_per_s(cluster.algorithms[id(op)], shape)
-            alone = speeds_alone(fold(cluster.fabric, {key: pattern}, exact=True), key, cap * pattern.peak)
-            self._rates[key] = (alone / pattern.peak).tolist()
+            self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
         return self._rates[key][group]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from simfrontier.cost import Cluster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.network.servers import Server
 from simfrontier.schedule.expand import Expanded
@@ -26,7 +27,6 @@ from simfrontier.schedule.ir import Collective, Op
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier.simulate.calls import Calls, Plan, Planned
 from simfrontier.simulate.passage import Passage, at
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Timeline
 
 MAX_RANKS = 128

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+from simfrontier.cost import Cluster, Work
 from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Role
 from simfrontier.schedule.issuer import ops_by_lane
 from simfrontier.schedule.segments import Segmented
 from simfrontier.simulate.engine import Info
 from simfrontier.simulate.flows import Memo
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Inside
-from simfrontier.simulate.work import Work
 
 Block = tuple[Op, ...]
 Classes = tuple[int, ...]

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfrontier.cost import Cluster, Work
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier.simulate.flows import Flows
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Timeline
-from simfrontier.simulate.work import Work
 
 
 def simulate(program: Expanded, cluster: Cluster) -> Timeline:

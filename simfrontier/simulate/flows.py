@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import simpy
 
+from simfrontier.cost import Cluster, Work
 from simfrontier.network import solve
-from simfrontier.simulate.pricing import Cluster
-from simfrontier.simulate.work import Work
 
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Library, algorithm, messages_of
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import Recipe
+from simfrontier.cost import Cluster
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric
 from simfrontier.network.template import orders
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.pricing import Cluster
 
 
 def lowered_schedule(cluster: Cluster, digest: str) -> LoweredSchedule:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.cost import Cluster
 from simfrontier.schedule.ir import Compute, Op
 from simfrontier.simulate.common import Common
 from simfrontier.simulate.play import Play, Played
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Inside
 from simfrontier.simulate.waits import Meeting, earlier, meeting_of
 

@@ -17,6 +17,7 @@ from itertools import compress
 
 import numpy as np
 
+from simfrontier.cost import Cluster
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
@@ -27,7 +28,6 @@ from simfrontier.simulate.common import Alone, Block, Classes, Common, Inner, Lo
 from simfrontier.simulate.engine import Info
 from simfrontier.simulate.flows import INSTANT_S, Flows, Running
 from simfrontier.simulate.play import Play, Played
-from simfrontier.simulate.pricing import Cluster
 from simfrontier.simulate.timeline import Inside, Timeline
 
 Key = int | tuple[int, int]  # a node of some role (numbered on from role to role), or (node, number of its inner op)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
+from simfrontier.cost import Cluster, Placement, price
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation
@@ -23,7 +24,6 @@ from simfrontier.simulate.analytic import analytic
 from simfrontier.simulate.chunk import chunked, refuse_many
 from simfrontier.simulate.engine import simulate
 from simfrontier.simulate.play import Play
-from simfrontier.simulate.pricing import Cluster, Placement, price
 from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.timeline import Timeline
 from simfrontier.simulate.view import View, busy_s, is_kernel, view_of

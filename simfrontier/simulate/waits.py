@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.cost import Cluster
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.issuer import ops_by_lane
-from simfrontier.simulate.pricing import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

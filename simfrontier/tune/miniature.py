@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simfrontier.cost import Prices
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import resized, structure_of
 from simfrontier.scenario import Case
@@ -18,7 +19,6 @@ from simfrontier.schedule.expand import Expanded, expand
 from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
 from simfrontier.schedule.kinds import MODEL_KINDS
 from simfrontier.schedule.lifetimes import lifetimes
-from simfrontier.simulate.prices import Prices
 from simfrontier.simulate.waits import earlier
 from simfrontier.workload import Workload, workload_of
 

@@ -11,13 +11,13 @@ from typing import Any
 from simfrontier.analysis.critical import CriticalPath, critical_path
 from simfrontier.analysis.exposure import Exposure, exposure
 from simfrontier.analysis.uncertainty import band_of, sampled_step_s
+from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.scenario import Case, Scenario
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.memory import memory_timeline
-from simfrontier.simulate.prices import Prices
 from simfrontier.study import Built, Shop, schedule_of_case, simulated
 from simfrontier.tune.estimate import Estimate, estimate, states_bytes
 from simfrontier.tune.miniature import Miniatures

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
 
 from simfrontier.collectives import Library, libraries, load_library
+from simfrontier.cost import Groups
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import catalog
 from simfrontier.measured.index import fault_of
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate.alone import Groups
 from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine

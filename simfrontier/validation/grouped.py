@@ -7,13 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from simfrontier.collectives import Library, algorithm
+from simfrontier.cost import Groups, rates_alone
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, fold
+from simfrontier.network import Fabric
 from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.choice import speeds_alone
 
 Devices = tuple[tuple[int, ...], ...]
 
@@ -50,6 +49,4 @@ def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
     """What a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
-    cap = library.cap_bytes_per_s(RING, at.shape)
-    speeds = speeds_alone(fold(at.fabric, {RING: pattern}, exact=True), RING, cap * pattern.peak)
-    return float(speeds[0] / pattern.peak[0])
+    return float(rates_alone(at.fabric, pattern, library.cap_bytes_per_s(RING, at.shape), exact=True)[0])

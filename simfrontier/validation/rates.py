@@ -12,13 +12,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.collectives import load_library
+from simfrontier.cost import price
 from simfrontier.errors import nearest
 from simfrontier.machine import Machine, catalog
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate.pricing import price
 from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import Prediction, Unknown, around
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import simfrontier.measured
 from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import LowLatency
+from simfrontier.cost import Groups
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.rows import CallRow
-from simfrontier.simulate.alone import Groups
 from simfrontier.validation.calls import predict_call
 from simfrontier.validation.outcome import Prediction, Unknown
 from tests.simulate.singles import single

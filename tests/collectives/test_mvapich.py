@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import load_library
+from simfrontier.cost import Groups, Prices
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, equal_parts, paired
 from simfrontier.schedule import Mesh
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.simulate import Fidelity
-from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.prices import Prices
 from tests.simulate.singles import single
 
 US, MIB = 1e-6, 2**20

@@ -14,12 +14,11 @@ from simfrontier.collectives import GroupShape, Library, load_library
 from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
 from simfrontier.collectives.load import CATALOG
 from simfrontier.collectives.two_level import LevelRates
+from simfrontier.cost import Groups, price
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate import price
-from simfrontier.simulate.alone import Groups
 from tests.simulate.singles import calls, mesh_of, single
 
 US, MIB = 1e-6, 2**20

@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from simfrontier.collectives import load_library
+from simfrontier.cost import Groups
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Fabric
 from simfrontier.network.route import route
-from simfrontier.simulate.alone import Groups
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,13 @@ from simfrontier.collectives import load_library
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.cost import Groups
 from simfrontier.errors import InputError
 from simfrontier.machine import Emulation, emulated, load_machine
 from simfrontier.machine.wiring import load_wiring, save_wiring
 from simfrontier.network import Fabric, Pattern, Perturbation, fold, paired
 from simfrontier.network.wiring import wiring_of
 from simfrontier.schedule import Mesh
-from simfrontier.simulate.alone import Groups
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.fold_timing import six_patterns
 from tests.simulate.singles import single

@@ -8,10 +8,10 @@ import pytest
 
 from simfrontier.collectives import Library, load_library
 from simfrontier.collectives.algorithms.levels import level_rates, with_rates
+from simfrontier.cost import Groups
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate.alone import Groups
 from tests.simulate.singles import single
 
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")

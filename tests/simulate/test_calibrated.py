@@ -18,11 +18,12 @@ from simfrontier.collectives import (
     machine_numbers,
     messages_of,
 )
+from simfrontier.cost import Cluster, price
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Perturbation, solve
 from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate import Cluster, price, simulate_step
+from simfrontier.simulate import simulate_step
 from simfrontier.workload import find_model
 from tests.simulate.steps import NAMED, schedule
 

@@ -12,6 +12,7 @@ import pytest
 from simfrontier.codecs import Plain
 from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import Pipeline
+from simfrontier.cost import Prices, price
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Perturbation
@@ -21,8 +22,6 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate import Fidelity, simulate_step
-from simfrontier.simulate.prices import Prices
-from simfrontier.simulate.pricing import price
 from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.view import view_of
 from tests.plan.grids import megatron, other, schedule_of

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from simfrontier.cost import Cluster, price
 from simfrontier.network import Perturbation
-from simfrontier.simulate import price, simulate
-from simfrontier.simulate.pricing import Cluster
+from simfrontier.simulate import simulate
 from tests.simulate.steps import NAMED, frontier_mesh, schedule, step
 
 FAULTS = {

@@ -10,11 +10,12 @@ import pytest
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.collectives import load_library
+from simfrontier.cost import price
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Call, Collective
 from simfrontier.schedule.segments import segmented
-from simfrontier.simulate import price, simulate_step
+from simfrontier.simulate import simulate_step
 from simfrontier.simulate.play import Play
 from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.view import view_of

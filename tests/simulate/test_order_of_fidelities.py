@@ -14,13 +14,13 @@ import pytest
 
 from simfrontier.analysis.bounds import bounds
 from simfrontier.collectives import Library, load_library
+from simfrontier.cost import Prices
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Call, Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.simulate import SimulatedStep, simulate_step
-from simfrontier.simulate.prices import Prices
 from simfrontier.workload import GptShape
 from tests.simulate.pipelines import Pipeline
 from tests.simulate.singles import calls

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from simfrontier.cost import Prices, price
 from simfrontier.scenario import load_scenario
-from simfrontier.simulate.prices import Prices
-from simfrontier.simulate.pricing import price
 from simfrontier.study import schedule_of
 
 SMALL = {"model.num_layers": 2, "training.grad_accum": 1}

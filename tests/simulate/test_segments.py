@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfrontier.collectives import load_library
+from simfrontier.cost import price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import KIND, segmented
-from simfrontier.simulate import price, simulate
+from simfrontier.simulate import simulate
 from simfrontier.simulate.roles import simulate_roles
 from tests.simulate.pipelines import Pipeline
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import Library, load_library
+from simfrontier.cost import price
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate import Fidelity, simulate_step
-from simfrontier.simulate.pricing import price
 from simfrontier.simulate.roles import simulate_roles
 from tests.simulate.singles import calls
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.simulate.prices import Prices
 from simfrontier.study import Built, schedule_of_case, simulated
 from simfrontier.tune.estimate import estimate
 from simfrontier.tune.loss import Loss

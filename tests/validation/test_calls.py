@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.collectives import load_library
+from simfrontier.cost import Groups
 from simfrontier.machine import load_machine
 from simfrontier.measured import Pathology
 from simfrontier.measured.rows import CallRow
-from simfrontier.simulate.alone import Groups
 from simfrontier.validation.calls import Caller, predict_call, shown_fault
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.outcome import Prediction, Unknown

@@ -60,6 +60,7 @@ class Algorithm(ABC):
     laws           the parts of a library's file that say how long it takes
     not_as_loads   why no schedule can be simulated with it, "" where one can; single calls have their law all the same
     not_as_chunks  why its calls have no law of single messages (fidelity `chunk`), "" where they have
+    has_floor      whether a call takes at least its least latency and its bytes at the cap (`least_latency_s`)
 
     Of a call with a message of S bytes in a group of n ranks; what a library's numbers are is said in `Library`.
     """
@@ -73,6 +74,7 @@ class Algorithm(ABC):
     laws: tuple[str, ...] = ()
     not_as_loads: str = ""
     not_as_chunks: str = ""
+    has_floor: bool = True
 
     def runs_as_loads(self, kind: CollectiveKind) -> bool:
         """Whether schedules with such calls are simulated at fidelity `flow` and `analytic`."""

@@ -105,6 +105,7 @@ ALGORITHM = InTwoLevels(
     laws=("levels",),
     in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
     said_in="levels",
+    has_floor=False,
     not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
 )
 

@@ -20,16 +20,18 @@ from simfrontier.collectives import (
     messages_of,
     sent_share,
 )
+from simfrontier.cost.alone import Groups
+from simfrontier.cost.choice import refuse_alone
+from simfrontier.cost.coding import PerHop
+from simfrontier.cost.compute import arithmetic_s, compute_s
+from simfrontier.cost.exchange import pair_shape
+from simfrontier.cost.price import Placement, placed
+from simfrontier.cost.rates import group_shape
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Perturbation, equal_parts, paired
-from simfrontier.schedule.algorithms import DIRECT, RING, TWO_LEVEL
-from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule.algorithms import DIRECT, RING
 from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchange, Op, Schedule
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate.alone import Groups
-from simfrontier.simulate.choice import group_shape, refuse_alone
-from simfrontier.simulate.coding import PerHop, coding_s
-from simfrontier.simulate.pricing import Placement, placed
 
 NO_LIMIT = 1e30  # bytes per second
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
@@ -62,7 +64,7 @@ class Prices:
         """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
         match op:
             case Compute():
-                return self.compute_s(op, schedule, self.slowest)
+                return compute_s(op, schedule, self.machine, self.slowest)
             case Collective():
                 return self._collective_s(op, schedule)
             case Exchange():
@@ -79,7 +81,7 @@ class Prices:
             traffic = sum(tensor.local_bytes(schedule.mesh) for tensor in held if tensor.role == "activation")
             if op.kind == "lookup":
                 traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
-            return self.machine.device.kernel_s(self._math_s(op, schedule), float(traffic), self.fastest)
+            return self.machine.device.kernel_s(arithmetic_s(op, schedule, self.machine), float(traffic), self.fastest)
         groups, sizes, table = self._call(op, schedule)
         if table is not None:
             return 0.0
@@ -88,7 +90,7 @@ class Prices:
     def _least_s(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
         """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
         cap."""
-        if way == TWO_LEVEL:
+        if not algorithm(way).has_floor:
             return 0.0
         library, shape = self.library, groups.shape
         slowest = groups.sent_per_s(way, library)
@@ -97,24 +99,6 @@ class Prices:
 
     def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
         return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
-
-    def compute_s(self, op: Compute, schedule: Schedule, speed: float = 1.0) -> float:
-        """Roofline time of local work on a device of that relative speed."""
-        device, mesh = self.machine.device, schedule.mesh
-        if op.kind == "hook":
-            return self.machine.host.hook_s if op.lane == "host" else 0.0
-        traffic = float(traffic_bytes(op, schedule.tensors, mesh))
-        if traffic == 0.0:
-            return device.kernel_gap_s
-        return device.kernel_s(self._math_s(op, schedule), traffic, speed)
-
-    def _math_s(self, op: Compute, schedule: Schedule) -> float:
-        if op.matmul is None:
-            return coding_s(op, schedule.tensors, schedule.mesh, self.machine)
-        batch, m, n, k = matmul_shape(op, schedule.mesh)
-        matmul = self.machine.matmul(matmul_dtype(op, schedule.tensors))
-        factor = self.machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
-        return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
     def _collective_s(self, op: Collective, schedule: Schedule) -> float:
         groups, sizes, table = self._call(op, schedule)
@@ -156,9 +140,8 @@ class Prices:
         """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
         pattern = paired(self.fabric, pairs, 1, 0, self.library.shares_on(self.machine, DIRECT))
         _, rates = equal_parts(self.fabric, pattern)
-        edges = pattern.edges.sum(axis=0)
-        packages = 1 if not edges[1] and not edges[2] else 2
-        return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=packages), float(rates.min())
+        farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
+        return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
     def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> Groups:
         """The groups over some axes, by where their ranks stand."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+LOCAL = "local"  # key of the pattern of ranks by themselves
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:

@@ -1,0 +1,30 @@
+"""What an op takes alone, and what a collective takes alone: everything that needs a price asks here."""
+
+from simfrontier.cost.alone import Groups
+from simfrontier.cost.cast import Cast
+from simfrontier.cost.cluster import Cluster
+from simfrontier.cost.coding import NO_CODING, PerHop
+from simfrontier.cost.compute import compute_s
+from simfrontier.cost.exchange import pair_shape
+from simfrontier.cost.price import Placement, price
+from simfrontier.cost.prices import Prices
+from simfrontier.cost.rates import rates_alone
+from simfrontier.cost.work import LOCAL, Flow, Priced, Work
+
+__all__ = [
+    "LOCAL",
+    "NO_CODING",
+    "Cast",
+    "Cluster",
+    "Flow",
+    "Groups",
+    "PerHop",
+    "Placement",
+    "Priced",
+    "Prices",
+    "Work",
+    "compute_s",
+    "pair_shape",
+    "price",
+    "rates_alone",
+]

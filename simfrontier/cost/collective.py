@@ -1,0 +1,115 @@
+"""What a collective takes: by its library's law, as it was measured, or alone where it is small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simfrontier.collectives import CallTable, messages_of, sent_share
+from simfrontier.collectives import algorithm as algorithm_of
+from simfrontier.cost.choice import MEETING, pattern_key
+from simfrontier.cost.coding import NO_CODING, PerHop
+from simfrontier.cost.rates import seconds_alone, speeds_alone
+from simfrontier.cost.work import NO_WORK, Priced, Work
+from simfrontier.schedule.ir import Collective
+
+if TYPE_CHECKING:
+    from simfrontier.cost.cluster import Cluster
+
+
+def priced_collective(cluster: Cluster, op: Collective) -> Priced:
+    """A call by the library's law: a latency, and then the payload on its busiest wire."""
+    if id(op) in cluster.small:
+        return _small(cluster, op)
+    table = cluster.table(op)
+    if table is not None:
+        return _measured(cluster, op, table)
+    algorithm = cluster.algorithms[id(op)]
+    key = pattern_key(op.axes, algorithm)
+    mesh, tensors = cluster.schedule.mesh, cluster.schedule.tensors
+    share = float(sent_share(op, algorithm, mesh))
+    messages = messages_of(op, tensors, mesh)
+    shape = cluster.shape(op.axes)
+    hbm = algorithm_of(algorithm).memory_per_byte(op.kind)
+    hops = PerHop.of(op, tensors, mesh, cluster.machine) or NO_CODING
+    hbm += hops.hbm_bytes
+    runs = cluster.runs(op, key)
+    peaks, alone = cluster.peak(key), cluster.alone(key, runs)
+    works = []
+    for cls, (peak, speed) in enumerate(zip(peaks.tolist(), alone.tolist(), strict=True)):
+        if not runs[cls]:
+            works.append(NO_WORK)
+            continue
+        sent_per_s = speed / peak
+        latency = sum(
+            cluster.library.latency_s(algorithm, op.kind, message.num_bytes, shape, sent_per_s) for message in messages
+        )
+        latency += hops.num_gaps * cluster.machine.device.kernel_gap_s
+        column, per_byte_s = cluster.column(key, cls), 1.0 / sent_per_s + hops.seconds
+        held = cluster.held(column)
+        # coding keeps all units busy for its part of the time; the call's own are the first of them
+        units = max(0.0, hops.seconds * cluster.machine.device.num_compute_units - held.max() * per_byte_s)
+        cap = cluster.cap(key) * peak
+        if hops.seconds:
+            cap = speed = peak / per_byte_s
+        load = column.wire + column.hbm * hbm + column.units * units
+        flow = cluster.intern((key, cls, hbm, cap, hops.seconds), column.rows, load, cap, held)
+        volume = share * sum(message.num_bytes for message in messages)
+        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return Priced(key, tuple(works))
+
+
+def _measured(cluster: Cluster, op: Collective, table: CallTable) -> Priced:
+    """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
+
+    It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
+    left, at the rate that its time asks for. What that rate asks of a link or memory beyond its nominal capacity,
+    the measurement shows not to be asked, and is cut off. A call on a host with a bus keeps the whole bus for all
+    of its time: there the ranks share the cores, which copy and are woken up for every message, so calls take
+    turns.
+    """
+    algorithm, key = cluster.algorithms[id(op)], cluster.key_of(op)
+    share = float(sent_share(op, algorithm, cluster.schedule.mesh))
+    sizes = [message.num_bytes for message in messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)]
+    seconds, volume = sum(map(table.seconds, sizes)), share * sum(sizes)
+    sent_per_s = share / table.seconds_per_byte
+    latency = seconds - volume / sent_per_s
+    if latency < 0.0 or cluster.machine.node.has_bus:
+        latency, sent_per_s = 0.0, volume / seconds
+    hbm = algorithm_of(algorithm).memory_per_byte(op.kind)
+    peaks = cluster.peak(key)
+    columns = [cluster.folding.column(key, cls) for cls in range(len(peaks))]
+    asked = np.zeros(len(cluster.nominal))
+    for column, peak in zip(columns, peaks.tolist(), strict=True):
+        np.add.at(asked, column.rows, (column.wire + column.hbm * hbm) * sent_per_s * peak)
+    eased = np.divide(cluster.nominal, asked, out=np.ones_like(asked), where=asked > cluster.nominal)
+    if cluster.machine.node.has_bus:
+        for column in columns:
+            bus = column.rows[column.wire > 0.0]
+            eased[bus] = cluster.nominal[bus] / asked[bus]
+    alone = speeds_alone(cluster.folding, key, sent_per_s * peaks, eased)
+    works = []
+    for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
+        load = (column.wire + column.hbm * hbm) * eased[column.rows]
+        flow = cluster.intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, cluster.held(column))
+        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return Priced(key, tuple(works))
+
+
+def _small(cluster: Cluster, op: Collective) -> Priced:
+    """A call that takes its time alone and loads nothing; its groups still meet."""
+    key = pattern_key(op.axes, MEETING)
+    algorithm, table = cluster.algorithms[id(op)], cluster.table(op)
+    if table is None:
+        seconds = seconds_alone(
+            op, algorithm, cluster.schedule, cluster.library, cluster.fabric, cluster.pattern_of(op)
+        )
+    else:
+        messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
+        seconds = sum(table.seconds(message.num_bytes) for message in messages)
+    hops = PerHop.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
+    if hops is not None:
+        seconds += hops.num_gaps * cluster.machine.device.kernel_gap_s + cluster.volume_bytes(op) * hops.seconds
+    work = Work(seconds, 0.0, 1.0, -1)
+    return Priced(key, (work,) * len(cluster.folding.count(key)))

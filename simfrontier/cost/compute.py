@@ -1,0 +1,62 @@
+"""What a kernel takes: seconds of arithmetic, its roofline time, and its work on every class of ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simfrontier.cost.coding import coding_s
+from simfrontier.cost.work import LOCAL, NO_WORK, Priced, Work
+from simfrontier.machine import Machine
+from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
+from simfrontier.schedule.ir import Compute, Schedule
+
+if TYPE_CHECKING:
+    from simfrontier.cost.cluster import Cluster
+
+
+def compute_s(op: Compute, schedule: Schedule, machine: Machine, speed: float = 1.0) -> float:
+    """Roofline time of local work on a device of that relative speed."""
+    traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
+    if op.kind == "hook" or traffic == 0.0:
+        return waiting_s(op, machine)
+    return machine.device.kernel_s(arithmetic_s(op, schedule, machine), traffic, speed)
+
+
+def waiting_s(op: Compute, machine: Machine) -> float:
+    """Time of an op that moves nothing: the host's of a hook (a stream's wait for another takes none), or the gap
+    before a kernel."""
+    if op.kind == "hook":
+        return machine.host.hook_s if op.lane == "host" else 0.0
+    return machine.device.kernel_gap_s
+
+
+def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Seconds of arithmetic on a typical device: of a matrix product by the machine's law, of coding by its codecs."""
+    if op.matmul is None:
+        return coding_s(op, schedule.tensors, schedule.mesh, machine)
+    batch, m, n, k = matmul_shape(op, schedule.mesh)
+    matmul = machine.matmul(matmul_dtype(op, schedule.tensors))
+    factor = machine.device.matmul_forms.factor(matmul_form(op, schedule.tensors))
+    return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+
+
+def priced_compute(cluster: Cluster, op: Compute) -> Priced:
+    """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
+    device, mesh = cluster.machine.device, cluster.schedule.mesh
+    traffic = float(traffic_bytes(op, cluster.schedule.tensors, mesh))
+    speeds = cluster.fabric.speed[cluster.folding.representative]
+    if op.kind == "hook" or traffic == 0.0:
+        wait = Work(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
+        return Priced(LOCAL, (wait,) * len(speeds))
+    math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
+    works = []
+    for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
+        if not has_part:
+            works.append(NO_WORK)
+            continue
+        alone = traffic / device.kernel_s(math_s, traffic, speed)
+        units = math_s / speed * device.num_compute_units / traffic
+        column = cluster.column(LOCAL, cls)
+        load = column.hbm + column.units * units
+        works.append(Work(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))
+    return Priced(LOCAL, tuple(works))

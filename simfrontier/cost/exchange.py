@@ -1,0 +1,61 @@
+"""What an exchange takes: messages between two ranks, both ways at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simfrontier.collectives import GroupShape, Library, exchanged_bytes
+from simfrontier.cost.cast import pairs_of
+from simfrontier.cost.work import NO_WORK, Priced, Work
+from simfrontier.errors import InputError
+from simfrontier.network import Fabric, Pattern, paired
+from simfrontier.schedule.algorithms import DIRECT
+from simfrontier.schedule.ir import Exchange, Schedule
+
+if TYPE_CHECKING:
+    from simfrontier.cost.cluster import Cluster
+
+
+def pair_shape(edges: Sequence[int]) -> GroupShape:
+    """Of two ranks whose messages cross these boundaries (same package, same node, between nodes)."""
+    return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
+
+
+def priced_exchange(cluster: Cluster, op: Exchange) -> Priced:
+    """Messages between two ranks, priced as direct messages are: an all-to-all of two members by the library's law,
+    its start-up once for both directions, at the share of the links that direct messages reach.
+
+    Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a
+    receive that are issued together start up once. No table of measured calls holds for them.
+    """
+    there, back = exchanged_bytes(op, cluster.schedule.tensors, cluster.schedule.mesh)
+    key, volume = cluster.key_of(op), float(max(there, back))
+    pattern, peaks = cluster.patterns[key], cluster.peak(key)
+    alone = cluster.alone(key, (True,) * len(peaks))
+    first = np.unique(cluster.folding.activity_class[key], return_index=True)[1]
+    works = []
+    each = zip(peaks.tolist(), alone.tolist(), pattern.edges[first].tolist(), strict=True)
+    for cls, (peak, speed, edges) in enumerate(each):
+        if not any(edges):  # a rank that is in no pair
+            works.append(NO_WORK)
+            continue
+        sent_per_s = speed / peak
+        shape = pair_shape(edges)
+        latency = cluster.library.latency_s(DIRECT, "all_to_all", volume, shape, sent_per_s)
+        column = cluster.column(key, cls)
+        load = column.wire + column.hbm * ((there + back) / volume)
+        flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.held(column))
+        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return Priced(key, tuple(works))
+
+
+def pattern_of_pairs(
+    op: Exchange, schedule: Schedule, sizes: tuple[int, int], fabric: Fabric, library: Library
+) -> Pattern:
+    """The pattern of an exchange. Raises InputError where its messages have no bytes."""
+    if not any(sizes):
+        raise InputError(f"schedule: exchange {op.name}: its messages have no bytes")
+    return paired(fabric, pairs_of(op, schedule), *sizes, library.shares_on(fabric.machine, DIRECT))
