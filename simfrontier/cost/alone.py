@@ -13,6 +13,7 @@ from simfrontier.collectives import GroupShape, Library, algorithm
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, equal_parts
+from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.ir import CollectiveKind
 
 
@@ -74,7 +75,7 @@ class Groups:
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
         """Time of the call by what the library takes for it."""
-        options = library.taken(kind, False, "library", num_bytes, self.shape)
+        options = library.taken(kind, False, LIBRARY, num_bytes, self.shape)
         return min(self.seconds_by(name, library, kind, num_bytes) for name in options)
 
     def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:

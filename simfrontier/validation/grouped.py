@@ -11,7 +11,7 @@ from simfrontier.cost import Groups, rates_alone
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric
-from simfrontier.schedule.algorithms import RING
+from simfrontier.schedule.algorithms import LIBRARY, RING
 from simfrontier.schedule.ir import CollectiveKind
 
 Devices = tuple[tuple[int, ...], ...]
@@ -28,14 +28,11 @@ def grouped_seconds(
     if max(map(max, groups)) >= most:
         raise InputError(f"groups: got device {max(map(max, groups))}, allowed: 0..{most - 1}, of one node")
     shape = _laid_out(machine, groups).shape
-    taken = library.taken(kind, False, "library", num_bytes, shape)
+    taken = library.taken(kind, False, LIBRARY, num_bytes, shape)
     if taken != (RING,):
         raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
     rate = _sent_per_s(machine, library, groups)
-    return (
-        library.latency_s(RING, kind, num_bytes, shape, rate)
-        + algorithm(RING).sent(kind, shape.size) * num_bytes / rate
-    )
+    return algorithm(RING).seconds_at(library, kind, num_bytes, shape, rate)
 
 
 @lru_cache(maxsize=64)

@@ -151,9 +151,14 @@ class Algorithm(ABC):
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """Time of a call that all groups make at once, when nothing else runs. Raises InputError for groups that it
         does not know."""
-        rate = calls.sent_per_s(self.name, library)
-        volume = self.sent(kind, calls.shape.size) * message_bytes
-        return self.latency_s(library, kind, message_bytes, calls.shape, rate) + volume / rate
+        return self.seconds_at(library, kind, message_bytes, calls.shape, calls.sent_per_s(self.name, library))
+
+    def seconds_at(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """Time of a call whose ranks send at that rate."""
+        latency_s = self.latency_s(library, kind, message_bytes, group, bytes_per_s)
+        return latency_s + self.sent(kind, group.size) * message_bytes / bytes_per_s
 
     def sent(self, kind: CollectiveKind, num_ranks: int) -> float:
         """`sent_part` as a number."""

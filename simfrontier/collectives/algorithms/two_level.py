@@ -69,9 +69,7 @@ class InTwoLevels(Algorithm):
         levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
         between, inside = (groups.sent_per_s(RING, level) for groups, level in levels)
         known = with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
-        rate = self.cap_bytes_per_s(known, calls.shape)
-        volume = self.sent(kind, calls.shape.size) * message_bytes
-        return self.latency_s(known, kind, message_bytes, calls.shape, rate) + volume / rate
+        return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
