@@ -11,7 +11,7 @@ from simfrontier.io import Derived, Part, Sourced, toml_of, typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part_:
+class Share:
     share: Annotated[Part, Sourced()]
     colour: Literal["red", "green"] = "red"
     sizes: tuple[Annotated[int, Ge(1), Le(9)], ...] = ()
@@ -20,7 +20,7 @@ class Part_:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    parts: dict[str, Part_]
+    parts: dict[str, Share]
     either: int | tuple[int, ...] = 0
 
 
@@ -35,7 +35,7 @@ def said(text: str) -> str:
 
 def test_a_document_becomes_the_value() -> None:
     found = typed(toml_of(f"either = [1, 2]\n[parts.a]\n{SHARE}\nsizes = [1, 9]", "f"), Whole)
-    assert found == Whole(parts={"a": Part_(share=1.0, sizes=(1, 9))}, either=(1, 2))
+    assert found == Whole(parts={"a": Share(share=1.0, sizes=(1, 9))}, either=(1, 2))
     assert isinstance(found.parts["a"].share, float)
 
 
@@ -50,7 +50,10 @@ def test_a_document_becomes_the_value() -> None:
             f"[parts.a]\n{SHARE.replace('1', '1.5')}",
             "f.toml: parts.a.share.value: got 1.5, allowed: at least 0 and at most 1",
         ),
-        (f"[parts.a]\n{SHARE.replace('1', 'inf')}", "f.toml: parts.a.share.value: got Infinity, allowed: a finite number"),
+        (
+            f"[parts.a]\n{SHARE.replace('1', 'inf')}",
+            "f.toml: parts.a.share.value: got Infinity, allowed: a finite number",
+        ),
         (
             f"[parts.a]\n{SHARE}\ncolour = 'rad'",
             'f.toml: parts.a.colour: got "rad", allowed: "red" or "green"; did you mean "red"?',
@@ -58,7 +61,10 @@ def test_a_document_becomes_the_value() -> None:
         (f"[parts.a]\n{SHARE}\nsizes = [1, 10]", "f.toml: parts.a.sizes[1]: got 10, allowed: at least 1 and at most 9"),
         (f"[parts.a]\n{SHARE}\nsizes = [true]", "f.toml: parts.a.sizes[0]: got true, allowed: a whole number"),
         ("parts = 3", "f.toml: parts: got 3, allowed: a table"),
-        ("a = 2020-01-01", "f.toml: not a TOML file: got the date or time 2020-01-01, allowed: texts, numbers, true and false"),
+        (
+            "a = 2020-01-01",
+            "f.toml: not a TOML file: got the date or time 2020-01-01, allowed: texts, numbers, true and false",
+        ),
     ],
 )
 def test_each_fault_is_one_line(text: str, wanted: str) -> None:
@@ -67,7 +73,8 @@ def test_each_fault_is_one_line(text: str, wanted: str) -> None:
 
 def test_an_error_is_moved_by_its_fields() -> None:
     error = InputError("got 3, allowed: 4", key=("x",)).within("a.toml", ("t", 0), "at 8 devices")
-    assert (error.where, error.key, error.when, error.what) == ("a.toml", ("t", 0, "x"), "at 8 devices", "got 3, allowed: 4")
+    found = (error.where, error.key, error.when, error.what)
+    assert found == ("a.toml", ("t", 0, "x"), "at 8 devices", "got 3, allowed: 4")
     assert str(error) == "a.toml: t[0].x: at 8 devices: got 3, allowed: 4"
     assert error.within("a.toml", ("u",)) is error  # it is told of that file already
     assert str(error.within("b.toml", ("file",))) == f"b.toml: file: {error}"
