@@ -183,9 +183,9 @@ class Shop:
         elif (like.schedule.mesh, like.schedule.meta["batch"]) == (case.mesh, work.batch):
             return like
         else:
-            schedule, ops = rebound(like.schedule, case.mesh, work.batch)
+            schedule = rebound(like.schedule, case.mesh, work.batch)
             if like.program is not None:
-                program = rebound_program(like.program, schedule, ops)
+                program = rebound_program(like.program, schedule)
             report = check_sizes(schedule)
         if report.findings:
             where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"

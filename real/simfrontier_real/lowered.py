@@ -129,7 +129,7 @@ class LoweredTransport:
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoweredPending:
         """Start a message; it sets out when the one before it on its channel has arrived."""
-        route = self._routes[id(op)]
+        route = self._routes[op.number]
         elements = int(message.shape[-1])
         part = route.parts.get(elements)
         if part is None:

@@ -141,9 +141,9 @@ def _spans(
             if between not in levels:
                 levels[between] = _level(schedule, ranks, rank, op)
             level = levels[between]
-        if id(op) not in sizes:  # an op stands at one end only of a program
-            sizes[id(op)] = _own_bytes(op, schedule, program.reads[index])
-        own = sizes[id(op)]
+        if op.number not in sizes:  # an op stands at one end only of a program
+            sizes[op.number] = _own_bytes(op, schedule, program.reads[index])
+        own = sizes[op.number]
         out.append(
             Span(
                 op=index,

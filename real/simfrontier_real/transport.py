@@ -74,9 +74,9 @@ def collectives_of(schedule: Schedule) -> list[Collective]:
 
 
 def numbers_of(schedule: Schedule) -> dict[int, int]:
-    """Which of the distinct collectives an op is, by its id."""
+    """Which of the distinct collectives an op is, by its number."""
     number = {op: number for number, op in enumerate(collectives_of(schedule))}
-    return {id(op): number[op] for op in _each_once(schedule)}
+    return {op.number: number[op] for op in _each_once(schedule)}
 
 
 def _each_once(schedule: Schedule) -> list[Collective]:

@@ -167,9 +167,9 @@ def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
         if not _is_exact(op):
             continue
         if isinstance(op, Collective):
-            if id(op) not in sizes:
-                sizes[id(op)] = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
-            total += sizes[id(op)]
+            if op.number not in sizes:
+                sizes[op.number] = sum(each.num_bytes for each in messages_of(op, schedule.tensors, schedule.mesh))
+            total += sizes[op.number]
         elif isinstance(op, Exchange):
             total += sent_bytes(schedule, op, program.reads[index])
     return total

@@ -56,7 +56,7 @@ class RealWork:
     codes: Codes | None = None
 
     def __post_init__(self) -> None:
-        for op in {id(op): op for op in self.site.program.ops}.values():
+        for op in {op.number: op for op in self.site.program.ops}.values():
             if isinstance(op, Compute) and op.kind != "hook" and op.kind not in self.kernels:
                 raise InputError(f"op {op.kind} {op.name}: no kernel of that kind; {nearest(op.kind, self.kernels)}")
         self._passing = {t.name for t in self.site.schedule.tensors.values() if t.role in ("accumulator", "scalar")}

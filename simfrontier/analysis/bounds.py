@@ -33,13 +33,13 @@ def bounds(step: SimulatedStep) -> Bounds:
     only activity of the machine; and each wire has to carry its bytes."""
     cluster = step.cluster
     lanes: dict[tuple[str, int], float] = {}
-    known: dict[int, list[float]] = {}  # by id of the op, which several roles may have
+    known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
     wire = np.zeros(cluster.folding.num_link_classes)
     for role, op, count in instances(step):
         priced = cluster.of(op)
-        if id(op) not in known:
-            known[id(op)] = [cluster.least_s(work) for work in priced.works]
-        shortest = known[id(op)]
+        if op.number not in known:
+            known[op.number] = [cluster.least_s(work) for work in priced.works]
+        shortest = known[op.number]
         mine = np.flatnonzero(cluster.role_of == role)
         groups = cluster.folding.activity_of(priced.pattern)[mine]
         for cls, group in zip(mine.tolist(), groups.tolist(), strict=True):

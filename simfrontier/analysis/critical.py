@@ -192,9 +192,9 @@ class _Facts:
         )
 
     def _level(self, op: Op) -> tuple[tuple[str, ...], PathLevel]:
-        if id(op) not in self.levels:
-            self.levels[id(op)] = _level_of(op, self.step)
-        return self.levels[id(op)]
+        if op.number not in self.levels:
+            self.levels[op.number] = _level_of(op, self.step)
+        return self.levels[op.number]
 
 
 def _level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:

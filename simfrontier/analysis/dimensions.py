@@ -86,8 +86,8 @@ def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
     """What moves between ranks in every stored block of each role, with the block's calls; what roles share is the
     first one's."""
     for number, role in enumerate(schedule.roles):
-        blocks = {id(call.ops): call.ops for call in role.calls}
-        calls = Counter(id(call.ops) for call in role.calls)
+        blocks = {call.block: call.ops for call in role.calls}
+        calls = Counter(call.block for call in role.calls)
         for block, ops in blocks.items():
             for op in ops:
                 if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):

@@ -42,12 +42,12 @@ def exposure(step: SimulatedStep) -> Exposure:
     kinds = np.empty(program.num_ops, np.int64)
     waits = np.zeros(program.num_ops, bool)
     for index, op in enumerate(program.ops):
-        if id(op) not in known:
+        if op.number not in known:
             if isinstance(op, Compute):
-                known[id(op)] = {"compute": 0, "host": 5}.get(op.lane, 4)
+                known[op.number] = {"compute": 0, "host": 5}.get(op.lane, 4)
             else:
-                known[id(op)] = priority[step.level(op)]
-        kinds[index] = known[id(op)]
+                known[op.number] = priority[step.level(op)]
+        kinds[index] = known[op.number]
         waits[index] = not isinstance(op, Compute) and not is_shared(op)
     begin = np.where(waits, step.timeline.ready[row], step.timeline.start[row])
     end = step.timeline.end[row]

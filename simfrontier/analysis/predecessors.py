@@ -79,7 +79,7 @@ class Predecessors:
     def __init__(self, step: SimulatedStep) -> None:
         self.step, self.cluster = step, step.cluster
         self._roles: dict[int, _Role] = {}
-        self._inner: dict[int, tuple[Block, list[list[int]]]] = {}
+        self._inner: dict[int, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
         self._role_of: list[int] = step.cluster.role_of.tolist()
 
@@ -180,9 +180,9 @@ class Predecessors:
         """What the ops of a call wait for inside it; the same wherever the call stands."""
         block = role.blocks[place.node]
         assert block is not None, f"node {place.node} is an op, not a call"
-        if id(block) not in self._inner:
+        call = self.call(place)
+        if call.block not in self._inner:
             mine = self.step.schedule.roles[place.role]
-            call = self.call(place)
-            only = Role(mine.name, (Call(call.label, call.layer, call.micro, block),), mine.at)
-            self._inner[id(block)] = block, earlier(expand(self.step.schedule, only))
-        return self._inner[id(block)][1]
+            only = Role(mine.name, (Call(call.label, call.layer, call.micro, block, call.block),), mine.at)
+            self._inner[call.block] = earlier(expand(self.step.schedule, only))
+        return self._inner[call.block]

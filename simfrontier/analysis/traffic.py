@@ -39,14 +39,14 @@ def instances(step: SimulatedStep) -> list[tuple[int, Op, int]]:
     """Every distinct op of each role, by its number, with how often it runs in the step."""
     out = []
     for number, role in enumerate(step.schedule.roles):
-        blocks = {id(call.ops): call.ops for call in role.calls}
-        times = Counter(id(call.ops) for call in role.calls)
+        blocks = {call.block: call.ops for call in role.calls}
+        times = Counter(call.block for call in role.calls)
         counts: dict[int, int] = {}
         ops: dict[int, Op] = {}
         for block, often in times.items():
             for op in blocks[block]:
-                counts[id(op)] = counts.get(id(op), 0) + often
-                ops[id(op)] = op
+                counts[op.number] = counts.get(op.number, 0) + often
+                ops[op.number] = op
         out += [(number, ops[op], count) for op, count in counts.items()]
     return out
 

@@ -89,8 +89,8 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     )
     errors = _errors(step, spread, draws)
     for index, op in enumerate(step.program.ops):
-        if id(op) in errors:
-            logs[index] += errors[id(op)]
+        if op.number in errors:
+            logs[index] += errors[op.number]
     alone = [not isinstance(op, Collective) and op.kind != "hook" for op in step.program.ops]
     folding = step.cluster.folding
     quantile = slowest(folding.rank_class, folding.representative, draws)
@@ -110,7 +110,7 @@ def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: in
     return RoleFactors(
         of_op={op: np.exp(log) for op, log in _errors(step, spread, draws).items()},
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
-        on_device={id(op): isinstance(op, Compute) and op.kind != "hook" for op in ops},
+        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in ops},
         run_sd=spread.law.run_sd,
         noise=[
             draws.stream("run", devices, plan, number)
@@ -169,22 +169,22 @@ class Draws:
 
 
 def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floats]:
-    """Logs of systematic errors [num_samples] by id of the op; ops without such an error are not in it."""
+    """Logs of systematic errors [num_samples] by number of the op; ops without such an error are not in it."""
     cluster, schedule = step.cluster, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
     for op in schedule.distinct_ops():
         if isinstance(op, Compute):
             if op.matmul is not None:
-                out[id(op)] = matmul
+                out[op.number] = matmul
         elif isinstance(op, Exchange):
-            out[id(op)] = _error_of_pairs(op, step, spread, draws)
+            out[op.number] = _error_of_pairs(op, step, spread, draws)
         elif cluster.table(op) is None:
             shape = cluster.shape(op.axes)
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
             kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
             error = _error(step, spread, draws, kind, size)
-            out[id(op)] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
+            out[op.number] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
     return out
 
 

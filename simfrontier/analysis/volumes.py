@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from simfrontier.collectives.volume import Part, exchanged_bytes, messages_of, whole_side, wire_of
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.roles import axis_of_roles, members_of
 
@@ -117,18 +117,13 @@ def step_needs(schedule: Schedule) -> Needs:
 def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
     """Every distinct op between ranks, role by role, with how often it runs; what roles share is the first one's."""
     for number, role in enumerate(schedule.roles):
-        blocks = {id(call.ops): call.ops for call in role.calls}
+        blocks = {call.block: call.ops for call in role.calls}
         runs: Counter[int] = Counter()
-        for block, count in Counter(id(call.ops) for call in role.calls).items():
-            runs.update({op: count * times for op, times in Counter(map(id, blocks[block])).items()})
-        for op in {id(op): op for block in blocks.values() for op in block}.values():
+        for block, count in Counter(call.block for call in role.calls).items():
+            runs.update({op: count * times for op, times in Counter(op.number for op in blocks[block]).items()})
+        for op in {op.number: op for block in blocks.values() for op in block}.values():
             if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
-                yield op, runs[id(op)]
-
-
-def _blocks(schedule: Schedule) -> dict[int, tuple[Op, ...]]:
-    """The distinct blocks of ops; calls share them."""
-    return {id(call.ops): call.ops for role in schedule.roles for call in role.calls}
+                yield op, runs[op.number]
 
 
 class Parts:
@@ -144,7 +139,7 @@ class Parts:
         self.weights = {t.name for t in self.tensors.values() if t.role == "weight"}
         self.quantised = {
             self.weight_of(ref.name)
-            for block in _blocks(schedule).values()
+            for block in schedule.blocks
             for op in block
             if isinstance(op, Collective) and op.name in GRADIENTS and op.codec.is_opaque
             for ref in op.src

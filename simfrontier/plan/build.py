@@ -25,8 +25,9 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
         roles: tuple[Role, ...] = (Role("all", Compressor().calls_of(program)),)
     else:
         roles = roles_of(tensors, plan.pipeline, grad_accum, lowered)
-    blocks = {id(call.ops): call.ops for role in roles for call in role.calls}
-    used = {ref.name for ops in blocks.values() for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
+    blocks = {call.block: call.ops for role in roles for call in role.calls}
+    ops = {op.number: op for block in blocks.values() for op in block}.values()
+    used = {ref.name for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
     return Schedule(
         mesh=mesh,
         tensors={name: tensor for name, tensor in sorted(tensors.known.items()) if name in used},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.program import Gate, Hook, Item, Move, Piece, Program
@@ -11,20 +11,34 @@ from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """Remembers ops and blocks, so that equal ones are the same object in all programs that it is given."""
+    """Remembers ops and blocks, so that equal ones are the same object, with one number, in all programs that it is
+    given."""
 
-    blocks: dict[tuple[Op, ...], tuple[Op, ...]] = field(default_factory=dict)
+    blocks: dict[tuple[Op, ...], tuple[int, tuple[Op, ...]]] = field(default_factory=dict)
     ops: dict[Op, Op] = field(default_factory=dict)
 
     def calls_of(self, program: Program) -> tuple[Call, ...]:
         """The calls of a program without moves."""
-        calls = []
-        for piece in program.pieces:
-            block = tuple(
-                self.ops.setdefault(op, op) for op in (_relative(item, piece, program.tensors) for item in piece.items)
-            )
-            calls.append(Call(piece.label, piece.layer, piece.micro, self.blocks.setdefault(block, block)))
-        return tuple(calls)
+        return tuple(
+            [
+                self.call(
+                    piece.label, piece.layer, piece.micro, [_relative(i, piece, program.tensors) for i in piece.items]
+                )
+                for piece in program.pieces
+            ]
+        )
+
+    def call(self, label: str, layer: int, micro: int, ops: Iterable[Op]) -> Call:
+        """A call of ops whose references are relative to it."""
+        block = tuple([self._known(op) for op in ops])
+        number, shared = self.blocks.setdefault(block, (len(self.blocks), block))
+        return Call(label, layer, micro, shared, number)
+
+    def _known(self, op: Op) -> Op:
+        known = self.ops.get(op)
+        if known is None:
+            known = self.ops[op] = replace(op, number=len(self.ops))
+        return known
 
 
 def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:

@@ -10,9 +10,10 @@ from simfrontier.plan.plan import Plan
 from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp, Placement, placements_of
-from simfrontier.workload import Use, Value, Way, Weight, Workload, WorkOp
+from simfrontier.workload import MatmulLabels, Use, Value, Way, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them
+Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and their sizes
 SUMS_BEFORE = ("add",)  # kinds of ops that may add up partial values first
 
 
@@ -29,9 +30,10 @@ class Layout:
     mesh: Mesh
     kept: dict[str, Placement] = field(default_factory=dict)
     summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _splits: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by id of the op, as the workload's
-    _needed: dict[tuple[int, tuple[str, ...]], Placement] = field(default_factory=dict)
-    _given: dict[tuple[int, tuple[str, ...]], Placement] = field(default_factory=dict)
+    # what is known already, by all that it depends on
+    _splits: dict[Space, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    _needed: dict[tuple[Space, tuple[str, ...]], Placement] = field(default_factory=dict)
+    _given: dict[tuple[Space, MatmulLabels | None, str, tuple[str, ...]], Placement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._every = tuple(self._in_order())
@@ -60,9 +62,9 @@ class Layout:
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         """Which axis cuts which label of an op: the batch, what `cuts` says, or else the sequence."""
-        if id(op) not in self._splits:
-            self._splits[id(op)] = self._split(op)
-        return self._splits[id(op)]
+        if op.iteration not in self._splits:
+            self._splits[op.iteration] = self._split(op)
+        return self._splits[op.iteration]
 
     def _split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
         labels = {label for label, _ in op.iteration}
@@ -75,15 +77,17 @@ class Layout:
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         """Where an operand with these labels must lie."""
-        if (id(op), dims) not in self._needed:
-            self._needed[id(op), dims] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
-        return self._needed[id(op), dims]
+        key = op.iteration, dims
+        if key not in self._needed:
+            self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
+        return self._needed[key]
 
     def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         """Where a result with these labels lies: partial over the axes that cut what the op sums over."""
-        if (id(op), dims) not in self._given:
-            self._given[id(op), dims] = self._as_given(op, dims)
-        return self._given[id(op), dims]
+        key = op.iteration, op.matmul, op.kind, dims
+        if key not in self._given:
+            self._given[key] = self._as_given(op, dims)
+        return self._given[key]
 
     def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         split = self.split(op)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from simfrontier.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
@@ -274,8 +275,8 @@ def fetch_next(program: Program) -> Program:
     items = list(program.items())
     queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
     written_at = _sources_written(items)
-    hooks = [item for _, item in items if isinstance(item, Hook)]
-    following = dict(zip(map(id, hooks), hooks[1:], strict=False))
+    hooks = [(index, item) for index, (_, item) in enumerate(items) if isinstance(item, Hook)]
+    following = {index: later.weights for (index, _), (_, later) in pairwise(hooks)}
     out: Numbered = []
     position = 0
     for index, (number, item) in enumerate(items):
@@ -283,8 +284,7 @@ def fetch_next(program: Program) -> Program:
             continue
         out.append((number, item))
         if isinstance(item, Hook):
-            later = following.get(id(item))
-            ahead = [] if later is None else [ref for ref in later.weights if written_at.get(ref, -1) < index]
+            ahead = [ref for ref in following.get(index, ()) if written_at.get(ref, -1) < index]
             wanted = {*item.weights, *ahead}
             while position < len(queue) and queue[position].dst[0] in wanted:
                 out.append((number, queue[position]))

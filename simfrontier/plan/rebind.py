@@ -33,27 +33,18 @@ def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]
     return tuple(size for label, size in zip(dims, shape, strict=True) if label != BATCH)
 
 
-def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> tuple[Schedule, dict[int, Op]]:
-    """The schedule on another mesh with another global batch, and the new op of each old one (by id)."""
+def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
+    """The schedule on another mesh with another global batch; ops and blocks keep their numbers."""
     old = int(schedule.meta["batch"])
-    ops: dict[int, Op] = {}
-    blocks: dict[int, tuple[Op, ...]] = {}
-
-    def block_of(call: Call) -> tuple[Op, ...]:
-        if id(call.ops) not in blocks:
-            for op in call.ops:
-                if id(op) not in ops:
-                    ops[id(op)] = _op(op, batch, old)
-            blocks[id(call.ops)] = tuple([ops[id(op)] for op in call.ops])
-        return blocks[id(call.ops)]
-
+    ops = [_op(op, batch, old) for op in schedule.ops]
+    blocks = [tuple([ops[op.number] for op in block]) for block in schedule.blocks]
     roles = tuple(
-        replace(role, calls=tuple([Call(c.label, c.layer, c.micro, block_of(c)) for c in role.calls]))
+        replace(role, calls=tuple([Call(c.label, c.layer, c.micro, blocks[c.block], c.block) for c in role.calls]))
         for role in schedule.roles
     )
     tensors = {name: _tensor(tensor, batch, old) for name, tensor in schedule.tensors.items()}
     meta = {**schedule.meta, "batch": batch}
-    return replace(schedule, mesh=mesh, tensors=tensors, roles=roles, meta=meta), ops
+    return replace(schedule, mesh=mesh, tensors=tensors, roles=roles, meta=meta)
 
 
 def resized(
@@ -63,9 +54,11 @@ def resized(
     return [_op(op, batch, old) for op in ops], {name: _tensor(tensor, batch, old) for name, tensor in tensors.items()}
 
 
-def rebound_program(program: Expanded, schedule: Schedule, ops: dict[int, Op]) -> Expanded:
+def rebound_program(program: Expanded, schedule: Schedule) -> Expanded:
     """The expansion of a rebound schedule of one role: other ops, the same order and waits."""
-    return program.with_ops([ops[id(op)] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops])
+    return program.with_ops(
+        [schedule.ops[op.number] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops]
+    )
 
 
 def _op(op: Op, batch: int, old: int) -> Op:

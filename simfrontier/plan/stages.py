@@ -82,7 +82,7 @@ class _Stages:
         layers, micros = part.layers.start - like.layers.start, work.micro - micro
         if not layers and not micros:
             return self.built[key]
-        return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops) for c in self.built[key]])
+        return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops, c.block) for c in self.built[key]])
 
     def _calls(self, part: Part, is_forward: bool, micro: int) -> tuple[Call, ...]:
         builder = Builder(self.tensors, part, self.num_micro - 1)
@@ -130,8 +130,7 @@ class _Stages:
             made = Compute(kind="encode", name=meeting.direction, reads=(mine,), writes=(sent(mine),), lane=lane)
             taken = Compute(kind="decode", name=meeting.direction, reads=(got(other),), writes=(other,), lane=lane)
             ops = (*((made,) if sends else ()), op, *((taken,) if gets else ()))
-        shared = tuple([self.compressor.ops.setdefault(each, each) for each in ops])
-        return Call("exchange", layer, micro, self.compressor.blocks.setdefault(shared, shared))
+        return self.compressor.call("exchange", layer, micro, ops)
 
     def _codec(self) -> Codec | None:
         """How what stages exchange is coded, if it is."""

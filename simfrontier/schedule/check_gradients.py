@@ -51,9 +51,9 @@ def check_gradients(schedule: Schedule, found: Findings) -> None:
 def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Fault]]:
     """Ops that read a value of other layers or micro-batches than the op does whose gradients they make."""
     blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-    ops = {id(call.ops): call.ops for call in role.calls}
+    ops = {call.block: call.ops for call in role.calls}
     for call in role.calls:
-        blocks[id(call.ops)].add((call.layer, call.micro))
+        blocks[call.block].add((call.layer, call.micro))
     moved: dict[tuple[int, int, int], frozenset[tuple[int, int]]] = {}  # the calls of a block, from a reference
     touched: defaultdict[tuple[str, str], set[frozenset[tuple[int, int]]]] = defaultdict(set)  # by op and value
     backward: dict[str, tuple[str, Compute]] = {}

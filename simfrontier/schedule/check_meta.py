@@ -47,9 +47,9 @@ def _counted(schedule: Schedule) -> tuple[int, int]:
     layers, micros = 0, 1
     for role in schedule.roles:
         for call in role.calls:
-            if id(call.ops) not in last:
-                last[id(call.ops)] = max(_layers_of(call, weights), default=None)
-            ahead = last[id(call.ops)]
+            if call.block not in last:
+                last[call.block] = max(_layers_of(call, weights), default=None)
+            ahead = last[call.block]
             if ahead is not None:
                 layers = max(layers, call.layer + ahead + 1)
             micros = max(micros, call.micro + 1)

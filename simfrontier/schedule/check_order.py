@@ -25,7 +25,7 @@ def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None
             if span.setdefault(op.comm, axes) != axes:
                 ranks = ranks_of(op, role, schedule.roles)
                 said = f"communicator {op.comm} over {'+'.join(sorted(span[op.comm]))}, as before"
-                found.add("order", title_of(op, call), ranks, said, "+".join(op.axes), key=(id(op), "span"))
+                found.add("order", title_of(op, call), ranks, said, "+".join(op.axes), key=(op.number, "span"))
     if len(programs) > 1:
         _same_calls(schedule, programs, found)
 
@@ -34,8 +34,8 @@ def _collectives(program: Expanded) -> Iterator[tuple[Call, Collective]]:
     """Each distinct collective of a program with its first call."""
     seen: set[int] = set()
     for index, op in enumerate(program.ops):
-        if isinstance(op, Collective) and id(op) not in seen:
-            seen.add(id(op))
+        if isinstance(op, Collective) and op.number not in seen:
+            seen.add(op.number)
             yield program.calls[index], op
 
 
@@ -48,7 +48,7 @@ def _same_calls(schedule: Schedule, programs: Programs, found: Findings) -> None
     calls: dict[tuple[Sequence, int], list[tuple[Op, Call]]] = defaultdict(list)
     for number, (_, program) in enumerate(programs):
         for index, op in enumerate(program.ops):
-            meeting = meets.get(id(op))
+            meeting = meets.get(op.number)
             if meeting is not None:
                 sequence, members[sequence] = meeting
                 calls[sequence, number].append((op, program.calls[index]))
@@ -59,18 +59,9 @@ def _same_calls(schedule: Schedule, programs: Programs, found: Findings) -> None
 
 
 def _members(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ...]]]:
-    """For each op (by id) in which roles meet: the sequence it is in, and the numbers of the roles."""
-    out = {}
-    for role in schedule.roles:
-        for ops in {id(call.ops): call.ops for call in role.calls}.values():
-            for op in ops:
-                if (
-                    isinstance(op, Collective | Exchange)
-                    and id(op) not in out
-                    and (members := members_of(op, schedule))
-                ):
-                    out[id(op)] = sequence_of(op), members
-    return out
+    """For each op (by its number) in which roles meet: the sequence it is in, and the numbers of the roles."""
+    moves = [op for op in schedule.ops if isinstance(op, Collective | Exchange)]
+    return {op.number: (sequence_of(op), members) for op in moves if (members := members_of(op, schedule))}
 
 
 def _compare(
@@ -168,7 +159,7 @@ class _Run:
                 self._stuck(number, found)
 
     def _start(self, number: int, index: int) -> None:
-        meeting = self.meets.get(id(self.programs[number].ops[index]))
+        meeting = self.meets.get(self.programs[number].ops[index].number)
         if meeting is None:
             self.issuers[number].finish(index)
             return
@@ -205,7 +196,7 @@ class _Run:
                         yield here[number], absent
 
     def _joining(self, index: int, number: int) -> tuple[int, ...]:
-        return self.meets[id(self.programs[number].ops[index])][1]
+        return self.meets[self.programs[number].ops[index].number][1]
 
     def _absent(self, number: int) -> str:
         """A role that does not come, with what it is at."""

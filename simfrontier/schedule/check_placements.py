@@ -54,23 +54,23 @@ def check_ops(schedule: Schedule, found: Findings) -> None:
     for role in schedule.roles:
         blocks: set[int] = set()
         for call in role.calls:
-            if id(call.ops) in blocks:
+            if call.block in blocks:
                 continue
-            blocks.add(id(call.ops))
+            blocks.add(call.block)
             _check_once(schedule, call, role, found)
             for op in call.ops:
                 if isinstance(op, Exchange):
                     _check_ends(schedule, op, call, role, found)
-                if id(op) not in seen:
-                    seen.add(id(op))
+                if op.number not in seen:
+                    seen.add(op.number)
                     _check_op(rules, op, call, role, found)
 
 
 def _check_once(schedule: Schedule, call: Call, role: Role, found: Findings) -> None:
     """A block does each thing once: what an op writes would be written again from the same."""
-    if len({id(op) for op in call.ops}) == len(call.ops):
+    if len({op.number for op in call.ops}) == len(call.ops):
         return
-    for op in {id(op): op for op in call.ops}.values():
+    for op in {op.number: op for op in call.ops}.values():
         times = sum(each is op for each in call.ops)
         if times > 1 and op.writes:
             ranks = ranks_of_role(role, schedule.roles)
@@ -248,8 +248,7 @@ class _Rules(MoveRules):
         """Of the norm of the schedule: the axes that divide it, whether it may be partial over no others, and the first
         tensor that takes it."""
         roles = self.schedule.roles
-        blocks = {id(call.ops): call.ops for role in roles for call in role.calls}.values()
-        ops = [op for block in blocks for op in block if op.kind == "norm2"]
+        ops = [op for op in self.schedule.ops if op.kind == "norm2"]
         held = [self.of[ref.name].placement for op in ops for ref in op.reads if ref.name in self.of]
         over = frozenset(axis for p in held for axis in (*p.flat, *(axis for axis, _ in p.shards)))
         axis = axis_of_roles(self.schedule)

@@ -23,7 +23,7 @@ def explain_unwritten(
     for number, (index, ref) in enumerate(unwritten):
         tensor = tensors[ref.name]
         what = ref_text(ref, tensor.per_layer, tensor.per_micro)
-        key = (id(program.ops[index]), ref.name)
+        key = (program.ops[index].number, ref.name)
         later = [i for i in writers.get(ref, ()) if i >= index]
         if not later:
             say("references", index, f"{what} written by an op before", "no op writes it", key)

@@ -66,7 +66,7 @@ class _Walk:
     def _say(self, index: int, expected: str, got: str) -> None:
         op, call = self.program.ops[index], self.program.calls[index]
         ranks = ranks_of(op, self.role, self.schedule.roles)
-        self.found.add("versions", title_of(op, call), ranks, expected, got, key=(self.role.name, id(op), got))
+        self.found.add("versions", title_of(op, call), ranks, expected, got, key=(self.role.name, op.number, got))
 
     def _say_end(self, ref: Ref, micro: int) -> None:
         of = "" if self.schedule.tensors[ref.name].follows else f" of micro-batch {micro}"

@@ -72,7 +72,7 @@ class Ledger:
             every += f" of the roles {', '.join(self.programs[role][0].name for role in roles)}"
         expected = f"the gradient of {self._title(home)} from {every}, once"
         role, index = self.place(number)
-        key = (id(self.programs[role][1].ops[index]), ref.name)
+        key = (self.programs[role][1].ops[index].number, ref.name)
         self.say("sums", number, expected, f"in {ref.name}: {self._told(value, roles)}", key)
 
     def _roles(self, home: Home, made: list[int]) -> list[int]:

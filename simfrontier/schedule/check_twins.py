@@ -54,20 +54,19 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
 
 def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
     places: defaultdict[str, list[tuple[Compute, int]]] = defaultdict(list)  # the ops that write a value, and where
+    makers = {op.number: op for op in ops}
     for op in ops:
         for place, ref in enumerate(op.writes if len(op.writes) > 1 else ()):
             places[ref.name].append((op, place))
     for op in ops:
         read: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)  # by maker, in the order of this op
-        makers: dict[int, Compute] = {}
         for value in dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads):
             for maker, place in places.get(value, ()):
-                makers[id(maker)] = maker
-                read[id(maker)].append((place, value))
-        for key, parts in read.items():
+                read[maker.number].append((place, value))
+        for number, parts in read.items():
             if parts != sorted(parts):
                 wanted, got = (", ".join(value for _, value in each) for each in (parts, sorted(parts)))
-                yield makers[key], (f"{wanted} in this order, as {op.name} reads them", got)
+                yield makers[number], (f"{wanted} in this order, as {op.name} reads them", got)
 
 
 def _bare(refs: Sequence[Ref], stream: str) -> list[str]:

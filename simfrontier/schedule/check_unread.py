@@ -50,5 +50,5 @@ def _say(
     tensor = schedule.tensors[ref.name]
     what = ref_text(ref, tensor.per_layer, tensor.per_micro)
     ranks = ranks_of(op, role, schedule.roles)
-    key = (role.name, id(op), ref.name, got)
+    key = (role.name, op.number, ref.name, got)
     found.add("references", title_of(op, program.calls[index]), ranks, f"{what} {expected}", got, key=key)

@@ -71,9 +71,9 @@ class _Walk:
         values, forms, base = self.values, self.forms, self.base
         program = self.program
         for index, op in enumerate(program.ops):
-            form = forms.get(id(op))
+            form = forms.get(op.number)
             if form is None:
-                form = forms[id(op)] = self._form(op)
+                form = forms[op.number] = self._form(op)
             reads, writes, adds = program.reads[index], program.writes[index], program.accumulates[index]
             for ref in reads:
                 if ref not in values:
@@ -187,7 +187,7 @@ class _Walk:
         arriving = [ref for ref in writes if self.tensors[ref.name].role != "token"]
         for ref in arriving:
             if self.tensors[ref.name].per_micro and ref in self.values:
-                key = (id(op), "twice")
+                key = (op.number, "twice")
                 self.say(
                     "sums", index, f"{ref_text(ref, self.tensors[ref.name].per_layer)} received once", "again", key
                 )
@@ -215,7 +215,7 @@ class _Walk:
     def _is_fresh(self, index: int, ref: Ref) -> None:
         version, op = self.values[ref], self.program.ops[index]
         if isinstance(version, tuple) and self.tensors[ref.name].role in WEIGHTS:
-            self.say("versions", index, f"weights in {ref_text(ref)}", "a gradient", (id(op), ref.name))
+            self.say("versions", index, f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
         if type(version) is not int:
             return
         age = self.stepped.get(self._home(ref), 0) - version
@@ -226,14 +226,14 @@ class _Walk:
                 index,
                 f"{ref_text(ref)} at most {getattr(op, 'max_age', 0)} steps old",
                 f"{held} weights, {age} step{'s' if age > 1 else ''} old",
-                (id(op), ref.name),
+                (op.number, ref.name),
             )
 
     def _is_stepped(self, index: int, ref: Ref) -> None:
         """What follows a weight follows that which this step's adam has made."""
         if self.values[ref] != 1:
             got = f"version {self.values[ref]}" if isinstance(self.values[ref], int) else "something else"
-            key = (id(self.program.ops[index]), ref.name)
+            key = (self.program.ops[index].number, ref.name)
             self.say("versions", index, f"{ref_text(ref)} after its adam (version 1)", got, key)
 
     def _use(self, index: int, ref: Ref) -> None:
@@ -244,7 +244,7 @@ class _Walk:
         if isinstance(value, tuple):
             self.ledger.used.setdefault((self._home(ref), value), (self.base + index, ref))
             return
-        key = (id(self.program.ops[index]), ref.name)
+        key = (self.program.ops[index].number, ref.name)
         self.say("sums", index, f"a gradient in {ref.name}", "something else", key)
 
     def _adam(self, index: int) -> None:

@@ -102,9 +102,10 @@ class _Resolver:
         self.known: dict[int, tuple[list[tuple[str, int, int, bool, bool]], ...]] = {}
 
     def absolute(self, op: Op, call: Call) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
-        forms = self.known.get(id(op))
+        forms = self.known.get(op.number)
         if forms is None:
-            forms = self.known[id(op)] = tuple(self._form(refs, op) for refs in self._operands(op))
+            assert op.number >= 0, f"{op.name}: an op of no schedule"
+            forms = self.known[op.number] = tuple(self._form(refs, op) for refs in self._operands(op))
         layer, micro = call.layer, call.micro
         made: type = Ref
         new = tuple.__new__  # what Ref(...) calls, without the way there: there are millions of them

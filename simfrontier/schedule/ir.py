@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Literal, NamedTuple
 
 from simfrontier.schedule.algorithms import LIBRARY
@@ -91,6 +92,12 @@ class Tensor:
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
+def _number() -> int:
+    """The field of an op's own number: its place in `Schedule.ops`; -1 before the op is in a schedule."""
+    number: int = field(default=-1, compare=False, repr=False)
+    return number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
     """Work of one rank: what is computed, not for how long.
@@ -112,6 +119,7 @@ class Compute:
     max_age: int = 0
     kernel: str = ""
     lane: str = "compute"
+    number: int = _number()
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:
         """Size of each label on one rank."""
@@ -149,6 +157,7 @@ class Collective:
     blocking: bool = False
     token: Ref | None = None
     per_hop: bool = False
+    number: int = _number()
 
     @property
     def is_added_later(self) -> bool:
@@ -190,6 +199,7 @@ class Exchange:
     comm: str
     blocking: bool = False
     token: Ref | None = None
+    number: int = _number()
 
     kind = "exchange"
 
@@ -222,12 +232,13 @@ Op = Compute | Collective | Exchange
 @dataclass(frozen=True, slots=True)
 class Call:
     """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count
-    from."""
+    from. `block` is the number of its ops: their place in `Schedule.blocks`; -1 before it is in a schedule."""
 
     label: str
     layer: int
     micro: int
     ops: tuple[Op, ...]
+    block: int = field(default=-1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +265,8 @@ class Schedule:
     """What every rank does in one step, never how long it takes.
 
     Ops inside calls carry references relative to the call; equal calls share one tuple of ops (the stored blocks).
+    `ops` and `blocks` are the distinct ones in order of appearance; each has its place there as its number. Ops and
+    calls that come with other numbers are replaced by equal ones.
     """
 
     mesh: Mesh
@@ -261,17 +274,63 @@ class Schedule:
     roles: tuple[Role, ...]
     pools: Mapping[str, int]
     meta: Mapping[str, str | int]
+    ops: tuple[Op, ...] = field(init=False, compare=False, repr=False)
+    blocks: tuple[tuple[Op, ...], ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        numbering = _Numbering()
+        object.__setattr__(self, "roles", tuple([numbering.role(role) for role in self.roles]))
+        object.__setattr__(self, "ops", tuple(numbering.ops))
+        object.__setattr__(self, "blocks", tuple(numbering.blocks))
 
     def distinct_ops(self) -> list[Op]:
-        """Each op object once, in order of appearance."""
-        seen: dict[int, Op] = {}
-        for role in self.roles:
-            for block in {id(call.ops): call.ops for call in role.calls}.values():
-                for op in block:
-                    seen.setdefault(id(op), op)
-        return list(seen.values())
+        """Each op once, in order of appearance."""
+        return list(self.ops)
 
     @property
     def codes_per_hop(self) -> bool:
         """Whether a collective codes every message between two ranks by itself."""
-        return any(isinstance(op, Collective) and op.per_hop for op in self.distinct_ops())
+        return any(isinstance(op, Collective) and op.per_hop for op in self.ops)
+
+
+class _Numbering:
+    """Numbers of ops and blocks in order of appearance; what has its number already stays the same object."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.blocks: list[tuple[Op, ...]] = []
+        # (what came, what it is replaced by, or its number), by the number that it came with
+        self._known_ops: dict[int, list[tuple[Op, Op]]] = {}
+        self._known_blocks: dict[int, list[tuple[tuple[Op, ...], int]]] = {}
+
+    def role(self, role: Role) -> Role:
+        calls = tuple([self._call(call) for call in role.calls])
+        is_same = all(map(is_, calls, role.calls))
+        return role if is_same else Role(role.name, calls, role.at)
+
+    def _call(self, call: Call) -> Call:
+        number = self._block(call)
+        ops = self.blocks[number]
+        if number == call.block and ops is call.ops:
+            return call
+        return Call(call.label, call.layer, call.micro, ops, number)
+
+    def _block(self, call: Call) -> int:
+        known = self._known_blocks.setdefault(call.block, [])
+        for came, number in known:
+            if came is call.ops:
+                return number
+        ops = [self._op(op) for op in call.ops]
+        known.append((call.ops, len(self.blocks)))
+        self.blocks.append(call.ops if all(map(is_, ops, call.ops)) else tuple(ops))
+        return len(self.blocks) - 1
+
+    def _op(self, op: Op) -> Op:
+        known = self._known_ops.setdefault(op.number, [])
+        for came, numbered in known:
+            if came is op:
+                return numbered
+        numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))
+        known.append((op, numbered))
+        self.ops.append(numbered)
+        return numbered

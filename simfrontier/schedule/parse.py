@@ -332,7 +332,7 @@ def _check_places(node: Node, mesh: Mesh, roles: tuple[Role, ...]) -> None:
         place = listed[number]
         (place if roles[number].at is None else place.key("at")).fail(said)
     for item, role in zip(listed, roles, strict=True):
-        for ops in {id(call.ops): call.ops for call in role.calls}.values():
+        for ops in {call.block: call.ops for call in role.calls}.values():
             for op in ops:
                 fault = fault_of_end(op, role) if isinstance(op, Exchange) else None
                 if fault is not None:

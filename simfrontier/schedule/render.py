@@ -45,20 +45,13 @@ class _Page:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.mesh = schedule.mesh
-        self.blocks: list[tuple[Op, ...]] = []
-        self.number: dict[int, int] = {}  # id of a call's ops → block
         known: dict[tuple[Op, ...], int] = {}
-        for role in schedule.roles:
-            for call in role.calls:
-                if id(call.ops) not in self.number:
-                    number = known.setdefault(call.ops, len(known))
-                    self.number[id(call.ops)] = number
-                    if number == len(self.blocks):
-                        self.blocks.append(call.ops)
+        self.number = [known.setdefault(block, len(known)) for block in schedule.blocks]  # equal blocks are one
+        self.blocks = list(known)
         self.labels: dict[int, str] = {}
         for role in schedule.roles:
             for call in role.calls:
-                self.labels.setdefault(self.number[id(call.ops)], call.label)
+                self.labels.setdefault(self.number[call.block], call.label)
 
     # ── header and states ──
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,12 +29,12 @@ class Loop:
 Item = Step | Loop
 
 
-def steps_of_calls(calls: Iterable[Call], number: dict[int, int]) -> list[Step]:
-    """Each call as a step; `number` says which block the tuple of ops with this `id` is."""
+def steps_of_calls(calls: Iterable[Call], blocks: Sequence[int]) -> list[Step]:
+    """Each call as a step; `blocks` gives the stored block of each of the schedule's blocks."""
     out = []
     layer = micro = 0
     for call in calls:
-        out.append(Step(call.label, number[id(call.ops)], call.layer - layer, call.micro - micro))
+        out.append(Step(call.label, blocks[call.block], call.layer - layer, call.micro - micro))
         layer, micro = call.layer, call.micro
     return out
 
@@ -97,7 +97,7 @@ def calls_of_steps(steps: Iterable[Step], blocks: list[tuple[Op, ...]]) -> tuple
     layer = micro = 0
     for step in steps:
         layer, micro = layer + step.layer, micro + step.micro
-        out.append(Call(step.label, layer, micro, blocks[step.block]))
+        out.append(Call(step.label, layer, micro, blocks[step.block], step.block))
     return tuple(out)
 
 

@@ -63,19 +63,19 @@ def _calls(
     calls: list[Call] = []
     blocks: list[tuple[Op, ...] | None] = []
     for number, call in enumerate(role.calls):
-        stand_in = stand_ins.get(id(call.ops))
+        stand_in = stand_ins.get(call.block)
         if stand_in is None or number in apart:
             calls.append(call)
             blocks.extend([None] * len(call.ops))
         else:
-            calls.append(Call(call.label, call.layer, call.micro, (stand_in,)))
+            calls.append(Call(call.label, call.layer, call.micro, (stand_in,), call.block))
             blocks.append(call.ops)
     return tuple(calls), blocks
 
 
 def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
-    """The op that may stand for a call, by id of the call's block; it touches what ops of other lanes touch too."""
-    calls = {id(call.ops): call for call in role.calls}
+    """The op that may stand for a call, by the number of its block; it touches what ops of other lanes touch too."""
+    calls = {call.block: call for call in role.calls}
     closed = {number for number, call in calls.items() if _is_closed(schedule, role, call)}
     opened = {op.lane for number, call in calls.items() if number not in closed for op in call.ops} - {LANE}
     elsewhere = [op for call in calls.values() for op in call.ops if op.lane in opened]
@@ -101,6 +101,7 @@ def _stand_ins(schedule: Schedule, role: Role) -> dict[int, Compute]:
             reads=shared(ref for op in call.ops for ref in op.reads),
             writes=shared(ref for op in call.ops for ref in op.writes),
             accumulates=shared(ref for op in call.ops for ref in op.accumulates),
+            number=len(schedule.ops) + number,
         )
         for number, call in calls.items()
         if number in closed and len(call.ops) > 1 and all(map(is_plain, call.ops))

@@ -23,9 +23,13 @@ def to_json(schedule: Schedule) -> str:
 
     Equal schedules give equal text, in whatever order their parts were made or shared.
     """
-    tables = _Tables()
+    tables = _Tables(schedule)
     roles = [
-        {"calls": _items(tables.calls_of(role.calls)), "name": role.name, **_without_defaults(at=role.at)}
+        {
+            "calls": _items(folded(steps_of_calls(role.calls, tables.block_of))),
+            "name": role.name,
+            **_without_defaults(at=role.at),
+        }
         for role in schedule.roles
     ]
     form = {
@@ -58,36 +62,17 @@ def load(path: Path, large: bool = False) -> Schedule:
 
 
 class _Tables:
-    """Ops and blocks, numbered in the order in which the calls first use them."""
+    """Equal ops and equal blocks once, in the order in which the calls first use them; `block_of` gives the stored
+    block of each of the schedule's."""
 
-    def __init__(self) -> None:
-        self.ops: list[Op] = []
-        self.blocks: list[list[int]] = []
-        self._op: dict[Op, int] = {}
-        self._block: dict[tuple[int, ...], int] = {}
-        self._op_of_id: dict[int, int] = {}
-        self._block_of_id: dict[int, int] = {}
-
-    def calls_of(self, calls: tuple[Any, ...]) -> tuple[Item, ...]:
-        for call in calls:
-            if id(call.ops) not in self._block_of_id:
-                self._block_of_id[id(call.ops)] = self._block_number(call.ops)
-        return folded(steps_of_calls(calls, self._block_of_id))
-
-    def _block_number(self, ops: tuple[Op, ...]) -> int:
-        key = tuple(map(self._op_number, ops))
-        if key not in self._block:
-            self._block[key] = len(self.blocks)
-            self.blocks.append(list(key))
-        return self._block[key]
-
-    def _op_number(self, op: Op) -> int:
-        if id(op) not in self._op_of_id:
-            if op not in self._op:
-                self._op[op] = len(self.ops)
-                self.ops.append(op)
-            self._op_of_id[id(op)] = self._op[op]
-        return self._op_of_id[id(op)]
+    def __init__(self, schedule: Schedule) -> None:
+        ops: dict[Op, int] = {}
+        op_of = [ops.setdefault(op, len(ops)) for op in schedule.ops]
+        self.ops = list(ops)
+        blocks: dict[tuple[int, ...], int] = {}
+        listed = (tuple([op_of[op.number] for op in block]) for block in schedule.blocks)
+        self.block_of = [blocks.setdefault(block, len(blocks)) for block in listed]
+        self.blocks = list(blocks)
 
 
 def _items(items: Iterable[Item]) -> list[Any]:

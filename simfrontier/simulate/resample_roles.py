@@ -24,9 +24,9 @@ Block = tuple[Op, ...]
 class RoleFactors:
     """By how much longer ops of several roles take than simulated, sample by sample.
 
-    of_op      by id of the op [num_samples], on every rank; ops that are not in it take as long as simulated
+    of_op      by number of the op [num_samples], on every rank; ops that are not in it take as long as simulated
     of_class   [num_rank_classes, num_samples]  what a rank class's devices compute by themselves, besides
-    on_device  by id of the op
+    on_device  by number of the op
     run_sd     of single calls, as a standard deviation of log time; `noise` is per role [num_nodes, num_samples]
     """
 
@@ -101,7 +101,7 @@ class _Pass:
         out = []
         for role, its_node in takers:
             took = self._took(self.play.played[role], its_node)
-            out.append(ready[self.rows[role]] + took[:, None] * self.factors.of_op.get(id(op), 1.0) * noise)
+            out.append(ready[self.rows[role]] + took[:, None] * self.factors.of_op.get(op.number, 1.0) * noise)
         return out
 
     def _took(self, played: Played, node: int) -> Floats:
@@ -121,8 +121,8 @@ class _Pass:
 
     def _longer(self, op: Op, role: int, took: Floats) -> Floats:
         """An op's time on the role's rank classes, without noise."""
-        out: Floats = took[:, None] * self.factors.of_op.get(id(op), 1.0)
-        return out * self.factors.of_class[self.rows[role]] if self.factors.on_device[id(op)] else out
+        out: Floats = took[:, None] * self.factors.of_op.get(op.number, 1.0)
+        return out * self.factors.of_class[self.rows[role]] if self.factors.on_device[op.number] else out
 
     def _meeting(self, op: Op, role: int) -> Meeting | None:
         key = self.cluster.of(op).pattern

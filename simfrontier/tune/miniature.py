@@ -168,7 +168,7 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> Forms:
     forms = []
     for schedule in (two, three):
         program = expand(schedule, schedule.roles[0])
-        by_id = {id(op): number(op) for op in {id(op): op for op in program.ops}.values()}
+        number_of = [number(op) for op in schedule.ops]
         fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
         ends: dict[int, int] = {}
         for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
@@ -186,12 +186,12 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> Forms:
         forms.append(
             Form(
                 program=program,
-                number=[by_id[id(op)] for op in program.ops],
+                number=[number_of[op.number] for op in program.ops],
                 before=before,
                 ends=[ends[micro] for micro in sorted(ends)],
                 held=[(ref.name, first, last) for ref, first, last in lifetimes(program) if ref.name not in fixed],
                 phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in program.calls],
-                chain=[by_id[id(program.ops[index])] for index in chain],
+                chain=[number_of[program.ops[index].number] for index in chain],
                 chain_before=_chained(program, before, chain),
                 chain_ends=[last[micro] for micro in sorted(last)],
                 chain_phase=[program.calls[i].label if program.calls[i].micro == 0 else "" for i in chain],

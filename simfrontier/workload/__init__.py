@@ -3,7 +3,19 @@
 from simfrontier.workload.catalog import MODELS, GptShape, MlpShape, Shape, find_model
 from simfrontier.workload.draft import Softmax
 from simfrontier.workload.gpt import Attention, gpt
-from simfrontier.workload.graph import USUAL_WAY, CrossEntropy, Phase, State, Use, Value, Way, Weight, Workload, WorkOp
+from simfrontier.workload.graph import (
+    USUAL_WAY,
+    CrossEntropy,
+    MatmulLabels,
+    Phase,
+    State,
+    Use,
+    Value,
+    Way,
+    Weight,
+    Workload,
+    WorkOp,
+)
 from simfrontier.workload.metric import neox_flops, step_flops
 from simfrontier.workload.mlp import mlp
 from simfrontier.workload.model import workload_of
@@ -19,6 +31,7 @@ __all__ = [
     "Attention",
     "CrossEntropy",
     "GptShape",
+    "MatmulLabels",
     "MlpShape",
     "MugsShape",
     "Phase",

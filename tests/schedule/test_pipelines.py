@@ -89,7 +89,7 @@ def test_an_exchange_reads_and_writes_what_is_of_the_roles_end() -> None:
     call = (Call("step", 0, 3, (both,)),)
     roles = tuple(Role(f"s{i}", call, ("stage", i)) for i in range(2))
     schedule = Schedule(mesh=Mesh((("stage", 2),)), tensors=rows(*"abcdt"), roles=roles, pools={}, meta={})
-    first, second = (expand(schedule, role) for role in roles)
+    first, second = (expand(schedule, role) for role in schedule.roles)
     assert (first.at, second.at) == (("stage", 0), ("stage", 1))
     assert first.reads == [(Ref("a", 0, 3),)] and first.writes == [(Ref("d", 0, 2), Ref("t", 0, 3))]
     assert second.reads == [(Ref("c", 0, 2),)] and second.writes == [(Ref("b", 0, 3), Ref("t", 0, 3))]
@@ -108,7 +108,7 @@ def test_exchanges_wait_for_those_between_the_same_ends_only() -> None:
     )
     role = Role("s1", (Call("step", 0, 0, ops),), ("stage", 1))
     schedule = Schedule(mesh=Mesh((("stage", 3),)), tensors=rows(*"abcd"), roles=(role,), pools={}, meta={})
-    program = expand(schedule, role)
+    program = expand(schedule, schedule.roles[0])
     assert program.lanes == ("down", "up", "x", "y")
     assert program.waits == [(), (), ((0, 1),), ((1, 1),)]
 
@@ -133,7 +133,7 @@ def test_a_blocking_exchange_holds_the_host() -> None:
     for made, waits in ((ops, ()), (held, ((0, 1),))):
         role = Role("s1", (Call("step", 0, 0, made),), ("stage", 1))
         schedule = Schedule(mesh=Mesh((("stage", 3),)), tensors=rows("a", "b"), roles=(role,), pools={}, meta={})
-        assert expand(schedule, role).waits[1] == waits
+        assert expand(schedule, schedule.roles[0]).waits[1] == waits
 
 
 # ── memory ──
