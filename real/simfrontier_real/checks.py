@@ -12,7 +12,7 @@ from simfrontier_real.arrivals import MOVED, calls_apart
 from simfrontier_real.bounds import Bounds
 from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
 from simfrontier_real.programs import Programs
-from simfrontier_real.states import Weights
+from simfrontier_real.states import Weights, weight_of
 from simfrontier_real.train import Told, Trained
 
 MESSAGES: Final = "messages, over their rounding"
@@ -80,7 +80,7 @@ def compared(
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
-        *_beside(weights, masters, bounds, {key for each in told for key in each.published}),
+        *_beside(schedule, weights, masters, bounds, {key for each in told for key in each.published}),
         _worst("codes of weights", MOVED, {number: _codes(told, number) for number in steps}),
         _worst(MESSAGES, 1.0, _arrived(schedule, programs, told)),
     ]
@@ -150,7 +150,9 @@ def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) 
     yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, bounds.length))
 
 
-def _beside(weights: Weights, masters: Weights, bounds: Bounds, known: set[tuple[str, int]]) -> Iterator[Check]:
+def _beside(
+    schedule: Schedule, weights: Weights, masters: Weights, bounds: Bounds, known: set[tuple[str, int]]
+) -> Iterator[Check]:
     """How far published weights are from what publishing should make of their masters, where that is `known`; else from
     the masters: what publishing lost, and nothing else."""
     for name, limit, keys in (
@@ -162,7 +164,7 @@ def _beside(weights: Weights, masters: Weights, bounds: Bounds, known: set[tuple
         apart = size = 0.0
         for master, layer in keys:
             values = masters[master, layer]
-            apart += _square(weights[master.removesuffix(".master"), layer] - values)
+            apart += _square(weights[weight_of(schedule.tensors[master]), layer] - values)
             size += _square(values)
         yield Check(name, finite(math.sqrt(apart / size)) if size > 0 else 0.0, limit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
@@ -96,20 +96,24 @@ class Trainer:
     def _adam(self, site: Site, index: int, op: Compute) -> None:
         """One step of Adam on this rank's share; skipped where a gradient overflowed."""
         reads, writes, _ = site.operands(index)
+        tensors = site.schedule.tensors
         held = {ref.name: ref for ref in reads}
         overflow = float(site.buffers[held["overflow.total"]][0]) > 0
         self.overflowed |= overflow
         if "gradient_norm.total" in held:
             self.norms.add(math.sqrt(max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0)))
-        new = {ref.name: ref for ref in writes}
-        for name in [n.removesuffix(".moments") for n in new if n.endswith(".moments")]:
-            self._update(site, name, held, new, overflow)
+        for name in dict.fromkeys(tensors[ref.name].weight for ref in writes):
+            read, new = ([ref for ref in refs if tensors[ref.name].weight == name] for refs in (reads, writes))
+            if name is not None:
+                self._update(site, name, _of_weight(site, read), _of_weight(site, new), held, overflow)
 
-    def _update(self, site: Site, name: str, held: dict[str, Ref], new: dict[str, Ref], overflow: bool) -> None:
+    def _update(
+        self, site: Site, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
+    ) -> None:
         xp, buffers, adam = site.backend.xp, site.buffers, self.adam
-        moments, master = buffers[held[f"{name}.moments"]], buffers[held[f"{name}.master"]]
+        moments, master = buffers[read.moments], buffers[read.master]
         if not overflow:
-            ref = held[f"{name}.grad.reduced"] if f"{name}.grad.reduced" in held else held[f"{name}.grad"]
+            ref = read.other
             gradient = xp.astype(buffers[ref], master.dtype) / self.loss_scale
             self.gradients[name, ref.layer] = gradient
             gradient = gradient * self._factor(site, gradient, held)
@@ -119,8 +123,8 @@ class Trainer:
             ahead = first / (1 - adam.beta1**self.step)
             spread = xp.sqrt(second / (1 - adam.beta2**self.step)) + adam.epsilon
             master = master - adam.learning_rate * ahead / spread
-        buffers[new[f"{name}.moments"]], buffers[new[f"{name}.master"]] = moments, master
-        target = new.get(f"{name}.new") or new[name]
+        buffers[new.moments], buffers[new.master] = moments, master
+        target = new.other
         buffers[target] = site.backend.cast(master, site.schedule.tensors[target.name].dtype)
 
     def _factor(self, site: Site, gradient: Array, held: dict[str, Ref]) -> float:
@@ -131,6 +135,22 @@ class Trainer:
             square = max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0)
         norm = math.sqrt(square)
         return min(1.0, self.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
+
+
+class _OfWeight(NamedTuple):
+    """What Adam reads, or writes, of one weight; `other` is the gradient, or the new weight."""
+
+    moments: Ref
+    master: Ref
+    other: Ref
+
+
+def _of_weight(site: Site, refs: list[Ref]) -> _OfWeight:
+    by_role: dict[str, Ref] = {}
+    for ref in refs:
+        role = site.schedule.tensors[ref.name].role
+        by_role[role if role in ("optimizer", "master") else "other"] = ref
+    return _OfWeight(by_role["optimizer"], by_role["master"], by_role["other"])
 
 
 def all_kernels(trainer: Trainer, mugs: MugsSettings) -> dict[str, Kernel]:

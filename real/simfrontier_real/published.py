@@ -10,6 +10,7 @@ from simfrontier.schedule.ir import Collective, Compute, Ref
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.site import Site
+from simfrontier_real.states import weight_of
 
 _MOVES: Final = ("encode", "decode", "slice", "permute", "cast")
 Way = tuple[tuple[Ref, Ref], ...]  # each coding on the way of a weight, the last first: (what is coded, the code)
@@ -26,7 +27,7 @@ def published(site: Site) -> dict[tuple[str, int], Any]:
     for ref, master in site.buffers.held.items():
         if site.schedule.tensors[ref.name].role != "master":
             continue
-        weight = Ref(ref.name.removesuffix(".master"), ref.layer)
+        weight = Ref(weight_of(site.schedule.tensors[ref.name]), ref.layer)
         way = _way(site, sources, weight)
         if len(way) < 2:
             out[ref.name, ref.layer] = site.backend.numpy(_image(site, weight, master, way))

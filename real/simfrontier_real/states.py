@@ -26,6 +26,12 @@ def weights_of(schedule: Schedule) -> list[Tensor]:
     return [tensor for tensor in schedule.tensors.values() if tensor.role in LASTING]
 
 
+def weight_of(tensor: Tensor) -> str:
+    """The weight that a state is of."""
+    assert tensor.weight is not None, f"{tensor.name} is of no weight"
+    return tensor.weight
+
+
 def instances(schedule: Schedule, tensor: Tensor) -> range:
     """The layers that a persistent tensor has instances of."""
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
@@ -68,7 +74,7 @@ def place(site: Site, weights: Weights) -> None:
         if tensor.role == "optimizer":
             site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
         elif tensor.role in (*LASTING, "copy", "master"):
-            source = tensor.name.removesuffix(".copy").removesuffix(".master")
+            source = tensor.name if tensor.weight is None else tensor.weight
             block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)]
             # states start from the weights as the model's type holds them, so that master and weight agree
             values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)

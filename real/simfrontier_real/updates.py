@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.schedule.ir import Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.site import Site
+from simfrontier_real.states import weight_of
 
 if TYPE_CHECKING:
     from simfrontier_real.optimizer import Adam
@@ -20,6 +21,7 @@ Key = tuple[str, int]  # (name of a weight, layer)
 
 @dataclass
 class _Account:
+    ref: Ref
     master: Any
     first: Any
     second: Any
@@ -35,7 +37,7 @@ class Updates:
         for ref, values in site.buffers.held.items():
             if site.schedule.tensors[ref.name].role == "master":
                 master = self._line(values)
-                self._accounts[ref.name.removesuffix(".master"), ref.layer] = _Account(master, 0.0, 0.0)
+                self._accounts[weight_of(site.schedule.tensors[ref.name]), ref.layer] = _Account(ref, master, 0.0, 0.0)
 
     def apart(self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool) -> tuple[float, str]:
         """(how far a tensor's master is from where Adam should have taken it in the step that has just run, over the
@@ -46,7 +48,7 @@ class Updates:
         adam, worst = self._adam, (0.0, "")
         self._step += not was_skipped
         for key, account in self._accounts.items():
-            master = self._line(self._site.buffers[Ref(f"{key[0]}.master", key[1])])
+            master = self._line(self._site.buffers[account.ref])
             move = np.zeros_like(master)
             if not was_skipped and key in gradients:
                 gradient = self._line(gradients[key])

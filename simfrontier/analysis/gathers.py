@@ -73,7 +73,7 @@ def _calls(step: SimulatedStep) -> Iterator[Gather]:
     for at, op in _collectives(step):
         if op.name == "statistic":
             yield Gather(
-                value=op.src[0].name.removesuffix(".partial"),
+                value=step.schedule.tensors[op.src[0].name].value,
                 kind=op.kind,
                 rank_bytes=_brought(step, op),
                 sent_bytes=_sent(step, op),

@@ -138,25 +138,18 @@ class Parts:
         self.whole = {t.name for t in self.tensors.values() if t.role == "weight" and not t.placement.flat}
         self.weights = {t.name for t in self.tensors.values() if t.role == "weight"}
         self.quantised = {
-            self.weight_of(ref.name)
+            self.tensors[ref.name].weight
             for block in schedule.blocks
             for op in block
             if isinstance(op, Collective) and op.name in GRADIENTS and op.codec.is_opaque
             for ref in op.src
         }
 
-    def weight_of(self, name: str) -> str:
-        """`qkv.weight` for `qkv.weight.grad.sent0`; a name that belongs to no weight stays."""
-        known = name
-        while known and known not in self.weights:
-            known = known.rpartition(".")[0]
-        return known or name
-
     def of(self, op: Collective, name: str) -> Part:
         """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
-        if op.name in GRADIENTS and self.quantised and self.weight_of(name) not in self.quantised:
+        if op.name in GRADIENTS and self.quantised and self.tensors[name].weight not in self.quantised:
             return "fallback"
-        if op.name == "publish" and len(self.whole) < len(self.weights) and self.weight_of(name) in self.whole:
+        if op.name == "publish" and len(self.whole) < len(self.weights) and self.tensors[name].weight in self.whole:
             return "persisted"
         return "data"
 

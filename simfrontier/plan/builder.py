@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from simfrontier.codecs import Plain
 from simfrontier.plan.moves import Hop
-from simfrontier.plan.plan import Purpose, Stage
+from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import Hook, Item, Move, Piece
-from simfrontier.plan.tensors import AGAIN, PARTIAL, Tensors, copy_name, gathered_name
-from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.plan.tensors import Tensors, as_form
+from simfrontier.schedule.ir import Compute, Ref, Stage
+from simfrontier.schedule.names import gathered_name
 from simfrontier.workload import Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
@@ -141,7 +142,7 @@ class Builder:
             from_copy = self.plan.reads_copy(stage, micro == 0, self._is_redone(weight))
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
-            dst = Ref(self.tensors.gathered(weight, self._gathered(weight.name, stage)), src.layer, micro)
+            dst = Ref(self.tensors.gathered(weight, stage, self._use_of(weight.name)), src.layer, micro)
             self.move(purpose, src, dst, self.plan.hops[purpose])
         return refs
 
@@ -206,22 +207,20 @@ class Builder:
 
     # ── values ──
 
-    def _home(self, use: Use, layer: int, micro: int, suffix: str = "") -> Ref:
-        """The instance of a value (under a suffix) that an op of a layer means."""
+    def _home(self, use: Use, layer: int, micro: int, form: str) -> Ref:
+        """The instance of a form of a value that an op of a layer means."""
         name, shift = use
-        return Ref(name + suffix, layer + shift if self.workload.values[name].per_layer else 0, micro)
+        return Ref(form, layer + shift if self.workload.values[name].per_layer else 0, micro)
 
     def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
         """An operand where the op needs it; `again` is the instance that recomputation makes."""
         name = use[0]
-        again = AGAIN if name in self.redone and stage != "forward" else ""
+        again = name in self.redone and stage != "forward"
         needed = self.layout.needed(op, self.workload.values[name].dims)
-        source = self._home(use, layer, micro, again)
-        self.tensors.value(name, again)
+        source = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if needed == self.layout.kept[name]:
             return source
-        copy = self._home(use, layer, micro, copy_name(again, stage))
-        self.tensors.value(name, copy_name(again, stage), needed)
+        copy = self._home(use, layer, micro, self.tensors.value(name, needed, again=again, stage=stage))
         if copy not in self.copied:
             self.copied.add(copy)
             is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
@@ -231,32 +230,30 @@ class Builder:
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
         """Where the op puts a result, and where it has to be moved from there."""
         name = use[0]
-        again = AGAIN if stage == "recompute" else ""
+        again = stage == "recompute"
         given = self.layout.given(op, self.workload.values[name].dims)
-        kept = self._home(use, layer, micro, again)
-        self.tensors.value(name, again)
+        kept = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if given == self.layout.kept[name]:
             return kept, None
-        self.tensors.value(name, again + PARTIAL, given)
-        return self._home(use, layer, micro, again + PARTIAL), kept
+        made = self.tensors.value(name, given, again=again, is_partial=True)
+        return self._home(use, layer, micro, made), kept
 
     def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
         """The sum of partial values that an addition reads, formed before it is reduced: one move serves all."""
         late = self.layout.summed_late[op.name]
-        again = AGAIN if stage == "recompute" else ""
-        like = self.tensors[late[0] + again + PARTIAL]
-        name, kept = f"{op.name}.branches{again}", self.layout.kept[late[0]]
-        for suffix, placement in ((PARTIAL, like.placement), ("", kept)):
-            self.tensors.declare(replace(like, name=name + suffix, placement=placement))
-        reads = tuple(self._home((value, 0), layer, micro, again + PARTIAL) for value in late)
-        total = Ref(name + PARTIAL, layer, micro)
+        again, value = stage == "recompute", f"{op.name}.branches"
+        parts = [self.tensors.value(name, again=again, is_partial=True) for name in late]
+        like = self.tensors[parts[0]]
+        whole, total = (as_form(like, value, again, None, is_partial) for is_partial in (False, True))
+        self.tensors.declare(total)
+        self.tensors.declare(replace(whole, placement=self.layout.kept[late[0]]))
+        reads = tuple(self._home((name, 0), layer, micro, part) for name, part in zip(late, parts, strict=True))
+        home, target = Ref(whole.name, layer, micro), Ref(total.name, layer, micro)
         cut = tuple(pair for pair in self.layout.split(op) if pair[0] not in like.placement.partial_axes)
-        made = Compute(
-            kind="add", name=f"{op.name}.branches", reads=reads, writes=(total,), iteration=op.iteration, split=cut
-        )
+        made = Compute(kind="add", name=value, reads=reads, writes=(target,), iteration=op.iteration, split=cut)
         self.items.append(made)
-        self._value_moves(total, Ref(name, layer, micro), "activation")
-        return [Ref(name, layer, micro)]
+        self._value_moves(target, home, "activation")
+        return [home]
 
     # ── ops ──
 
@@ -317,7 +314,7 @@ class Builder:
         """A weight's gradient as it is made."""
         raw, name = f"{weight}.grad.raw", f"{weight}.grad.raw{self._use_of(weight)}"
         if name not in self.tensors:
-            self.tensors.declare(replace(self.tensors[raw], name=name))
+            self.tensors.declare(replace(self.tensors[raw], name=name, form_of=raw))
         return name
 
     def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:

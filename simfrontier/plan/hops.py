@@ -14,6 +14,7 @@ from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.names import buffer_name
 from simfrontier.schedule.placement import Placement
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
@@ -214,17 +215,20 @@ class _Maker:
         stacked: tuple[str, ...] = (),
     ) -> Ref:
         """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
-        name = f"{way.name}.{suffix}"
+        name = buffer_name(way.name, suffix)
         known = self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
-            name = f"{name}.{origin.name}"  # reached by another way too, e.g. from the second copy of the weights
+            name = buffer_name(
+                name, origin.name
+            )  # reached by another way too, e.g. from the second copy of the weights
         if name not in self.tensors:
             source, end = self.tensors[origin.name], self.tensors[way.name]
+            role = "encoded" if codec else _ON_THE_WAY.get(end.role, "gradient")
             self.tensors[name] = Tensor(
                 name=name,
                 shape=end.shape,
                 dtype=source.dtype,
-                role="encoded" if codec else _ON_THE_WAY.get(end.role, "gradient"),
+                role=role,
                 placement=placement,
                 dims=end.dims,
                 nesting=source.nesting or end.nesting,
@@ -232,6 +236,10 @@ class _Maker:
                 codec=codec,
                 per_layer=end.per_layer,
                 per_micro=source.per_micro or end.per_micro,
+                weight=end.weight,
+                form_of=end.value if role == end.role else None,
+                recomputes=buffer_name(end.recomputes, suffix) if end.recomputes else None,
+                stage=end.stage,
             )
         return Ref(name, way.layer, way.micro)
 

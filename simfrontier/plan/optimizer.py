@@ -34,6 +34,7 @@ def declare_scalars(tensors: Tensors) -> None:
                     dtype=tensors.workload.precision.wide,
                     role="scalar",
                     placement=placement.on(tensors.mesh),
+                    form_of=scalar if suffix else None,
                 )
             )
 

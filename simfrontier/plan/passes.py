@@ -17,6 +17,7 @@ from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.products import inputs_first, weights_first
 from simfrontier.plan.program import Gate, Hook, Item, Move, Program, token_tensor
 from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule.names import gathered_name
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
 OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
@@ -40,7 +41,7 @@ def reuse(program: Program, max_elements: int) -> Program:
         if not isinstance(item, Hook):
             continue
         for ref in item.weights:
-            home = Ref(ref.name.split(".full.")[0], ref.layer)
+            home = Ref(program.tensors[ref.name].weight or ref.name, ref.layer)
             last, kept = left.get(home, (0, None))
             near = travelled - last < max_elements
             if kept is not None and near and kept.micro == ref.micro and source[kept] in (home, source[ref]):
@@ -248,9 +249,9 @@ def keep_recomputed(program: Program) -> Program:
     gathered = {item.dst[0] for _, item in items if is_gather(item) and isinstance(item, Move)}
     renamed: dict[Ref, Ref] = {}
     for ref in gathered:
-        weight, _, stage = ref.name.partition(".full.")
-        before = Ref(f"{weight}.full.recompute", ref.layer, ref.micro)
-        if stage == "backward" and before in gathered:
+        tensor = program.tensors[ref.name]
+        before = Ref(gathered_name(tensor.weight or "", "recompute"), ref.layer, ref.micro)
+        if tensor.stage == "backward" and before in gathered:
             renamed[ref] = before
     return _renamed(program, items, renamed)
 

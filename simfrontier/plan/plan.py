@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule.codec import Codec
+from simfrontier.schedule.ir import Stage
 from simfrontier.schedule.placement import Placement
 from simfrontier.workload import USUAL_WAY, CrossEntropy, Weight
 
@@ -31,7 +32,6 @@ backward, the gradient of a module's input, which the product that makes the wei
 module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
 op that sees all samples needs of those of all ranks."""
 
-Stage = Literal["forward", "recompute", "backward"]
 CopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
 """Which gathers read the second copy of the weights (DeepSpeed's hpZ, by version):
 first_gather_of_step: all but the first after an optimizer step (0.13.2 and later); every_forward: the backward only

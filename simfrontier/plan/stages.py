@@ -15,6 +15,7 @@ from simfrontier.plan.program import Piece, Program
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role
+from simfrontier.schedule.names import buffer_name
 
 STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
 TIED = "tied"
@@ -148,7 +149,7 @@ class _Stages:
         def coded(ref: Ref) -> Ref:
             if codec is None:
                 return ref
-            name = f"{ref.name}.exchange.{suffix}"
+            name = buffer_name(ref.name, f"exchange.{suffix}")
             if name not in self.tensors:
                 made = replace(self.tensors[ref.name], name=name, role="encoded", codec=codec, persistent=False)
                 self.tensors.declare(made)

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.layout import Layout
-from simfrontier.plan.plan import Engine, Plan, Stage, States
+from simfrontier.plan.plan import Engine, Plan, States
 from simfrontier.schedule.codec import FLOATS, Codec
-from simfrontier.schedule.ir import Tensor, TensorRole
+from simfrontier.schedule.ir import Stage, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.names import gathered_name, value_name
 from simfrontier.schedule.placement import Placement
 from simfrontier.workload import State, Value, Weight, Workload
-
-PARTIAL = ".partial"
-AGAIN = ".again"
-
-
-def gathered_name(weight: str, stage: Stage, use: str = "") -> str:
-    """A weight as its ranks hold it together for one pass, and for one `use` of several in that pass."""
-    return f"{weight}.full{use}.{stage}"
-
-
-def copy_name(value: str, stage: Stage) -> str:
-    """A value in the placement of a reader, for one pass."""
-    return f"{value}.gathered.{stage}"
 
 
 @dataclass
@@ -66,12 +54,23 @@ class Tensors:
 
     # ── values ──
 
-    def value(self, name: str, suffix: str = "", placement: Placement | None = None) -> str:
-        """Declare a value as it is kept, or (`suffix`) as it lies elsewhere on its way; gives the tensor's name."""
-        if name + suffix not in self.known:
+    def value(
+        self,
+        name: str,
+        placement: Placement | None = None,
+        *,
+        again: bool = False,
+        stage: Stage | None = None,
+        is_partial: bool = False,
+    ) -> str:
+        """Declare a value as it is kept, or (`placement`) as a pass needs it or as it is made, still partial; `again`
+        where it is computed again. Gives the tensor's name."""
+        form = value_name(name, again, stage, is_partial)
+        if form not in self.known:
             placed = self.layout.kept[name] if placement is None else placement
-            self.declare(_activation(self.workload.values[name], suffix, placed, self._digits(name)))
-        return name + suffix
+            made = _activation(self.workload.values[name], placed, self._digits(name))
+            self.declare(as_form(made, name, again, stage, is_partial, self.workload.values[name].form_of))
+        return form
 
     def _digits(self, name: str) -> tuple[str, ...]:
         """The nesting of a value: where values are coded as a whole, the axes over which sums of them are scattered, if
@@ -120,6 +119,7 @@ class Tensors:
                 codec=self.copy_codec if role == "copy" else None,
                 per_layer=weight.per_layer,
                 persistent=True,
+                weight=weight.name,
             )
         )
 
@@ -147,6 +147,7 @@ class Tensors:
         placement: Placement,
         per_micro: bool,
         shares: str | None = None,
+        stage: Stage | None = None,
     ) -> str:
         """Declare something of a weight that lives for a while; gives the tensor's name."""
         name = weight.name + suffix
@@ -163,15 +164,18 @@ class Tensors:
                 per_micro=per_micro,
                 pool="live" if role == "gathered" else None,
                 shares=shares,
+                weight=weight.name,
+                stage=stage,
             )
         )
         return name
 
-    def gathered(self, weight: Weight, name: str) -> str:
+    def gathered(self, weight: Weight, stage: Stage, use: str) -> str:
         """Declare a weight as it is used in one pass: whole but for its shards."""
+        name = gathered_name(weight.name, stage, use)
         if name not in self.known:
-            shards = self.states[weight.name].weight.shards
-            self.transient(weight, name.removeprefix(weight.name), "gathered", Placement(shards), per_micro=True)
+            placement = Placement(self.states[weight.name].weight.shards)
+            self.transient(weight, gathered_name("", stage, use), "gathered", placement, per_micro=True, stage=stage)
         return name
 
     def optimizer_gradient(self, weight: Weight) -> str:
@@ -180,9 +184,21 @@ class Tensors:
         return reduced if reduced in self.known else f"{weight.name}.grad"
 
 
-def _activation(value: Value, suffix: str, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
+def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:
+    """A tensor like another, as a form of a value, which may itself be a form of another."""
+    name = value_name(value, again, stage, is_partial)
+    return replace(
+        like,
+        name=name,
+        form_of=form_of or (None if name == value else value),
+        recomputes=value_name(value, False, stage, is_partial) if again else None,
+        stage=stage,
+    )
+
+
+def _activation(value: Value, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
     return Tensor(
-        name=value.name + suffix,
+        name=value.name,
         shape=value.shape,
         dtype=value.dtype,
         role="activation",

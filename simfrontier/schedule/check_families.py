@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simfrontier.schedule.check_operands import text_of
-from simfrontier.schedule.check_work import value_of
 from simfrontier.schedule.codec import INTEGERS
-from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS
@@ -22,16 +20,15 @@ MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf
 
 def check_families(schedule: Schedule, found: Findings) -> None:
     """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
-    weights = weights_of(schedule.tensors)
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
     ops = schedule.distinct_ops()
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     computed = {ref.name for op in ops if op.kind in MODEL_KINDS for ref in op.writes}
     for name, tensor in schedule.tensors.items():
-        weight = weights[name]
+        weight = tensor.weight
         faults = [*_lifetime(tensor, weight), *_coding(tensor), *_numbers(tensor, types, name in computed)]
         if tensor.role == "activation" and tensor.persistent and name in written:
-            source = value_of(name, schedule.tensors)  # a form of an input may outlast the step as that does
+            source = schedule.tensors[name].value  # a form of an input may outlast the step as that does
             if source == name or not schedule.tensors[source].persistent:
                 faults.append(("a value that is written to end with the step", "it is persistent"))
         if weight is not None:
@@ -40,7 +37,7 @@ def check_families(schedule: Schedule, found: Findings) -> None:
             faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
         for expected, got in faults:
             found.add("facts", f"tensor {name}", "all ranks", expected, got)
-    for name, expected, got in _homes(schedule, weights):
+    for name, expected, got in _homes(schedule):
         found.add("facts", f"tensor {name}", "all ranks", expected, got)
 
 
@@ -109,7 +106,7 @@ def _coding(tensor: Tensor) -> Iterator[Fault]:
 # ── tensors in the memory of others ──
 
 
-def _homes(schedule: Schedule, weights: dict[str, str | None]) -> Iterator[tuple[str, str, str]]:
+def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
     """A tensor may lie in the memory of another one only where it is what an all-reduce makes of that one, in place:
     (tensor, what was expected, what was found)."""
     sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares is not None]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
-from simfrontier.schedule.check_work import Fault, value_of
-from simfrontier.schedule.family import weights_of
+from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
@@ -33,7 +32,6 @@ FUSED: Final = frozenset({"weight_norm"})  # the gradient is made together with 
 
 def check_gradients(schedule: Schedule, found: Findings) -> None:
     """Every op of the model that makes gradients."""
-    weights = weights_of(schedule.tensors)
     works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
     largest = max((len(op.reads) + len(op.writes) + len(op.accumulates) for op in works), default=0)
     for limit, size in ((MODEL_OPS, len(works)), (MODEL_OPERANDS, largest)):
@@ -41,7 +39,7 @@ def check_gradients(schedule: Schedule, found: Findings) -> None:
             found.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
             return
     kinds = {op.name: op.kind for op in works}
-    for name, (expected, got) in _faults([_named(op, schedule.tensors, weights) for op in works], schedule.tensors):
+    for name, (expected, got) in _faults([_named(op, schedule.tensors) for op in works], schedule.tensors):
         found.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
     for role in schedule.roles:
         for name, (expected, got) in _elsewhere(role, schedule.tensors):
@@ -69,9 +67,9 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
                     key = (block, ref.layer, ref.micro)
                     if key not in moved:
                         moved[key] = frozenset((layer + ref.layer, micro + ref.micro) for layer, micro in calls)
-                    touched[op.name, value_of(ref.name, tensors)].add(moved[key])
+                    touched[op.name, tensors[ref.name].value].add(moved[key])
     for name, (source, op) in backward.items():
-        for value in dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads):
+        for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
             theirs, mine = touched.get((source, value)), touched.get((name, value))
             if theirs and mine and frozenset().union(*theirs) != frozenset().union(*mine):
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
@@ -113,7 +111,7 @@ def _faults(ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> Iterator[tuple
     yield from graph.ends()
 
 
-def _named(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> _Op:
+def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
     values = [ref for ref in op.reads if tensors[ref.name].role == "activation"]
     factors = [
         ref.name for ref in op.reads if tensors[ref.name].role != "token" and not _is_bias(op, tensors[ref.name])
@@ -122,12 +120,12 @@ def _named(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str
         name=op.name,
         kind=op.kind,
         source=_source(op.name),
-        reads=tuple(value_of(ref.name, tensors) for ref in values),
-        writes=tuple(value_of(ref.name, tensors) for ref in op.writes if tensors[ref.name].role == "activation"),
-        weights=tuple(filter(None, (weights[ref.name] for ref in op.reads))),
-        made=tuple(filter(None, (weights[ref.name] for ref in (*op.writes, *op.accumulates)))),
-        factors=tuple(weights[name] or value_of(name, tensors) for name in factors),
-        read_refs=tuple(ref._replace(name=value_of(ref.name, tensors)) for ref in values),
+        reads=tuple(tensors[ref.name].value for ref in values),
+        writes=tuple(tensors[ref.name].value for ref in op.writes if tensors[ref.name].role == "activation"),
+        weights=tuple(filter(None, (tensors[ref.name].weight for ref in op.reads))),
+        made=tuple(filter(None, (tensors[ref.name].weight for ref in (*op.writes, *op.accumulates)))),
+        factors=tuple(tensors[name].weight or tensors[name].value for name in factors),
+        read_refs=tuple(ref._replace(name=tensors[ref.name].value) for ref in values),
     )
 
 

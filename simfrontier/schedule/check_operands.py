@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from simfrontier.errors import nearest
 from simfrontier.schedule.check_roles import roles_of_pair
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Rule
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
@@ -35,11 +34,8 @@ class Operands:
         self.schedule = schedule
         self.num_unknown = 0
         self.mesh = mesh = schedule.mesh
-        self.weights = weights = weights_of(schedule.tensors)
         self.of = {
-            name: Layout(
-                t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), weights[name]
-            )
+            name: Layout(t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), t.weight)
             for name, t in schedule.tensors.items()
         }
 

@@ -120,7 +120,7 @@ class _Rules(MoveRules):
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
-        self.names = Names(schedule.tensors, self.weights)
+        self.names = Names(schedule.tensors)
         self.of_all_adams: list[Ref] | None = None  # the scalars that the first one reads
 
     def work(self, op: Compute, say: Say) -> None:
@@ -267,7 +267,7 @@ class _Rules(MoveRules):
         """Per weight: gradient, moments and master lie like the new weight, and all are of one layer; moments and
         masters are read and written."""
         for expected, got in (
-            *roles_of_adam(op, self.schedule.tensors, self.weights),
+            *roles_of_adam(op, self.schedule.tensors),
             *faults_of_adam(op, self.schedule.tensors),
         ):
             say("facts", expected, got)

@@ -50,14 +50,15 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def roles_of_adam(op: Compute, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> Iterator[Fault]:
+def roles_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
     """Of every weight an adam reads one gradient, its moments and master; it writes those two, and the weight or what
     becomes of it; all else that it reads are values of the whole step."""
     of_reads: dict[tuple[str, int], list[str]] = {}
     of_writes: dict[tuple[str, int], list[str]] = {}
     for refs, by_weight in ((op.reads, of_reads), (op.writes, of_writes)):
         for ref in refs:
-            tensor, weight = tensors[ref.name], weights[ref.name]
+            tensor = tensors[ref.name]
+            weight = tensor.weight
             if tensor.per_micro and tensor.role != "token":
                 yield f"{ref.name} to be of the step", "one for every micro-batch"
             if weight is not None:

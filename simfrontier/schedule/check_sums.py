@@ -27,10 +27,9 @@ class Ledger:
         self,
         schedule: Schedule,
         programs: list[tuple[Role, Expanded]],
-        weight_of: dict[str, str | None],
         found: Findings,
     ) -> None:
-        self.schedule, self.programs, self.weight_of, self.found = schedule, programs, weight_of, found
+        self.schedule, self.programs, self.found = schedule, programs, found
         self.base = list(accumulate((program.num_ops for _, program in programs), initial=0))
         self.made: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
         self.holders: dict[Home, list[int]] = {}  # the roles whose adam updates a weight
@@ -108,7 +107,7 @@ class Ledger:
     def _normed_by(self, number: int) -> Iterator[Home]:
         role, index = self.place(number)
         for ref in self.programs[role][1].reads[index]:
-            weight = self.weight_of[ref.name]
+            weight = self.schedule.tensors[ref.name].weight
             if weight is not None:
                 yield weight, ref.layer
 

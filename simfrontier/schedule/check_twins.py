@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from simfrontier.schedule.check_work import Fault, value_of
+from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings
-from simfrontier.schedule.ir import Compute, Ref, Schedule, Tensor
+from simfrontier.schedule.ir import Compute, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS
 
-AGAIN = ".again"  # in the name of a value that is computed again
 SAME = frozenset({"matmul", "norm"})  # kinds that read the same in all streams; heads end in units of other values
 STREAM = "/"  # after the stream that a value or an op is of: student/cls, teacher/cls
 
@@ -19,18 +18,18 @@ def check_twins(schedule: Schedule, found: Findings) -> None:
     """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
     of what an op makes are read in the order in which it makes them."""
     ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
-    for op, (expected, got) in (*_again(ops), *_streams(ops, schedule.tensors), *_parts(ops, schedule.tensors)):
+    for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
         found.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 
 
-def _again(ops: Sequence[Compute]) -> Iterator[tuple[Compute, Fault]]:
+def _again(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
     makers: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for op in ops:
         for ref in op.writes:
             makers[ref.name][op.name] = None
     for op in ops:
         for ref in op.writes:
-            first = makers.get(ref.name.replace(AGAIN, ""), {})
+            first = makers.get(tensors[ref.name].recomputes or ref.name, {})
             if first and op.name not in first:
                 yield op, (f"{ref.name} from an op named {' or '.join(first)}, as before", op.name)
 
@@ -43,7 +42,8 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
         if mark and op.kind != (kind := kinds.setdefault(rest, op.kind)):
             yield op, (f"kind {kind}, as the other {rest}", op.kind)
         for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
-            mine = _bare([ref for ref in refs if tensors[ref.name].role == "activation"], stream)
+            values = [tensors[ref.name] for ref in refs if tensors[ref.name].role == "activation"]
+            mine = _bare(values, stream)
             theirs = first.setdefault((rest, what), mine)
             is_whole = op.kind in SAME and len(mine) == len(theirs)
             both = {*mine, *theirs} if is_whole else {*mine} & {*theirs}
@@ -60,7 +60,7 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
             places[ref.name].append((op, place))
     for op in ops:
         read: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)  # by maker, in the order of this op
-        for value in dict.fromkeys(value_of(ref.name, tensors) for ref in op.reads):
+        for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
             for maker, place in places.get(value, ()):
                 read[maker.number].append((place, value))
         for number, parts in read.items():
@@ -69,6 +69,6 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
                 yield makers[number], (f"{wanted} in this order, as {op.name} reads them", got)
 
 
-def _bare(refs: Sequence[Ref], stream: str) -> list[str]:
+def _bare(values: Sequence[Tensor], stream: str) -> list[str]:
     """Names without the stream that an op is of; values that two layers share stand once."""
-    return list(dict.fromkeys(ref.name.removeprefix(f"{stream}{STREAM}").replace(AGAIN, "") for ref in refs))
+    return list(dict.fromkeys((each.recomputes or each.name).removeprefix(f"{stream}{STREAM}") for each in values))

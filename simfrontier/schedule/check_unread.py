@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.schedule.check_work import value_of
 from simfrontier.schedule.expand import Expanded
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
@@ -22,7 +21,7 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], foun
     tensors = schedule.tensors
     watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
     values = {name for name in watched if tensors[name].role == "activation"}
-    again = {name for name in watched if value_of(name, tensors) != name}
+    again = {name for name in watched if tensors[name].form_of or tensors[name].recomputes}
     for role, program in programs:
         waiting: dict[Ref, int] = {}
         written: set[Ref] = set()

@@ -16,7 +16,6 @@ from simfrontier.schedule.check_meetings import Board, Value
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import Home, Ledger
 from simfrontier.schedule.expand import Expanded
-from simfrontier.schedule.family import weights_of
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
@@ -28,7 +27,7 @@ PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step 
 
 def check_values(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
     """References, sums and versions of all roles."""
-    ledger = Ledger(schedule, programs, weights_of(schedule.tensors), found)
+    ledger = Ledger(schedule, programs, found)
     board = Board()
     walks = [_Walk(ledger, board, number) for number in range(len(programs))]
     board.run([walk.run() for walk in walks])
@@ -59,7 +58,6 @@ class _Walk:
         self.program = ledger.programs[number][1]
         self.base = ledger.base[number]
         self.tensors = ledger.schedule.tensors
-        self.weight_of = ledger.weight_of
         self.values: dict[Ref, Value] = {}
         self.gave: set[Home] = set()  # the weights whose gradients this role makes
         self.stepped: dict[Home, int] = {}  # how often adam has updated a weight
@@ -134,7 +132,7 @@ class _Walk:
             return _Form(op.kind)
         return _Form(
             "work",
-            fresh=tuple(i for i, ref in enumerate(op.reads) if self.weight_of[ref.name] is not None),
+            fresh=tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None),
             made=tuple(i for i, ref in enumerate(op.writes) if self._is_gradient(ref)),
             grown=tuple(i for i, ref in enumerate(op.accumulates) if self._is_gradient(ref)),
         )
@@ -145,7 +143,7 @@ class _Walk:
         return tuple(zip(*sides, strict=False))
 
     def _is_gradient(self, ref: Ref) -> bool:
-        return self.tensors[ref.name].role in ("gradient", "accumulator") and self.weight_of[ref.name] is not None
+        return self.tensors[ref.name].role in ("gradient", "accumulator") and self.tensors[ref.name].weight is not None
 
     def _begin(self, index: int, ref: Ref, adding: bool = False) -> None:
         """The value of something that no op has written yet."""
@@ -174,7 +172,7 @@ class _Walk:
         self.ledger.made.setdefault(home, []).append(self.base + index)
 
     def _home(self, ref: Ref) -> Home:
-        weight = self.weight_of[ref.name]
+        weight = self.tensors[ref.name].weight
         assert weight is not None
         return weight, ref.layer
 
@@ -192,7 +190,7 @@ class _Walk:
                     "sums", index, f"{ref_text(ref, self.tensors[ref.name].per_layer)} received once", "again", key
                 )
         sent = self.board.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
-        if any(self.weight_of[ref.name] is not None for ref in arriving):  # other values say nothing
+        if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
             while len(sent) < len(op.ends) and not self.board.is_closed:
                 yield
         got = next((values for role, values in sent.items() if role != self.number), ())
@@ -238,7 +236,7 @@ class _Walk:
 
     def _use(self, index: int, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
-        if self.weight_of[ref.name] is None:
+        if self.tensors[ref.name].weight is None:
             return
         value = self.values[ref]
         if isinstance(value, tuple):
@@ -254,7 +252,7 @@ class _Walk:
         with_gradient: set[Home] = set()
         for ref in states[0]:
             role = self.tensors[ref.name].role
-            if self.weight_of[ref.name] is None:
+            if self.tensors[ref.name].weight is None:
                 value = values[ref]
                 if isinstance(value, tuple) and value:
                     self.ledger.normed.setdefault(value, self.base + index)
@@ -263,7 +261,7 @@ class _Walk:
                 self._use(index, ref)
         for ref in states[1]:
             values[ref] = None
-            if self.weight_of[ref.name] is not None:
+            if self.tensors[ref.name].weight is not None:
                 homes.add(self._home(ref))
         for home in homes:
             self.stepped[home] = self.stepped.get(home, 0) + 1
@@ -271,7 +269,7 @@ class _Walk:
             if home not in with_gradient:
                 self.say("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
         for ref in states[1]:
-            if self.weight_of[ref.name] is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
+            if self.tensors[ref.name].weight is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
                 values[ref] = self.stepped[self._home(ref)]
 
     # ── at the end of the step ──

@@ -185,9 +185,9 @@ class Names:
     """What ops of each name do: forward passes and those that are made again do the same, on forms of the same
     values."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], weights: Mapping[str, str | None]) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors
-        self.value_of = {name: weights[name] or value_of(name, tensors) for name in tensors}
+        self.value_of = {name: tensor.weight or tensor.value for name, tensor in tensors.items()}
         self.seen: dict[str, dict[str, Any]] = {}
 
     def faults(self, op: Compute) -> Iterator[Fault]:
@@ -208,20 +208,6 @@ class Names:
 
     def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
         return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
-
-
-def value_of(name: str, tensors: Mapping[str, Tensor]) -> str:
-    """The value that a tensor is a form of: `x.again.partial` is one of `x`, which it begins with."""
-    parts = name.split(".")
-    for end in range(1, len(parts)):
-        short = ".".join(parts[:end])
-        if short in tensors and _alike(tensors[short], tensors[name]):
-            return short
-    return name.replace(".again", "")
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    return one.role == other.role and one.shape == other.shape
 
 
 def _told(value: object) -> str:

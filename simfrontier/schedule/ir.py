@@ -29,6 +29,8 @@ TensorRole = Literal[
     "token",
 ]
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+Stage = Literal["forward", "recompute", "backward"]
+"""The passes of a step."""
 
 
 class Ref(NamedTuple):
@@ -51,6 +53,11 @@ class Tensor:
     `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before
     and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements). A
     state that `follows` a weight becomes a moving average of it.
+
+    What follows is in a tensor's name in a file (schedule.names). `weight` is the weight that it is a state, a copy or
+    a gradient of, or a buffer on the way of one of these (a weight is its own). `form_of` is the value of which it is
+    a copy, a part or a buffer. What is computed again in the backward `recomputes` a tensor of the forward. `stage` is
+    the pass for which a weight or a value was gathered.
     """
 
     name: str
@@ -68,6 +75,15 @@ class Tensor:
     pool: str | None = None
     shares: str | None = None
     follows: str | None = None
+    weight: str | None = None
+    form_of: str | None = None
+    recomputes: str | None = None
+    stage: Stage | None = None
+
+    @property
+    def value(self) -> str:
+        """The value that it is, whatever form of it."""
+        return self.form_of or self.name
 
     @property
     def num_elements(self) -> int:

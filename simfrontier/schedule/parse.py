@@ -32,6 +32,7 @@ from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.names import tensors_as_named
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, refs_of_run, unfolded
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
@@ -98,7 +99,7 @@ def _meant(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[in
 def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     of = node.keys(("blocks", "mesh", "meta", "ops", "pools", "roles", "tensors"))
     mesh = _mesh(of["mesh"])
-    tensors = {name: _tensor(name, item) for name, item in of["tensors"].members().items()}
+    tensors = tensors_as_named({name: _tensor(name, item) for name, item in of["tensors"].members().items()})
     pools = {name: item.whole(0, EXTENT.most) for name, item in of["pools"].members().items()}
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:

@@ -285,13 +285,6 @@ def _ends_bytes(case: Case, schedule: Schedule, size: Mapping[str, int]) -> tupl
     out = []
     for phase in (work.embedding, work.head):
         used = {weight for op in (*phase.forward, *phase.backward) for weight in (*op.weights, *op.gradients)}
-        mine = [t for t in schedule.tensors.values() if t.persistent and not t.per_layer and _weight_of(t.name) in used]
+        mine = [t for t in schedule.tensors.values() if t.persistent and not t.per_layer and t.weight in used]
         out.append(sum(size[tensor.name] for tensor in mine))
     return out[0], out[1]
-
-
-def _weight_of(name: str) -> str:
-    """The weight that a persistent tensor is a state of."""
-    for suffix in (".grad", ".moments", ".master", ".copy"):
-        name = name.removesuffix(suffix)
-    return name

@@ -61,6 +61,7 @@ class Draft:
         persistent: bool = False,
         where_cut: str = "",
         ways: tuple[Way, ...] = (),
+        form_of: str = "",
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
         self.values[name] = Value(
@@ -72,6 +73,7 @@ class Draft:
             persistent=persistent,
             where_cut=where_cut,
             ways=ways,
+            form_of=form_of,
         )
 
     def weight(self, name: str, module: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
@@ -177,7 +179,7 @@ class Draft:
         shape = tuple(self.sizes[each] for each in dims)
         self.value("logits", dims, shape, per_layer=False)
         if self.precision.is_mixed:
-            self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False)
+            self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False, form_of="logits")
         self.value("d.logits", dims, shape, per_layer=False)
 
         def of_loss(name: str, ways: tuple[Way, ...], after: Labels = (), *sizes: int) -> None:

@@ -25,7 +25,8 @@ class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
     `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
-    cuts that label, one with `ways` only where the loss is formed in one of these (`Way`).
+    cuts that label, one with `ways` only where the loss is formed in one of these (`Way`). One that is `form_of`
+    another is the same value in another type or place, or a part of that sum.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Value:
     persistent: bool = False
     where_cut: str = ""
     ways: tuple[Way, ...] = ()
+    form_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,8 +82,9 @@ class HeadStream:
         """What was declared so far becomes known under the stream's names."""
         self.board.values.update(self.stream.values(self.draft.values.values()))
 
-    def _value(self, name: str, dims: str) -> None:
-        self.draft.value(name, tuple(dims), tuple(self.draft.sizes[label] for label in dims), per_layer=False)
+    def _value(self, name: str, dims: str, form_of: str = "") -> None:
+        shape = tuple(self.draft.sizes[label] for label in dims)
+        self.draft.value(name, tuple(dims), shape, per_layer=False, form_of=form_of)
 
     def _parts(self, head: str) -> tuple[tuple[str, str], ...]:
         return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
@@ -172,8 +173,10 @@ class HeadStream:
         """From the gradients of prototypes' scores and of queries to those of class and mean tokens."""
         self._value("d.cluster.scores", "bw")
         self._value("d.cluster.query", "be")
-        for name in ("d.related", "d.cls.instance", "d.cls.cluster", "d.cls", "d.mean"):
+        for name in ("d.related", "d.cls", "d.mean"):
             self._value(name, "bh")
+        for name in ("d.cls.instance", "d.cls.cluster"):
+            self._value(name, "bh", form_of="d.cls")
         total = self.draft.pointwise(
             "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
         )

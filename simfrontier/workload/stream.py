@@ -39,7 +39,13 @@ class Stream:
         for value in values:
             names = [value.name, value.name + NEXT] if self.one_layer and value.per_layer else [value.name]
             for name in names:
-                mine = replace(value, name=f"{self.name}/{name}", per_layer=value.per_layer and not self.one_layer)
+                like = value.name if name != value.name else value.form_of
+                mine = replace(
+                    value,
+                    name=f"{self.name}/{name}",
+                    per_layer=value.per_layer and not self.one_layer,
+                    form_of=f"{self.name}/{like}" if like else "",
+                )
                 out[mine.name] = mine
         return out
 

@@ -2,7 +2,7 @@
 `d.x`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 from typing import Any
@@ -40,11 +40,12 @@ def tensors() -> dict[str, Tensor]:
     made = [tensor("tokens", "bs", "activation", "b", dtype="int64", per_micro=True, persistent=True)]
     for name, dims, cut in (("x", "bsh", "b"), ("d.x", "bsh", "b"), ("h", "bsf", "bf"), ("d.h", "bsf", "bf")):
         made.append(tensor(name, dims, "activation", cut, per_layer=True, per_micro=True))
-    for name in ("x.partial", "d.x.partial"):
-        made.append(tensor(name, "bsh", "activation", "b", ("tensor",), per_layer=True, per_micro=True))
+    for name in ("x", "d.x"):
+        place = {"per_layer": True, "per_micro": True, "form_of": name}
+        made.append(tensor(f"{name}.partial", "bsh", "activation", "b", ("tensor",), **place))
     made += [tensor(name, "bsv", "activation", "b", per_micro=True) for name in ("logits", "d.logits")]
     for name, dims in WEIGHTS.items():
-        cut, place = "f" if "f" in dims else "", {"per_layer": name != EMBEDDING}
+        cut, place = "f" if "f" in dims else "", {"per_layer": name != EMBEDDING, "weight": name}
         made.append(tensor(name, "".join(dims), "weight", cut, persistent=True, **place))
         made.append(tensor(f"{name}.grad", "".join(dims), "accumulator", cut, ("data",), persistent=True, **place))
         for part in (".grad.reduced", ".grad.other"):
@@ -54,7 +55,7 @@ def tensors() -> dict[str, Tensor]:
             tensor(f"{name}.moments", "".join(dims), "optimizer", cut, dtype="moments", persistent=True, **place)
         )
     scalar = Tensor(name="norm", shape=(1,), dtype="fp32", role="scalar", placement=partial(("stage", "tensor")))
-    made += [scalar, Tensor(name="norm.total", shape=(1,), dtype="fp32", role="scalar", placement=Placement())]
+    made += [scalar, replace(scalar, name="norm.total", placement=Placement(), form_of="norm")]
     return {each.name: each for each in made}
 
 

@@ -90,6 +90,7 @@ class Pipeline:
                 placement=REPLICATE,
                 per_layer=True,
                 persistent=True,
+                weight="w",
             )
             for name, role in (("w", "weight"), ("w.grad", "accumulator"))
         ]

@@ -144,6 +144,7 @@ def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
         replace(made.roles[1], calls=(*made.roles[1].calls, *more)),
     )
     schedule, speeds = replace(made, roles=roles), []
+    both, first = (call.ops[0] for call in schedule.roles[0].calls[-2:])
     for order in ((both, first), (first, both)):
         cluster = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
         works = {id(op): [work for work in cluster.of(op).works if work.amount] for op in order}
