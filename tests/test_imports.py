@@ -14,8 +14,8 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits",),
-    ("dtypes", "errors", "plaintext", "units"),
-    ("ending", "jsontext", "parent", "tomlfile", "wholefile"),
+    ("dtypes", "errors", "opnames", "plaintext", "units"),
+    ("ending", "io", "parent", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
     ("network",),  # links and rates; what an algorithm loads on them stands in the algorithm's file
@@ -38,6 +38,8 @@ SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, ne
 REAL_MAY_IMPORT = {
     "codecs",
     "dtypes",
+    "io",
+    "opnames",
     "schedule",
     "workload",
     "trace",

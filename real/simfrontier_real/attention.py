@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from simfrontier.opnames import OpName
 from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.exponentials import softmax_by_maximum, softmax_by_pairs
@@ -24,7 +25,7 @@ def by_head(operands: Operands, values: Array) -> Array:
 def _query_key_value(operands: Operands) -> Heads:
     """qkv.out is b s (head part feature)."""
     xp = operands.xp
-    qkv = operands.named("qkv.out")
+    qkv = operands.activation("qkv.out")
     heads = operands.sizes()["a"]
     parts = xp.reshape(qkv, (*qkv.shape[:2], heads, 3, -1))
     query, key, value = (xp.permute_dims(parts[:, :, :, number, :], (0, 2, 1, 3)) for number in range(3))
@@ -33,7 +34,7 @@ def _query_key_value(operands: Operands) -> Heads:
 
 def _rows_of_heads(operands: Operands, name: str) -> Array:
     """b s a → b head s feature."""
-    return operands.xp.permute_dims(by_head(operands, operands.named(name)), (0, 2, 1, 3))
+    return operands.xp.permute_dims(by_head(operands, operands.activation(name)), (0, 2, 1, 3))
 
 
 def _put_rows(operands: Operands, values: Array, number: int = 0) -> None:
@@ -60,7 +61,7 @@ def _scores(operands: Operands) -> None:
 
 def _context(operands: Operands) -> None:
     _, _, value = _query_key_value(operands)
-    _put_rows(operands, operands.xp.matmul(operands.named("probabilities"), value))
+    _put_rows(operands, operands.xp.matmul(operands.activation("probabilities"), value))
 
 
 def _d_probabilities(operands: Operands) -> None:
@@ -69,28 +70,28 @@ def _d_probabilities(operands: Operands) -> None:
 
 
 def _d_value(operands: Operands) -> None:
-    turned = _turned(operands.xp, operands.named("probabilities"))
+    turned = _turned(operands.xp, operands.activation("probabilities"))
     _put_rows(operands, operands.xp.matmul(turned, _rows_of_heads(operands, "d.context")))
 
 
 def _d_query(operands: Operands) -> None:
     _, key, _ = _query_key_value(operands)
-    _put_rows(operands, operands.xp.matmul(operands.named("d.scores"), key) / math.sqrt(key.shape[-1]))
+    _put_rows(operands, operands.xp.matmul(operands.activation("d.scores"), key) / math.sqrt(key.shape[-1]))
 
 
 def _d_key(operands: Operands) -> None:
     query, _, _ = _query_key_value(operands)
-    turned = _turned(operands.xp, operands.named("d.scores"))
+    turned = _turned(operands.xp, operands.activation("d.scores"))
     _put_rows(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
 
 
 ATTENTION_PRODUCTS = {
-    "scores": _scores,
-    "context": _context,
-    "context.dprobabilities": _d_probabilities,
-    "context.dvalue": _d_value,
-    "scores.dquery": _d_query,
-    "scores.dkey": _d_key,
+    OpName("scores"): _scores,
+    OpName("context"): _context,
+    OpName("context", "dprobabilities"): _d_probabilities,
+    OpName("context", "dvalue"): _d_value,
+    OpName("scores", "dquery"): _d_query,
+    OpName("scores", "dkey"): _d_key,
 }
 """The matrix products of attention, by the names of their ops."""
 
@@ -98,8 +99,11 @@ ATTENTION_PRODUCTS = {
 def softmax(site: Site, index: int, op: Compute) -> None:
     """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
     operands, wide = Operands(site, index, op), site.backend.wide
-    if op.name.endswith(".backward"):
-        gradient, probabilities = wide(operands.named("d.probabilities")), wide(operands.named("probabilities"))
+    if operands.is_backward:
+        gradient, probabilities = (
+            wide(operands.activation("d.probabilities")),
+            wide(operands.activation("probabilities")),
+        )
         operands.put(_d_scores(operands.xp, gradient, probabilities))
     else:
         operands.put(_probabilities(site, wide(operands.one()), op.kernel))
@@ -133,7 +137,7 @@ def attention(site: Site, index: int, op: Compute) -> None:
     operands, xp, wide = Operands(site, index, op), site.backend.xp, site.backend.wide
     query, key, value = (wide(part) for part in _query_key_value(operands))
     probabilities = _probabilities(site, _scores_of(xp, query, key))
-    if not op.name.endswith(".backward"):
+    if not operands.is_backward:
         _put_rows(operands, xp.matmul(probabilities, value))
         return
     above = wide(_rows_of_heads(operands, "d.context"))

@@ -20,17 +20,17 @@ _PRODUCTS = {**ATTENTION_PRODUCTS, **MUGS_PRODUCTS}  # by the names of their ops
 
 def _matmul(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
-    module, _, part = operands.name.rpartition(".")
-    if operands.name in _PRODUCTS:
-        _PRODUCTS[operands.name](operands)
-    elif part == "dgrad" and module:
+    module, part, *_ = operands.named
+    if operands.named in _PRODUCTS:
+        _PRODUCTS[operands.named](operands)
+    elif part == "dgrad":
         weight = operands.weight(operands.weight_of(module))
         assert weight is not None
         operands.put(operands.xp.matmul(_joined(operands, operands.activations()), weight))
-    elif part == "wgrad" and module:
+    elif part == "wgrad":
         _weight_gradient(operands, module)
     else:
-        weight, bias = operands.weight(operands.weight_of(operands.name)), operands.weight(f"{operands.name}.bias")
+        weight, bias = operands.weight(operands.weight_of(module)), operands.weight(f"{module}.bias")
         assert weight is not None and op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
         # a product that is still to be summed takes its bias once: on the first rank of those that are summed
@@ -66,12 +66,13 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
 
 def _norm(site: Site, index: int, op: Compute) -> None:
     operands, wide = Operands(site, index, op), site.backend.wide
-    if op.name.endswith(".backward"):
-        _norm_backward(operands, operands.name.removesuffix(".backward"))
+    module = operands.named.module
+    if operands.is_backward:
+        _norm_backward(operands, module)
         return
-    weight, bias = operands.weight(f"{operands.name}.weight"), operands.weight(f"{operands.name}.bias")
+    weight, bias = operands.weight(f"{module}.weight"), operands.weight(f"{module}.bias")
     values, moments = _with_moments(operands)
-    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{operands.name}.moments"))
+    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{module}.moments"))
     operands.put(normal * wide(weight) + wide(bias))
 
 
@@ -101,9 +102,9 @@ def _norm_sums(site: Site, index: int, op: Compute) -> None:
     """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
     the means of."""
     operands = Operands(site, index, op)
-    xp, wide, module = operands.xp, site.backend.wide, op.name.removesuffix(".sums").removesuffix(".backward")
+    xp, wide, module = operands.xp, site.backend.wide, operands.named.module
     values, moments = _with_moments(operands)
-    if f"{module}.sums" == op.name:
+    if not operands.is_backward:
         x = wide(values[0])
         parts = x, x * x
     else:
@@ -138,7 +139,7 @@ def _gelu(site: Site, index: int, op: Compute) -> None:
     """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
     operands = Operands(site, index, op)
     xp, wide = operands.xp, site.backend.wide
-    backward = op.name.endswith(".backward")
+    backward = operands.is_backward
     x = wide(operands.activations()[1][1] if backward else operands.one())
     bent = xp.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
     if not backward:
@@ -164,9 +165,10 @@ def _cast(site: Site, index: int, op: Compute) -> None:
 def _lookup(site: Site, index: int, op: Compute) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
     operands = Operands(site, index, op)
-    table, tokens = operands.weight(f"{op.name}.weight"), operands.one()
+    name = f"{operands.named.module}.weight"
+    table, tokens = operands.weight(name), operands.one()
     assert table is not None
-    index_of, is_here = _own_rows(operands, f"{op.name}.weight", tokens)
+    index_of, is_here = _own_rows(operands, name, tokens)
     rows = operands.xp.take(table, index_of, axis=0)
     operands.put(operands.xp.reshape(rows if is_here is None else rows * is_here[:, None], (*tokens.shape, -1)))
 
@@ -186,7 +188,7 @@ def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Arra
 
 def _scatter(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
-    xp, name = operands.xp, op.name.removesuffix(".wgrad") + ".weight"
+    xp, name = operands.xp, f"{operands.named.module}.weight"
     (_, tokens), (_, gradient) = operands.activations()
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
     index_of, is_here = _own_rows(operands, name, tokens)

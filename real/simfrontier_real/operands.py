@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
+from simfrontier.opnames import OpName
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
@@ -47,9 +48,14 @@ class Operands:
         return self.site.backend.xp
 
     @property
-    def name(self) -> str:
-        """The op's name without its stream."""
-        return plain_name(self.op.name)
+    def named(self) -> OpName:
+        """The op's module, and which part of it, whatever stream."""
+        return self.op.named._replace(streams=())
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the op makes gradients."""
+        return self.op.named.part is not None
 
     def sizes(self) -> dict[str, int]:
         """Local size of each label of the op's iteration space."""
@@ -67,7 +73,7 @@ class Operands:
         ((_, value),) = self.activations()
         return value
 
-    def named(self, name: str) -> Array:
+    def activation(self, name: str) -> Array:
         """The activation of that name."""
         return dict(self.activations())[name]
 
@@ -84,6 +90,11 @@ class Operands:
                 line = self.xp.reshape(self.site.buffers[ref], (-1,))
                 return self.xp.reshape(line[: math.prod(shape)], shape)
         return None
+
+    def state(self) -> Array | None:
+        """The only state that it reads."""
+        (name,) = {base_name(r.name) for r in self.site.program.reads[self.index] if self._role(r) == "state"}
+        return self.weight(name)
 
     def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The axes that cut any of these labels of the op's iteration space."""

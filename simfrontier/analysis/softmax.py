@@ -8,7 +8,8 @@ from typing import Final
 
 from simfrontier.collectives.volume import brought_bytes
 from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op
+from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op, Schedule
+from simfrontier.schedule.kinds import LOSS_KINDS, LOSS_PARTS
 from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.view import View
 from simfrontier.workload import Way
@@ -60,17 +61,17 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
         view = step.view(cls)
         if any(op.kind == "loss" for op in view.program.ops):
             return _of(step, view, view.classes.index(cls))
-    view = step.view(step.critical)
-    return _of(step, view, step.critical_row) if any(_part(op) for op in view.program.ops) else None
+    view, of_loss = step.view(step.critical), _of_loss(step.schedule)
+    return _of(step, view, step.critical_row) if any(_part(op, of_loss) for op in view.program.ops) else None
 
 
 def _of(step: SimulatedStep, view: View, row: int) -> Softmaxes:
-    tensors, mesh = step.schedule.tensors, step.schedule.mesh
+    tensors, mesh, of_loss = step.schedule.tensors, step.schedule.mesh, _of_loss(step.schedule)
     num_bytes, seconds = Counter[str](), Counter[str]()
     calls = Counter[tuple[CollectiveKind, int]]()
     spent = (view.timeline.end[row] - view.timeline.start[row]).tolist()
     for op, each_s in zip(view.program.ops, spent, strict=True):
-        part = _part(op)
+        part = _part(op, of_loss)
         if not part:
             continue
         seconds[part] += each_s
@@ -91,10 +92,17 @@ def _of(step: SimulatedStep, view: View, row: int) -> Softmaxes:
     )
 
 
-def _part(op: Op) -> str:
+def _of_loss(schedule: Schedule) -> frozenset[str]:
+    """The tensors that hold what ranks say of their part of the loss."""
+    made = {ref.name for op in schedule.ops if op.kind in LOSS_PARTS for ref in op.writes}
+    values = {schedule.tensors[name].value for name in made}
+    return frozenset(name for name, tensor in schedule.tensors.items() if tensor.value in values)
+
+
+def _part(op: Op, of_loss: frozenset[str]) -> str:
     """Which part of the softmaxes an op is of; empty where it is of none."""
     if isinstance(op, Collective):
-        return "calls" if op.src[0].name.startswith("loss.") else ""
-    if op.kind == "softmax":
-        return "" if op.name.endswith(".backward") else "scores"
-    return "loss" if op.kind in ("loss", "merge") or op.kind.startswith("loss_") else ""
+        return "calls" if op.src[0].name in of_loss else ""
+    if isinstance(op, Compute) and op.kind == "softmax":
+        return "" if op.named.part else "scores"
+    return "loss" if op.kind == "merge" or op.kind in LOSS_KINDS else ""

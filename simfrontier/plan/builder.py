@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.codecs import Plain
+from simfrontier.opnames import OpName
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import Hook, Item, Move, Piece
@@ -242,6 +243,7 @@ class Builder:
         """The sum of partial values that an addition reads, formed before it is reduced: one move serves all."""
         late = self.layout.summed_late[op.name]
         again, value = stage == "recompute", f"{op.name}.branches"
+        named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
         parts = [self.tensors.value(name, again=again, is_partial=True) for name in late]
         like = self.tensors[parts[0]]
         whole, total = (as_form(like, value, again, None, is_partial) for is_partial in (False, True))
@@ -250,7 +252,9 @@ class Builder:
         reads = tuple(self._home((name, 0), layer, micro, part) for name, part in zip(late, parts, strict=True))
         home, target = Ref(whole.name, layer, micro), Ref(total.name, layer, micro)
         cut = tuple(pair for pair in self.layout.split(op) if pair[0] not in like.placement.partial_axes)
-        made = Compute(kind="add", name=value, reads=reads, writes=(target,), iteration=op.iteration, split=cut)
+        made = Compute(
+            kind="add", name=value, named=named, reads=reads, writes=(target,), iteration=op.iteration, split=cut
+        )
         self.items.append(made)
         self._value_moves(target, home, "activation")
         return [home]
@@ -277,6 +281,7 @@ class Builder:
             Compute(
                 kind=op.kind,
                 name=op.name,
+                named=op.named,
                 reads=tuple(reads),
                 writes=(*(ref for ref, _ in written), *made, *(self._state(name, layer) for name in op.keeps)),
                 accumulates=tuple(added),

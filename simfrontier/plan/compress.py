@@ -63,6 +63,7 @@ def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
             max_age=item.max_age,
             kernel=item.kernel,
             lane=item.lane,
+            named=item.named,
         )
     token = None if item.token is None else rel(item.token)
     if isinstance(item, Exchange):

@@ -216,11 +216,10 @@ class _Maker:
     ) -> Ref:
         """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
         name = buffer_name(way.name, suffix)
-        known = self.tensors.get(name)
+        first, known = None, self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
-            name = buffer_name(
-                name, origin.name
-            )  # reached by another way too, e.g. from the second copy of the weights
+            # reached by another way too, e.g. from the second copy of the weights
+            first, name = known, buffer_name(name, origin.name)
         if name not in self.tensors:
             source, end = self.tensors[origin.name], self.tensors[way.name]
             role = "encoded" if codec else _ON_THE_WAY.get(end.role, "gradient")
@@ -237,7 +236,7 @@ class _Maker:
                 per_layer=end.per_layer,
                 per_micro=source.per_micro or end.per_micro,
                 weight=end.weight,
-                form_of=end.value if role == end.role else None,
+                form_of=end.value if role == end.role else (first.value if first else None),
                 recomputes=buffer_name(end.recomputes, suffix) if end.recomputes else None,
                 stage=end.stage,
             )

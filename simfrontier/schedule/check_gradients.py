@@ -12,12 +12,10 @@ from simfrontier.limits import MODEL_OPERANDS, MODEL_OPS
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
+from simfrontier.schedule.kinds import LOSS_KINDS, MODEL_KINDS, MUGS_KINDS
 from simfrontier.schedule.reachable import reachable
 
 # what workloads name the ops after that make the gradients of another's operands
-PARTS: Final = frozenset({"backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"})
-SUMS: Final = ".sums"  # sums over features that ranks share, made before the op that they are named after
 OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
 ENDS: Final = frozenset({"loss", "contrast", "cluster"})  # these read a value and write its gradient
 OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
@@ -59,7 +57,7 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
         for op in ops[block]:
             if not isinstance(op, Compute) or op.kind not in MODEL_KINDS:
                 continue
-            if source := _source(op.name):
+            if source := _source(op):
                 backward[op.name] = (source, op)
             for ref in (*op.reads, *op.writes) if not source else op.reads:
                 tensor = tensors[ref.name]
@@ -75,10 +73,9 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
 
 
-def _source(name: str) -> str:
-    """The op that one is named after that makes gradients; nothing of another."""
-    source, _, part = name.removesuffix(SUMS).rpartition(".")
-    return source if part in PARTS else ""
+def _source(op: Compute) -> str:
+    """The op whose gradients one makes; nothing of another."""
+    return op.named.forward.text if op.named.part else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,7 @@ class _Op:
     name: str
     kind: str
     source: str  # the op that it is named after; empty in a forward pass
+    is_sums: bool  # over features that ranks share, made before the op that they are named after
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     weights: tuple[str, ...]  # that it reads
@@ -119,7 +117,8 @@ def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
     return _Op(
         name=op.name,
         kind=op.kind,
-        source=_source(op.name),
+        source=_source(op),
+        is_sums=op.named.is_sums,
         reads=tuple(tensors[ref.name].value for ref in values),
         writes=tuple(tensors[ref.name].value for ref in op.writes if tensors[ref.name].role == "activation"),
         weights=tuple(filter(None, (tensors[ref.name].weight for ref in op.reads))),
@@ -192,7 +191,7 @@ class _Graph:
             value = waiting.pop()
             if value not in found and value in self.tensors and self.tensors[value].shape in shapes:
                 found[value] = None
-                waiting += [each for op in self.makers[value] if op.kind.startswith("loss") for each in op.reads]
+                waiting += [each for op in self.makers[value] if op.kind in LOSS_KINDS for each in op.reads]
         return tuple(found)
 
     def _ways(self) -> dict[str, int]:
@@ -229,7 +228,7 @@ class _Graph:
     def faults(self, op: _Op) -> Iterator[Fault]:
         """What is wrong with an op that makes gradients."""
         source = self.forward[op.source]
-        if op.kind not in (source.kind, OTHER_KIND.get(source.kind)) and not op.name.endswith(SUMS):
+        if op.kind not in (source.kind, OTHER_KIND.get(source.kind)) and not op.is_sums:
             yield f"the kind of what it is the gradient of, {source.kind}", op.kind
         mine, other_ways, strange = self.parted(op)
         known = {*source.reads, *source.writes}

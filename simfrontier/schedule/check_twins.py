@@ -38,12 +38,13 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
     first: dict[tuple[str, str], list[str]] = {}
     kinds: dict[str, str] = {}
     for op in ops:
-        stream, mark, rest = op.name.partition(STREAM)
+        mark = bool(op.named.streams)
+        stream, rest = op.named.streams[:1], op.named._replace(streams=op.named.streams[1:]).text
         if mark and op.kind != (kind := kinds.setdefault(rest, op.kind)):
             yield op, (f"kind {kind}, as the other {rest}", op.kind)
         for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             values = [tensors[ref.name] for ref in refs if tensors[ref.name].role == "activation"]
-            mine = _bare(values, stream)
+            mine = _bare(values, "".join(stream))
             theirs = first.setdefault((rest, what), mine)
             is_whole = op.kind in SAME and len(mine) == len(theirs)
             both = {*mine, *theirs} if is_whole else {*mine} & {*theirs}

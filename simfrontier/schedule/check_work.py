@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.kinds import MODEL_KINDS, MUGS_KINDS
+from simfrontier.schedule.kinds import LOSS_KINDS, MODEL_KINDS, MUGS_KINDS
 
 Fault = tuple[str, str]  # what was expected, what was found
 
@@ -66,7 +66,7 @@ def _space(op: Compute) -> Iterator[Fault]:
 def _order(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fault]:
     """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
     labels = [label for label, _ in op.iteration]
-    if op.kind.startswith("loss") and not {*labels} <= {*read[0].dims}:
+    if op.kind in LOSS_KINDS and not {*labels} <= {*read[0].dims}:
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
     for tensor in made if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from operator import is_
 from typing import Literal, NamedTuple
 
+from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.codec import DTYPE_BYTES, Codec
 from simfrontier.schedule.mesh import Mesh
@@ -108,9 +110,12 @@ class Tensor:
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
+_SERIAL = count()
+
+
 def _number() -> int:
-    """The field of an op's own number: its place in `Schedule.ops`; -1 before the op is in a schedule."""
-    number: int = field(default=-1, compare=False, repr=False)
+    """The field of an op's own number: its place in `Schedule.ops`; before the op is in a schedule, a serial number."""
+    number: int = field(default_factory=_SERIAL.__next__, compare=False, repr=False)
     return number
 
 
@@ -120,7 +125,8 @@ class Compute:
 
     `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
     For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
-    of a softmax (schedule.softmax); empty where its rows stay on the chip.
+    of a softmax (schedule.softmax); empty where its rows stay on the chip. `named` is what the name of an op of the
+    model says: its module, and the part of the backward that it is.
     """
 
     kind: str
@@ -135,6 +141,7 @@ class Compute:
     max_age: int = 0
     kernel: str = ""
     lane: str = "compute"
+    named: OpName = NO_MODULE
     number: int = _number()
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:

@@ -26,27 +26,28 @@ MUGS_KINDS: Final = frozenset(
         "enqueue",
     }
 )
-MODEL_KINDS: Final = MUGS_KINDS | frozenset(
-    {
-        "matmul",
-        "attention",
-        "norm",
-        "norm_sums",
-        "softmax",
-        "gelu",
-        "add",
-        "lookup",
-        "scatter",
-        "cast",
-        "loss",
-        "loss_max",
-        "loss_sums",
-        "loss_own",
-        "loss_exp",
-        "loss_sum",
-        "loss_online",
-        "loss_pairs",
-    }
+# what ranks that have some of the classes say of their part of a loss
+LOSS_PARTS: Final = frozenset(
+    {"loss_max", "loss_sums", "loss_own", "loss_exp", "loss_sum", "loss_online", "loss_pairs"}
+)
+LOSS_KINDS: Final = LOSS_PARTS | {"loss"}
+MODEL_KINDS: Final = (
+    MUGS_KINDS
+    | LOSS_KINDS
+    | frozenset(
+        {
+            "matmul",
+            "attention",
+            "norm",
+            "norm_sums",
+            "softmax",
+            "gelu",
+            "add",
+            "lookup",
+            "scatter",
+            "cast",
+        }
+    )
 )  # cut by the op's split, so that the placements of their operands follow
 COPY_KINDS: Final = frozenset({"slice", "permute", "encode", "decode", "merge"})  # reads[i] becomes writes[i]
 ADD_KINDS: Final = frozenset({"accumulate", "decode_sum"})  # reads[i] is added to accumulates[i] (decode_sum may write)

@@ -1,5 +1,5 @@
-"""The names in a schedule's file: how they are made, and the only place that reads in a name what a tensor is.
-Schedules that are built say it themselves, and say the same.
+"""The names in a schedule's file: how they are made, and the only place that reads in a name what a tensor
+or an op is (those of ops are in opnames). Schedules that are built say it themselves, and say the same.
 
 docs/schedule.md has the grammar. A name that follows no rule says nothing.
 """
@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, cast
 
+from simfrontier.opnames import NO_MODULE, OpName, op_named
 from simfrontier.schedule.ir import Stage, Tensor
+from simfrontier.schedule.kinds import MODEL_KINDS
 
 AGAIN, PARTIAL = ".again", ".partial"
 _GATHERED: Final = re.compile(r"\.(?:full(?:\.head)?|gathered)\.(forward|recompute|backward)(?=\.|$)")
@@ -37,6 +39,11 @@ def buffer_name(end: str, what: str) -> str:
 
 
 # ── what they say ──
+
+
+def named_op(kind: str, name: str) -> OpName:
+    """What the name of an op says: of the model's alone."""
+    return op_named(name) if kind in MODEL_KINDS else NO_MODULE
 
 
 def tensors_as_named(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from simfrontier.codecs import Plain
@@ -32,7 +32,7 @@ from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.names import tensors_as_named
+from simfrontier.schedule.names import named_op, tensors_as_named
 from simfrontier.schedule.placement import Placement, parse_placement
 from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, refs_of_run, unfolded
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
@@ -105,7 +105,7 @@ def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(unknown(tensor.pool, pools))
     spent = _Spent(budget)
-    ops = [_op(item, mesh, spent) for item in of["ops"].items()]
+    ops = [replace(_op(item, mesh, spent), number=number) for number, item in enumerate(of["ops"].items())]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
     spent.sizes = [(1, len(block), sum(map(_num_operands, block))) for block in blocks]
     listed = of["roles"].items()
@@ -200,6 +200,7 @@ def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
     return Compute(
         kind=kind,
         name=of["name"].name(),
+        named=named_op(kind, of["name"].name()),
         reads=_refs(of.get("reads"), spent),
         writes=_refs(of.get("writes"), spent),
         accumulates=_refs(of.get("accumulates"), spent),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from simfrontier.opnames import OpName, Part
 from simfrontier.workload.graph import CrossEntropy, MatmulLabels, Use, Value, Way, Weight, WorkOp
 from simfrontier.workload.precision import Precision
 
@@ -89,25 +90,34 @@ class Draft:
 
     def pointwise(
         self,
-        name: str,
+        module: str,
         kind: str,
         labels: str,
         sizes: Mapping[str, int] = NOTHING,
+        part: Part | None = None,
+        is_sums: bool = False,
         where_cut: str = "",
         kernel: str = "",
         **operands: tuple[object, ...],
     ) -> WorkOp:
         """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
         every = self._iteration(tuple(labels), sizes)
-        return WorkOp(name=name, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)  # type: ignore[arg-type]
+        named = OpName(module, part, is_sums)
+        return WorkOp(named=named, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)  # type: ignore[arg-type]
 
     def matmul(
-        self, name: str, labels: MatmulLabels, sizes: Mapping[str, int] = NOTHING, **operands: tuple[object, ...]
+        self,
+        module: str,
+        labels: MatmulLabels,
+        sizes: Mapping[str, int] = NOTHING,
+        part: Part | None = None,
+        **operands: tuple[object, ...],
     ) -> WorkOp:
         """A product with `labels` (batch, m, n, k): 2·batch·m·n·k operations."""
         every = self._iteration(tuple(label for group in labels for label in group), sizes)
         flops = 2 * math.prod(size for _, size in every)
-        return WorkOp(name=name, kind="matmul", iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
+        named = OpName(module, part)
+        return WorkOp(named=named, kind="matmul", iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
 
     def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)
@@ -140,9 +150,10 @@ class Draft:
         """Its backward: the gradient of its input into `target`, then those of its weights."""
         n, k = ((label,) for label in nk)
         back = self.matmul(
-            f"{module}.dgrad",
+            module,
             ((), self.rows, k, n),
             sizes,
+            "dgrad",
             reads=gradient,
             writes=here(target),
             weights=(f"{table or module}.weight",),
@@ -161,9 +172,10 @@ class Draft:
         """The gradients of a linear module's weights alone, for a module whose input needs none."""
         n, k = ((label,) for label in nk)
         return self.matmul(
-            f"{module}.wgrad",
+            module,
             ((), n, k, self.rows),
             sizes,
+            "wgrad",
             reads=(*gradient, *here(source)),
             gradients=self._weights_of(table or module),
         )
@@ -229,25 +241,28 @@ class Draft:
         """
         logits = self._wide_logits
 
-        def op(name: str, ways: tuple[Way, ...], reads: str, writes: str, kernel: str = "") -> WorkOp:
-            kind = name.replace(".", "_")
-            labels, operands = self._logit_labels(nk), (here(*reads.split()), here(*writes.split()))
-            made = self.pointwise(name, kind, labels, kernel=kernel, reads=operands[0], writes=operands[1])
+        def op(
+            what: str, ways: tuple[Way, ...], reads: tuple[Use, ...], writes: tuple[Use, ...], kernel: str = ""
+        ) -> WorkOp:
+            module, kind = (f"loss.{what}", f"loss_{what}") if what else ("loss", "loss")
+            made = self.pointwise(module, kind, self._logit_labels(nk), kernel=kernel, reads=reads, writes=writes)
+            if what == "sums":
+                made = replace(made, named=OpName("loss", is_sums=True))
             return replace(made, ways=ways)
 
         return (
-            op("loss.max", (THREE, TWO), logits, "loss.top"),
-            op("loss.sums", (TWO,), f"{logits} loss.top", "loss.terms"),
-            op("loss.own", (THREE,), f"{logits} loss.top", "loss.own loss.shifted"),
-            op("loss.exp", (THREE,), "loss.shifted", "loss.exponentials"),
-            op("loss.sum", (THREE,), "loss.exponentials", "loss.total"),
-            op("loss.online", (GATHER,), logits, "loss.online"),
-            op("loss.pairs", (MERGE,), logits, "loss.pairs"),
-            op("loss", ("whole",), logits, "d.logits", self.kernel),
-            op("loss", (TWO,), f"{logits} loss.top loss.terms", "d.logits"),
-            op("loss", (THREE,), "loss.exponentials loss.own loss.total", "d.logits"),
-            op("loss", (GATHER,), f"{logits} loss.online", "d.logits"),
-            op("loss", (MERGE,), f"{logits} loss.pairs", "d.logits"),
+            op("max", (THREE, TWO), here(logits), here("loss.top")),
+            op("sums", (TWO,), here(logits, "loss.top"), here("loss.terms")),
+            op("own", (THREE,), here(logits, "loss.top"), here("loss.own", "loss.shifted")),
+            op("exp", (THREE,), here("loss.shifted"), here("loss.exponentials")),
+            op("sum", (THREE,), here("loss.exponentials"), here("loss.total")),
+            op("online", (GATHER,), here(logits), here("loss.online")),
+            op("pairs", (MERGE,), here(logits), here("loss.pairs")),
+            op("", ("whole",), here(logits), here("d.logits"), self.kernel),
+            op("", (TWO,), here(logits, "loss.top", "loss.terms"), here("d.logits")),
+            op("", (THREE,), here("loss.exponentials", "loss.own", "loss.total"), here("d.logits")),
+            op("", (GATHER,), here(logits, "loss.online"), here("d.logits")),
+            op("", (MERGE,), here(logits, "loss.pairs"), here("d.logits")),
         )
 
     def _logit_labels(self, nk: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from simfrontier.errors import InputError
+from simfrontier.opnames import Part
 from simfrontier.workload.catalog import GptShape
 from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.graph import Phase, Use, Workload, WorkOp
@@ -176,10 +177,10 @@ class _Gpt(Draft):
 
     def _fused(self) -> tuple[WorkOp, ...]:
         """Two products of every position with every other, nothing of which reaches memory."""
-        return (self._fused_op("attention", 2, here("qkv.out"), here("context")),)
+        return (self._fused_op(None, 2, here("qkv.out"), here("context")),)
 
-    def _fused_op(self, name: str, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
-        op = self.matmul(name, _PER_HEAD, {"a": self.shape.heads}, reads=reads, writes=writes)
+    def _fused_op(self, part: Part | None, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
+        op = self.matmul("attention", _PER_HEAD, {"a": self.shape.heads}, part, reads=reads, writes=writes)
         return replace(op, kind="attention", flops=products * op.flops)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
@@ -210,7 +211,7 @@ class _Gpt(Draft):
         moments = f"{module}.moments"
         return (
             self.pointwise(
-                f"{module}.sums", "norm_sums", "bsh", where_cut="h", reads=here(source), writes=here(moments)
+                module, "norm_sums", "bsh", is_sums=True, where_cut="h", reads=here(source), writes=here(moments)
             ),
             self.pointwise(
                 module,
@@ -229,18 +230,21 @@ class _Gpt(Draft):
         sums = f"d.{module}.moments"
         return (
             self.pointwise(
-                f"{module}.backward.sums",
+                module,
                 "norm_sums",
                 "bsh",
+                part="backward",
+                is_sums=True,
                 where_cut="h",
                 reads=before,
                 writes=here(sums),
                 weights=(weight,),
             ),
             self.pointwise(
-                f"{module}.backward",
+                module,
                 "norm",
                 "bsh",
+                part="backward",
                 reads=(*before, *here(sums), *others),
                 writes=here(target),
                 weights=(weight,),
@@ -255,7 +259,7 @@ class _Gpt(Draft):
         mlp = (
             *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
             self.pointwise(
-                "gelu.backward", "gelu", "bsf", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
+                "gelu", "gelu", "bsf", part="backward", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
             ),
             *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2"),
         )
@@ -277,42 +281,47 @@ class _Gpt(Draft):
     def _attention_backward(self) -> tuple[WorkOp, ...]:
         if self.attention == "fused":  # scores again, then the gradients of probabilities, queries, keys and values
             reads, writes = here("d.context", "qkv.out", "context"), here("d.query", "d.key", "d.value")
-            return (self._fused_op("attention.backward", 5, reads, writes),)
+            return (self._fused_op("backward", 5, reads, writes),)
         heads, per_head = {"a": self.shape.heads}, ("b", "a")
         return (
             self.matmul(
-                "context.dprobabilities",
+                "context",
                 (per_head, ("s",), ("t",), ("d",)),
                 heads,
+                part="dprobabilities",
                 reads=here("d.context", "qkv.out"),
                 writes=here("d.probabilities"),
             ),
             self.matmul(
-                "context.dvalue",
+                "context",
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
+                part="dvalue",
                 reads=here("probabilities", "d.context"),
                 writes=here("d.value"),
             ),
             self.pointwise(
-                "softmax.backward",
+                "softmax",
                 "softmax",
                 "bast",
                 heads,
+                part="backward",
                 reads=here("d.probabilities", "probabilities"),
                 writes=here("d.scores"),
             ),
             self.matmul(
-                "scores.dquery",
+                "scores",
                 (per_head, ("s",), ("d",), ("t",)),
                 heads,
+                part="dquery",
                 reads=here("d.scores", "qkv.out"),
                 writes=here("d.query"),
             ),
             self.matmul(
-                "scores.dkey",
+                "scores",
                 (per_head, ("t",), ("d",), ("s",)),
                 heads,
+                part="dkey",
                 reads=here("d.scores", "qkv.out"),
                 writes=here("d.key"),
             ),
@@ -325,7 +334,9 @@ class _Gpt(Draft):
                 self.pointwise("embedding", "lookup", "bshv", reads=here("tokens"), writes=here("x"), weights=table),
             ),
             backward=(
-                self.pointwise("embedding.wgrad", "scatter", "bshv", reads=here("tokens", "d.x"), gradients=table),
+                self.pointwise(
+                    "embedding", "scatter", "bshv", part="wgrad", reads=here("tokens", "d.x"), gradients=table
+                ),
             ),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from simfrontier.opnames import OpName
 from simfrontier.workload.precision import Precision
 
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
@@ -81,10 +82,10 @@ class WorkOp:
     operands are gathered. `flops` counts the whole logical op.
     An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op does its work on the way;
     one with `ways` only where the loss is formed in one of these. `kernel` is that of a softmax (schedule.softmax);
-    empty where its rows stay on the chip.
+    empty where its rows stay on the chip. `named` is what its name is made of.
     """
 
-    name: str
+    named: OpName
     kind: str
     iteration: tuple[tuple[str, int], ...]
     reads: tuple[Use, ...] = ()
@@ -98,6 +99,10 @@ class WorkOp:
     where_cut: str = ""
     ways: tuple[Way, ...] = ()
     kernel: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.named.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,9 +72,10 @@ class _Mlp(Draft):
             ),
             backward=(
                 self.pointwise(
-                    "embedding.gelu.backward",
+                    "embedding.gelu",
                     "gelu",
                     "bh",
+                    part="backward",
                     reads=here("d.x", "embedding.out"),
                     writes=here("d.embedding"),
                 ),
@@ -94,10 +95,12 @@ class _Mlp(Draft):
             backward=(
                 *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
                 self.pointwise(
-                    "gelu.backward", "gelu", "bf", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
+                    "gelu", "gelu", "bf", part="backward", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
                 ),
                 *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "x", "d.mlp_path"),
-                self.pointwise("residual.backward", "add", "bh", reads=(*out, *here("d.mlp_path")), writes=here("d.x")),
+                self.pointwise(
+                    "residual", "add", "bh", part="backward", reads=(*out, *here("d.mlp_path")), writes=here("d.x")
+                ),
             ),
         )
 

@@ -120,7 +120,7 @@ class _Mugs:
         block = self._block(crops, self.shape.num_patches(pixels) + 1)
         values = dict(block.values)
         norm, back = (
-            without_cuts((op for op in ops if op.name.startswith("final_norm")), values)
+            without_cuts((op for op in ops if op.named.module == "final_norm"), values)
             for ops in (block.head.forward, block.head.backward)
         )
         layer = Phase(
@@ -183,9 +183,10 @@ class _Mugs:
         )
         backward: tuple[WorkOp, ...] = (
             draft.pointwise(
-                "positions.backward",
+                "positions",
                 "positions",
                 "bsh",
+                part="backward",
                 reads=here("d.x"),
                 writes=here("d.patch"),
                 gradients=weights,
@@ -200,7 +201,7 @@ class _Mugs:
             draft.value(name, ("b", "h"), (draft.sizes["b"], draft.sizes["h"]), per_layer=False)
         forward = draft.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
         backward = draft.pointwise(
-            "pool.backward", "pool", "bsh", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")
+            "pool", "pool", "bsh", part="backward", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")
         )
         return Phase(forward=(forward,), backward=(backward,))
 

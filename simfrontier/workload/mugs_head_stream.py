@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from simfrontier.opnames import Part
 from simfrontier.workload.draft import Draft, here
 from simfrontier.workload.graph import Value, Weight, Workload, WorkOp
 from simfrontier.workload.mugs_shape import MugsShape
@@ -101,7 +102,7 @@ class HeadStream:
             if number < len(parts) - 1:
                 source = f"{module}.{_after(part)}.out"
                 self._value(source, f"b{nk[0]}")
-                out.append(self._between(f"{module}.{_after(part)}", nk[0], target, source))
+                out.append(self._between(module, part, nk[0], (target,), source))
         names: tuple[str, ...] = (f"{head}.query",)
         if self.is_student or head == "cluster":
             self._value(names[0], "be")
@@ -196,15 +197,17 @@ class HeadStream:
         held = () if trained else ("last.norm",)
         labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
         query = self.draft.matmul(
-            "cluster.scores.dquery",
+            "cluster.scores",
             labels[0],
+            part="dquery",
             reads=here("d.cluster.scores", "last.rows"),
             writes=here("d.cluster.query"),
         )
         weights = ("last.weight", *trained)
         return query, self.draft.matmul(
-            "last.wgrad",
+            "last",
             labels[1],
+            part="wgrad",
             reads=here("d.cluster.scores", "cluster.query"),
             weights=weights,
             states=held,
@@ -219,7 +222,12 @@ class HeadStream:
         self._value(f"d.{last}", "be")
         out: list[WorkOp] = [
             self.draft.pointwise(
-                f"{head}.unit.backward", "unit", "be", reads=here(f"d.{head}.query", last), writes=here(f"d.{last}")
+                f"{head}.unit",
+                "unit",
+                "be",
+                part="backward",
+                reads=here(f"d.{head}.query", last),
+                writes=here(f"d.{last}"),
             )
         ]
         for number in reversed(range(len(parts))):
@@ -230,23 +238,26 @@ class HeadStream:
                 before = f"{head}.{parts[number - 1][0]}"
                 for name in (given, f"d.{before}.out"):
                     self._value(name, f"b{nk[1]}")
-                name = f"{before}.{_after(parts[number - 1][0])}.backward"
-                out.append(self._between(name, nk[1], (given, f"{before}.out"), f"d.{before}.out"))
+                sources = (given, f"{before}.out")
+                out.append(self._between(before, parts[number - 1][0], nk[1], sources, f"d.{before}.out", "backward"))
         return tuple(out)
 
-    def _between(self, name: str, label: str, sources: str | tuple[str, ...], target: str) -> WorkOp:
-        """What stands between two linear modules, or its backward."""
-        kind = name.removesuffix(".backward").rpartition(".")[2]
-        reads = here(*((sources,) if isinstance(sources, str) else sources))
-        return self.draft.pointwise(name, kind, f"b{label}", reads=reads, writes=here(target))
+    def _between(
+        self, module: str, last: str, label: str, sources: tuple[str, ...], target: str, part: Part | None = None
+    ) -> WorkOp:
+        """What stands behind a linear module, the `last` part of whose name is given, or the backward of that."""
+        kind = _after(last)
+        return self.draft.pointwise(
+            f"{module}.{kind}", kind, f"b{label}", part=part, reads=here(*sources), writes=here(target)
+        )
 
     def _related_backward(self) -> Ops:
         block, stream = self._relation()
         first = self.draft.pointwise(
-            "first.backward", "first", "bsh", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
+            "first", "first", "bsh", part="backward", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
         )
         nearest = self.draft.pointwise(
-            "nearest.backward", "nearest", "bsh", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
+            "nearest", "nearest", "bsh", part="backward", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
         )
         return first, *self._block_ops(block, stream, block.layer.backward), nearest
 

@@ -19,7 +19,7 @@ from simfrontier.workload.graph import State, Weight, Workload, WorkOp
 from simfrontier.workload.mugs_head_stream import MATRICES, PREDICTOR, RELATION, Board, HeadStream, Ops
 from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision
-from simfrontier.workload.stream import Stream
+from simfrontier.workload.stream import Stream, in_stream
 
 STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
 NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher has not
@@ -104,7 +104,9 @@ class Heads:
             self.declare(f"{STUDENT}/{name}", "bh", self.shape.crops)
         reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
-        return self.draft(self.shape.crops).pointwise(f"{STUDENT}/join", "join", "bh", reads=reads, writes=writes)
+        return in_stream(
+            STUDENT, self.draft(self.shape.crops).pointwise("join", "join", "bh", reads=reads, writes=writes)
+        )
 
     def _contrast(self, head: str) -> Ops:
         """Scores of every pair with its key and with the queue, the loss, the gradient of the queries; then the keys of
@@ -125,8 +127,9 @@ class Heads:
             ),
             draft.pointwise(f"{head}.loss", "contrast", "bj", reads=here(scores), writes=here(gradient)),
             draft.matmul(
-                f"{scores}.dquery",
+                scores,
                 ((), ("b",), ("e",), ("k",)),
+                part="dquery",
                 reads=here(gradient, *keys),
                 states=(queue,),
                 writes=here(f"{STUDENT}/d.{head}.query"),
@@ -172,13 +175,9 @@ class Heads:
         for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
             self.declare(row, "bh", 1)
-            pick = draft.pointwise(f"{stream}/pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
-            out += [
-                pick,
-                draft.pointwise(
-                    f"{stream}/enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, keeps=memory
-                ),
-            ]
+            pick = draft.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
+            enter = draft.pointwise("enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, keeps=memory)
+            out += [in_stream(stream, op) for op in (pick, enter)]
         return tuple(out)
 
     # ── backward ──
@@ -188,10 +187,11 @@ class Heads:
         student, crops = self.streams[STUDENT], self.shape.crops
         targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         parted = self.draft(crops).pointwise(
-            f"{STUDENT}/join.backward",
+            "join",
             "join",
             "bh",
+            part="backward",
             reads=here(f"{STUDENT}/d.cls", f"{STUDENT}/d.mean"),
             writes=targets,
         )
-        return (*student.backward(), parted)
+        return (*student.backward(), in_stream(STUDENT, parted))

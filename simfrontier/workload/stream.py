@@ -24,7 +24,7 @@ class Stream:
 
     def op(self, op: WorkOp) -> WorkOp:
         """The op in this stream."""
-        moved = replace(op, name=f"{self.name}/{op.name}", reads=self._uses(op.reads), writes=self._uses(op.writes))
+        moved = replace(in_stream(self.name, op), reads=self._uses(op.reads), writes=self._uses(op.writes))
         if not self.follower:
             return moved
         return replace(moved, weights=(), states=(*op.states, *(f"{self.follower}/{name}" for name in op.weights)))
@@ -53,6 +53,11 @@ class Stream:
         if self.one_layer:
             return tuple((f"{self.name}/{name}{NEXT * shift}", 0) for name, shift in uses)
         return tuple((f"{self.name}/{name}", shift) for name, shift in uses)
+
+
+def in_stream(stream: str, op: WorkOp) -> WorkOp:
+    """The op with the name of that stream."""
+    return replace(op, named=op.named._replace(streams=(stream, *op.named.streams)))
 
 
 def without_cuts(ops: Iterable[WorkOp], values: dict[str, Value]) -> tuple[WorkOp, ...]:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from simfrontier.schedule import Call, Op, Schedule, check
+from simfrontier.schedule import Call, Compute, Op, Schedule, check
+from simfrontier.schedule.names import named_op
 
 Edit = Callable[[Call, Op], list[Op]]
 
@@ -15,11 +16,18 @@ def mutated(schedule: Schedule, edit: Edit) -> Schedule:
         blocks: dict[tuple[int, str, int, int], tuple[Op, ...]] = {}
         calls = []
         for call in role.calls:
-            ops = tuple(new for op in call.ops for new in edit(call, op))
-            key = (id(call.ops), call.label, call.layer, call.micro)
+            ops = tuple(_as_named(new) for op in call.ops for new in edit(call, op))
+            key = (call.block, call.label, call.layer, call.micro)
             calls.append(replace(call, ops=call.ops if ops == call.ops else blocks.setdefault(key, ops)))
         roles.append(replace(role, calls=tuple(calls)))
     return replace(schedule, roles=tuple(roles))
+
+
+def _as_named(new: Op) -> Op:
+    """An edited op with what its name says, as it would be read from a file."""
+    if not isinstance(new, Compute) or new.named == (named := named_op(new.kind, new.name)):
+        return new
+    return replace(new, named=named)
 
 
 def where(

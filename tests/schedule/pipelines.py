@@ -9,6 +9,7 @@ from typing import Any
 
 from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.names import named_op
 from simfrontier.schedule.placement import Placement, partial
 
 B, S, H, F, V = 8, 4, 16, 32, 64
@@ -66,6 +67,7 @@ def work(kind: str, name: str, labels: str, reads: str, writes: str = "", adds: 
     return Compute(
         kind=kind,
         name=name,
+        named=named_op(kind, name),
         reads=refs(reads),
         writes=refs(writes),
         accumulates=refs(adds),

@@ -7,6 +7,7 @@ import pytest
 
 from simfrontier.codecs import Plain
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.names import named_op, tensors_as_named
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
 
@@ -24,7 +25,7 @@ def placements(op: Op, *tensors: Tensor) -> list[str]:
     """What the placement and reference rules say of one op on these tensors, all of them there before."""
     held = {tensor.name: replace(tensor, persistent=True) for tensor in tensors}
     role = Role("all", (Call("step", 0, 0, (op,)),))
-    schedule = Schedule(mesh=MESH, tensors=held, roles=(role,), pools={}, meta={})
+    schedule = Schedule(mesh=MESH, tensors=tensors_as_named(held), roles=(role,), pools={}, meta={})
     return [line for line in lines(schedule) if line.startswith(("placements", "references"))]
 
 
@@ -32,6 +33,7 @@ def work(kind: str, labels: str, reads: str, writes: str, **cuts: str) -> Comput
     return Compute(
         kind=kind,
         name=kind,
+        named=named_op(kind, kind),
         reads=tuple(map(Ref, reads.split())),
         writes=tuple(map(Ref, writes.split())),
         iteration=tuple((label, 16) for label in labels),
@@ -72,6 +74,7 @@ def test_any_local_op_may_wait_for_a_token(kind: str) -> None:
     op = Compute(
         kind=kind,
         name=kind,
+        named=named_op(kind, kind),
         reads=(Ref("a"), Ref("t")) if kind not in ("hook", "adam") else (Ref("t"),),
         writes=(Ref("b"),) if not adds and kind not in ("hook", "adam") else (),
         accumulates=(Ref("b"),) if adds else (),

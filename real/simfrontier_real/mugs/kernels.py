@@ -18,7 +18,7 @@ from simfrontier_real.work import Kernel
 
 def _positions(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
-    if not op.name.endswith(".backward"):
+    if not operands.is_backward:
         cls, table = operands.weight("positions.cls"), operands.weight("positions.table")
         assert cls is not None and table is not None
         operands.put(features.with_positions(operands.xp, operands.one(), cls, table))
@@ -33,7 +33,7 @@ def _positions(site: Site, index: int, op: Compute) -> None:
 
 def _pool(site: Site, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
-    if op.name.endswith(".backward"):
+    if operands.is_backward:
         cls, mean = _values(operands)
         operands.put(features.pooled_backward(operands.xp, cls, mean, operands.sizes()["s"]))
     else:
@@ -44,7 +44,7 @@ def _join(site: Site, index: int, op: Compute) -> None:
     """Class tokens and mean tokens of both streams; backward they come apart again, stream by stream."""
     operands = Operands(site, index, op)
     xp, crops, values = operands.xp, crops_of(operands), _values(operands)
-    if op.name.endswith(".backward"):
+    if operands.is_backward:
         cls, mean = (features.taken_apart(xp, rows, crops) for rows in values)
         _put_all(operands, (cls[0], mean[0], cls[1], mean[1]))
     else:
@@ -54,7 +54,7 @@ def _join(site: Site, index: int, op: Compute) -> None:
 def _unit(site: Site, index: int, op: Compute) -> None:
     """Rows of length 1: of all crops together, or the rows of every view in an output of their own."""
     operands = Operands(site, index, op)
-    if op.name.endswith(".backward"):
+    if operands.is_backward:
         operands.put(features.unit_backward(operands.xp, *_values(operands)))
         return
     (rows,) = _values(operands)
@@ -68,7 +68,7 @@ def _unit(site: Site, index: int, op: Compute) -> None:
 def _nearest(site: Site, index: int, op: Compute) -> None:
     """Backward: what is taken out of the memory is not trained."""
     operands = Operands(site, index, op)
-    if op.name.endswith(".backward"):
+    if operands.is_backward:
         operands.put(operands.one()[:, 0])
         return
     (similarity, rows), neighbours = _values(operands), int(site.schedule.meta["neighbours"])
@@ -79,7 +79,7 @@ def _first(site: Site, index: int, op: Compute) -> None:
     """The first token; backward, the others have no gradient."""
     operands = Operands(site, index, op)
     values = operands.one()
-    if not op.name.endswith(".backward"):
+    if not operands.is_backward:
         operands.put(values[:, 0])
         return
     rest = [operands.xp.zeros_like(values[:, None])] * (operands.sizes()["s"] - 1)

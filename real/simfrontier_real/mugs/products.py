@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from simfrontier.opnames import OpName
 from simfrontier_real.arrays import Array
 from simfrontier_real.mugs.features import of_length_backward
 from simfrontier_real.mugs.pairs import contrast_scores, contrast_scores_backward
@@ -25,7 +26,7 @@ def _contrast(operands: Operands) -> None:
 
 
 def _queue_of(operands: Operands) -> Array:
-    queue = operands.weight(operands.op.name.partition(".")[0] + ".queue")
+    queue = operands.state()
     assert queue is not None
     return queue
 
@@ -43,17 +44,21 @@ def _similarity(operands: Operands) -> None:
 
 def _prototypes(operands: Operands) -> None:
     xp = operands.xp
-    operands.put(xp.matmul(operands.named("cluster.query"), xp.permute_dims(operands.named("last.rows"), (1, 0))))
+    operands.put(
+        xp.matmul(operands.activation("cluster.query"), xp.permute_dims(operands.activation("last.rows"), (1, 0)))
+    )
 
 
 def _prototypes_dquery(operands: Operands) -> None:
-    operands.put(operands.xp.matmul(operands.named("d.cluster.scores"), operands.named("last.rows")))
+    operands.put(operands.xp.matmul(operands.activation("d.cluster.scores"), operands.activation("last.rows")))
 
 
 def _prototypes_wgrad(operands: Operands) -> None:
     """Of the rows first, then of their directions and, where it is trained, their lengths."""
     xp = operands.xp
-    of_rows = xp.matmul(xp.permute_dims(operands.named("d.cluster.scores"), (1, 0)), operands.named("cluster.query"))
+    of_rows = xp.matmul(
+        xp.permute_dims(operands.activation("d.cluster.scores"), (1, 0)), operands.activation("cluster.query")
+    )
     directions, norms = operands.weight("last.weight"), operands.weight("last.norm")
     of_directions, of_norms = of_length_backward(xp, of_rows, directions, norms)
     operands.gradient("last.weight", of_directions)
@@ -61,13 +66,13 @@ def _prototypes_wgrad(operands: Operands) -> None:
         operands.gradient("last.norm", of_norms)
 
 
-MUGS_PRODUCTS: Final[dict[str, Callable[[Operands], None]]] = {
-    "instance.scores": _contrast,
-    "group.scores": _contrast,
-    "instance.scores.dquery": _contrast_dquery,
-    "group.scores.dquery": _contrast_dquery,
-    "similarity": _similarity,
-    "cluster.scores": _prototypes,
-    "cluster.scores.dquery": _prototypes_dquery,
-    "last.wgrad": _prototypes_wgrad,
+MUGS_PRODUCTS: Final[dict[OpName, Callable[[Operands], None]]] = {
+    OpName("instance.scores"): _contrast,
+    OpName("group.scores"): _contrast,
+    OpName("instance.scores", "dquery"): _contrast_dquery,
+    OpName("group.scores", "dquery"): _contrast_dquery,
+    OpName("similarity"): _similarity,
+    OpName("cluster.scores"): _prototypes,
+    OpName("cluster.scores", "dquery"): _prototypes_dquery,
+    OpName("last", "wgrad"): _prototypes_wgrad,
 }
