@@ -327,13 +327,13 @@ def emulate(
     """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.
     Exit code 1 where a limit is missed."""
     from simfrontier.commands.emulate import emulate as run_emulated
-    from simfrontier.commands.emulate_jobs import Emulating
+    from simfrontier.commands.emulate_jobs import EmulateSettings
 
     settings = [*(set_ or ()), *(() if scale is None else (f"emulation.scale={scale!r}",))]
     loaded = load(scenario, settings, plans, None)
     if nodes is not None:
         loaded = load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
-    how = Emulating(
+    how = EmulateSettings(
         iterations=iterations,
         lowered_sizes=byte_sizes("--sizes", sizes),
         native_sizes=byte_sizes("--native-sizes", native_sizes),

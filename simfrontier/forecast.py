@@ -124,7 +124,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sized:
+class PlanSize:
     """What a plan's schedule at a size will be: its ops of all roles together, roles, ranks, and how many such
     schedules are tried where the plan is searched for."""
 
@@ -181,7 +181,7 @@ class Sized:
         return size + (self.num_ops * self.num_ranks * EXACT_BYTES / self.num_roles if exact else 0)
 
 
-def sized(scenario: Scenario, plan: str, devices: int) -> Sized:
+def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
     """A plan of a scenario at a size. Of one that is searched for, what all candidates have: micro-batches as the plan
     or the scenario says, or as few as the batch makes."""
     here = scenario.at(devices)
@@ -201,7 +201,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> Sized:
         tries = search.top if search.by is not None else 1
         for values in search.values.values():
             tries = min(MOST_TRIES, tries * len(values))
-    return Sized(
+    return PlanSize(
         plan=plan,
         num_ops=OPS_PER_LAYER * num_layers * micro_batches,
         num_roles=max(1, stages),
@@ -211,7 +211,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> Sized:
 
 
 def _together(
-    cases: Iterable[tuple[Sized, int]], fidelity: Fidelity = "flow", exact: bool = False, extra_s: float = 0.0
+    cases: Iterable[tuple[PlanSize, int]], fidelity: Fidelity = "flow", exact: bool = False, extra_s: float = 0.0
 ) -> Forecast:
     """Of cases, each simulated so many times. Schedules of a plan with one role are built once for all sizes."""
     seconds, kept, most, num_ops, num_cases = BASE_S + extra_s, 0.0, 0.0, 0, 0
@@ -303,7 +303,7 @@ def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False)
     num_ops = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     ranks = schedule.mesh.num_ranks
     return _together(
-        [(Sized(plan="", num_ops=num_ops, num_roles=len(schedule.roles), num_ranks=ranks), 1)], fidelity, exact
+        [(PlanSize(plan="", num_ops=num_ops, num_roles=len(schedule.roles), num_ranks=ranks), 1)], fidelity, exact
     )
 
 

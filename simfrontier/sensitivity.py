@@ -13,7 +13,7 @@ from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scen
 from simfrontier.simulate import Fidelity
 from simfrontier.simulate.memory import fullest
 from simfrontier.study import simulated
-from simfrontier.tune import NothingFitsError, Searcher
+from simfrontier.tune import GridSearcher, NothingFitsError
 from simfrontier.workload import step_flops
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for
@@ -23,7 +23,7 @@ SCANNED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Varied:
+class VariedRates:
     """One setting at one value: TFLOPS per device by plan (nan where the plan does not fit), which plans fit, and the
     nominal rate of the machine's devices with it."""
 
@@ -36,7 +36,7 @@ class Varied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Required:
+class RequiredValue:
     """The value of a number at which a plan's published ratio to the first plan would hold, at fidelity `analytic`
     (other settings as `label` says), or None if no value gives it."""
 
@@ -54,9 +54,9 @@ class Sensitivity:
     devices: int
     plans: tuple[str, ...]
     default: Mapping[str, float]
-    varied: tuple[Varied, ...]
+    varied: tuple[VariedRates, ...]
     fidelity: str
-    required: tuple[Required, ...]
+    required: tuple[RequiredValue, ...]
     strongest: str
     smaller: tuple[Sensitivity, ...] = ()
 
@@ -68,7 +68,7 @@ def run_sensitivity(
     table = scenario.file.sensitivity
     if table is None:
         return None
-    searcher = Searcher()
+    searcher = GridSearcher()
     largest, *others = sorted(table.sizes, reverse=True)
     smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, progress) for size in others)
     found = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, progress)
@@ -81,7 +81,7 @@ def _at_size(
     devices: int,
     solved: tuple[RequiredTable, ...],
     fidelity: Fidelity,
-    searcher: Searcher,
+    searcher: GridSearcher,
     progress: Callable[[str], None],
 ) -> Sensitivity:
     """All variations at one size, and the values that would make published ratios true."""
@@ -93,7 +93,7 @@ def _at_size(
             changed = _with(scenario, {variation.key: value})
             found, fits = rates.of(changed)
             varied.append(
-                Varied(
+                VariedRates(
                     label=variation.label,
                     key=variation.key,
                     value=_text(value),
@@ -126,7 +126,7 @@ class _Rates:
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
-    searcher: Searcher = field(default_factory=Searcher)
+    searcher: GridSearcher = field(default_factory=GridSearcher)
     known: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
@@ -175,7 +175,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> Required:
+def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> RequiredValue:
     """Solve for the number in (0, 1] at which each published ratio would hold; the ratio falls as the number grows."""
     published = scenario.file.published
     first, *others = rates.plans
@@ -191,7 +191,7 @@ def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> Requi
         else:
             said.append(f"{plan} : {first} = {ratio:g} would need {value:.2g}")
     now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
-    return Required(
+    return RequiredValue(
         key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(said)}"
     )
 
@@ -233,7 +233,7 @@ def _solve(ratio: Callable[[float], float], wanted: float) -> float | None:
     return math.exp(middle)
 
 
-def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[Varied]) -> str:
+def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:
     """The setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
     first, last = plans[0], plans[-1]
     if first == last:
@@ -246,7 +246,7 @@ def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: lis
     return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {ratio:.3f}"
 
 
-def _strongest_of_one(plan: str, base: float, varied: list[Varied]) -> str:
+def _strongest_of_one(plan: str, base: float, varied: list[VariedRates]) -> str:
     known = [one for one in varied if not math.isnan(one.rates[plan])]
     if not known or math.isnan(base):
         return "no variation can be compared: the plan does not fit" if varied else "nothing is varied"
@@ -254,7 +254,7 @@ def _strongest_of_one(plan: str, base: float, varied: list[Varied]) -> str:
     return f"{most.label} = {most.value} moves {plan} most, from {base:.1f} to {most.rates[plan]:.1f} TFLOPS"
 
 
-def _ratios(varied: list[Varied], first: str, last: str) -> Iterator[tuple[Varied, float]]:
+def _ratios(varied: list[VariedRates], first: str, last: str) -> Iterator[tuple[VariedRates, float]]:
     for one in varied:
         ratio = one.rates[last] / one.rates[first]
         if not math.isnan(ratio):

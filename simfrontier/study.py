@@ -21,7 +21,7 @@ from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
 from simfrontier.schedule.check import check, check_sizes
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetimes import Peak
 from simfrontier.schedule.store import digest
@@ -85,7 +85,7 @@ TIMES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class PlanOutcome:
     """One plan at one size. `trace`, `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn.
     `gathers`: of a model that keeps what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
@@ -113,9 +113,9 @@ class Study:
 
     scenario: Scenario
     fidelity: Fidelity
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PlanOutcome, ...]
 
-    def of(self, plan: str) -> list[Outcome]:
+    def of(self, plan: str) -> list[PlanOutcome]:
         """The outcomes of one plan, in the scenario's order of sizes."""
         return [outcome for outcome in self.outcomes if outcome.plan == plan]
 
@@ -144,35 +144,35 @@ def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
+class BuiltSchedule:
     """A checked schedule, with its expansion where it has one role, and the peak memory of each role where it has
     several."""
 
     schedule: Schedule
-    program: Expanded | None
+    program: ExpandedProgram | None
     peaks: tuple[Peak, ...] = ()
 
 
 @dataclass
-class Shop:
+class ScheduleCache:
     """Builds and checks schedules; what has one role and differs only in mesh sizes and batch is built once and
     rebound."""
 
-    known: dict[Hashable, Built] = field(default_factory=dict)
+    known: dict[Hashable, BuiltSchedule] = field(default_factory=dict)
 
-    def get(self, scenario: Scenario, plan: str, devices: int) -> Built:
+    def get(self, scenario: Scenario, plan: str, devices: int) -> BuiltSchedule:
         """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
         SimfrontierError if its check finds anything."""
         return self.of_case(scenario, scenario.case(plan, devices))
 
-    def of_case(self, scenario: Scenario, case: Case) -> Built:
+    def of_case(self, scenario: Scenario, case: Case) -> BuiltSchedule:
         """The schedule of a case of a scenario; errors as above."""
         work = case.workload
         structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
         if case.plan.pipeline is not None:
             structure = structure, case.mesh, work.batch
         like = self.known.get(structure)
-        program: Expanded | None = None
+        program: ExpandedProgram | None = None
         peaks: tuple[Peak, ...] = ()
         if like is None:
             schedule = schedule_of_case(scenario, case)
@@ -190,12 +190,12 @@ class Shop:
         if report.findings:
             where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
             raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
-        built = Built(schedule=schedule, program=program, peaks=peaks)
+        built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
         self.known.setdefault(structure, built)
         return built
 
 
-def simulated(scenario: Scenario, built: Built, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
+def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
     """One step of a schedule on the scenario's machine, as it is today. Raises InputError where the machine cannot run
     it."""
     schedule = built.schedule
@@ -216,8 +216,8 @@ def simulated(scenario: Scenario, built: Built, fidelity: Fidelity, exact: bool 
 
 
 def run_case(
-    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool, shop: Shop
-) -> Outcome:
+    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool, shop: ScheduleCache
+) -> PlanOutcome:
     """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
     case = scenario.case(plan, devices)
     built = shop.of_case(scenario, case)
@@ -230,7 +230,7 @@ def run_case(
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
     _refuse_endless(row)
     trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
-    return Outcome(
+    return PlanOutcome(
         plan=plan,
         devices=devices,
         row=row,
@@ -314,15 +314,15 @@ def run_study(
 ) -> Study:
     """Simulate every plan at every size. `progress` is called with a short text as each case ends."""
     chosen = fidelity or scenario.file.run.fidelity
-    outcomes: list[Outcome] = []
+    outcomes: list[PlanOutcome] = []
     for several in _mapped([(scenario, plan, chosen, exact) for plan in scenario.plans], jobs, progress):
         outcomes += several
     return Study(scenario=scenario, fidelity=chosen, outcomes=tuple(_completed(scenario, outcomes)))
 
 
-def _stocked(scenario: Scenario, plan: str) -> Shop:
+def _stocked(scenario: Scenario, plan: str) -> ScheduleCache:
     """A shop in which a plan was built once for every structure that it has: what cannot be built is refused here."""
-    shop, built = Shop(), set()
+    shop, built = ScheduleCache(), set()
     for devices in scenario.file.run.devices:
         case = scenario.case(plan, devices)
         structure = (case.shape.name, case.grad_accum, case.mesh.live(case.mesh.names))
@@ -337,9 +337,9 @@ def _run_plan(
     plan: str,
     fidelity: Fidelity,
     exact: bool,
-    shop: Shop | None = None,
+    shop: ScheduleCache | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> list[Outcome]:
+) -> list[PlanOutcome]:
     """One plan at every size; the largest is drawn."""
     sizes, shop, outcomes = scenario.file.run.devices, _stocked(scenario, plan) if shop is None else shop, []
     for devices in sizes:
@@ -350,7 +350,7 @@ def _run_plan(
 
 def _mapped(
     plans: list[tuple[Scenario, str, Fidelity, bool]], jobs: int, progress: Callable[[str], None]
-) -> Iterator[list[Outcome]]:
+) -> Iterator[list[PlanOutcome]]:
     """The plans' outcomes in order, one process per plan where there are several jobs."""
     if min(jobs, len(plans)) <= 1:
         # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
@@ -366,7 +366,7 @@ def _mapped(
             yield outcomes
 
 
-def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:
+def _completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:
     """Rows with the columns that compare rows: efficiency against the plan's smallest size, speed-up against the first
     plan."""
     first = next(iter(scenario.plans))
@@ -392,7 +392,7 @@ def _completed(scenario: Scenario, outcomes: list[Outcome]) -> list[Outcome]:
     return outcomes
 
 
-def _too_big(scenario: Scenario, outcome: Outcome, outcomes: list[Outcome]) -> str:
+def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
     """What is too big, and what would fit at this size or where this plan would fit."""
     need, have = int(outcome.row["peak_memory_bytes"]), scenario.machine.device.hbm_bytes
     largest = sorted(outcome.at_peak.items(), key=lambda item: -item[1])[:2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import Point, load_calibration
+from simfrontier.collectives import MeasuredPoint, load_calibration
 from tests.invoke import invoke, refusal
 from tests.test_calibrate import log, made
 
@@ -45,7 +45,10 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
     made(tmp_path / "out.toml", path, "--machine", "lumi-g", "--library", "rccl", "--devices", "8")
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert call.group == ("all_gather", 8, 1, 4)
-    assert call.points == (Point(num_bytes=8, seconds=36.49 / 1e6), Point(num_bytes=32768, seconds=40.0 / 1e6))
+    assert call.points == (
+        MeasuredPoint(num_bytes=8, seconds=36.49 / 1e6),
+        MeasuredPoint(num_bytes=32768, seconds=40.0 / 1e6),
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
+from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario, scenario_of
-from simfrontier.study import Shop, run_case
+from simfrontier.study import ScheduleCache, run_case
 from tests.invoke import ROOT, invoke, refusal
 
 CROSSCHECK = ROOT / "scenarios" / "crosscheck.toml"
@@ -27,7 +27,12 @@ KNOWN = Calibration(
     library={"ring.base_s": 1e-3},
     calls=(
         CallTable(
-            kind="all_gather", ranks=8, nodes=1, packages=8, points=(Point(num_bytes=1000, seconds=1e-6),), residual=0.1
+            kind="all_gather",
+            ranks=8,
+            nodes=1,
+            packages=8,
+            points=(MeasuredPoint(num_bytes=1000, seconds=1e-6),),
+            residual=0.1,
         ),
     ),
 )
@@ -168,7 +173,7 @@ def test_the_plans_see_nodes_that_the_machine_does_not_have() -> None:
 def row(scenario_document: dict[str, Any], plan: str = "hsdp") -> dict[str, Any]:
     scenario = scenario_of(scenario_document, "cut.toml")
     devices = scenario.file.run.devices[0]
-    return run_case(scenario, plan, devices, "flow", exact=False, drawn=False, shop=Shop()).row
+    return run_case(scenario, plan, devices, "flow", exact=False, drawn=False, shop=ScheduleCache()).row
 
 
 def test_bytes_are_counted_at_the_machines_boundaries() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.commands.emulate_jobs import Emulating
+from simfrontier.commands.emulate_jobs import EmulateSettings
 from simfrontier.machine.wiring import load_wiring
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.links import load_links
@@ -254,7 +254,7 @@ def test_bytes_that_nobody_simulated_are_reported(
     monkeypatch.setattr(emulate_report, "_points", lambda *_: [])
     monkeypatch.setattr(emulate_report, "_effects", lambda *_: [])
     monkeypatch.setattr(emulate_report, "crosscheck_of", lambda *_: check(links=(link(0.0, 2e6),), sweep=(point(1.0),)))
-    how = Emulating(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
+    how = EmulateSettings(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
     assert emulate_report.report(how, tmp_path, as_json) is False
     said = capsys.readouterr().out
     if as_json:

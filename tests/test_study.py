@@ -17,7 +17,7 @@ from simfrontier.schedule.check import check
 from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier.schedule.store import digest, to_json
 from simfrontier.simulate import Fidelity
-from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, Shop, Study, run_case, run_study, schedule_of
+from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, ScheduleCache, Study, run_case, run_study, schedule_of
 from tests.invoke import TOY, refusal
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
@@ -33,7 +33,7 @@ def toy(settings: dict[str, Any] | None = None, *plans: str, devices: tuple[int,
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_shop_gives_what_a_fresh_build_gives(plan: str) -> None:
-    scenario, shop = toy(), Shop()
+    scenario, shop = toy(), ScheduleCache()
     for devices in (2, 4, 8, 16, 24, 8, 2):
         got = shop.get(scenario, plan, devices)
         fresh = schedule_of(scenario, plan, devices)
@@ -50,7 +50,7 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
         return build(*arguments)
 
     monkeypatch.setattr("simfrontier.study.build", counted)
-    scenario, shop = toy(), Shop()
+    scenario, shop = toy(), ScheduleCache()
     for devices in (2, 4, 8, 16, 12):
         shop.get(scenario, "zero3", devices)
     assert built == [2, 4, 8]
@@ -76,14 +76,14 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
     ],
 )
 def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dict[str, Any]) -> None:
-    shop, changed = Shop(), toy(settings)
+    shop, changed = ScheduleCache(), toy(settings)
     shop.get(toy(), "zero3", 8)
     assert digest(shop.get(changed, "zero3", 8).schedule) == digest(schedule_of(changed, "zero3", 8))
 
 
 def test_what_cannot_be_built_names_file_plan_and_size() -> None:
     scenario = toy({"plans.hsdp.gradient_codec": "int8:64"})
-    for attempt in (lambda: schedule_of(scenario, "hsdp", 8), lambda: Shop().get(scenario, "hsdp", 8)):
+    for attempt in (lambda: schedule_of(scenario, "hsdp", 8), lambda: ScheduleCache().get(scenario, "hsdp", 8)):
         with pytest.raises(InputError) as caught:
             attempt()
         assert str(caught.value).startswith("toy.toml: plans.hsdp: at 8 devices: step_reduction: an all-reduce over ")
@@ -98,7 +98,7 @@ def test_what_is_not_sound_names_file_plan_and_size(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("simfrontier.study.build", unsound)
     with pytest.raises(SimfrontierError) as caught:
-        Shop().get(toy(), "zero3", 4)
+        ScheduleCache().get(toy(), "zero3", 4)
     assert str(caught.value).startswith("toy.toml: plans.zero3: at 4 devices: the schedule is not sound: ")
     assert caught.value.exit_code == 1
 
@@ -109,7 +109,7 @@ def test_what_the_machine_cannot_run_names_file_plan_and_size(monkeypatch: pytes
 
     monkeypatch.setattr("simfrontier.study.simulate_step", refused)
     with pytest.raises(InputError) as caught:
-        run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, shop=Shop())
+        run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, shop=ScheduleCache())
     assert str(caught.value) == "toy.toml: plans.zero3: at 4 devices: groups over gcd lie unevenly on the nodes"
 
 

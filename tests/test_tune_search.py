@@ -13,8 +13,8 @@ import pytest
 
 from simfrontier.scenario import load_scenario
 from simfrontier.simulate.memory import fullest
-from simfrontier.study import Shop, simulated
-from simfrontier.tune import Tuning, tune
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tune import TuningOutcome, tune
 from simfrontier.tune.journal import NAME
 from tests.invoke import ROOT, TOY, Ran, invoke, refusal
 from tests.tune.toys import PINNED, PINS, TOY_TUNE, written
@@ -99,7 +99,7 @@ def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]
     assert text.startswith("# The best plans that simfrontier ")
     scenario = load_scenario(out / "best.toml")
     assert [*scenario.plans] == ["best", "second", "third"] and scenario.file.run.devices == [8]
-    shop = Shop()
+    shop = ScheduleCache()
     for row, plan in zip(rows(out), scenario.plans, strict=False):
         built = shop.get(scenario, plan, 8)
         step = simulated(scenario, built, "flow")
@@ -118,7 +118,7 @@ def test_what_is_set_and_tables_of_a_size_go_into_the_best(tmp_path: Path) -> No
     assert scenario.machine.name == "mine" and scenario.file.run.fidelity == "analytic"
     assert not scenario.file.engine.overlap and not scenario.checkpointing
     assert not scenario.file.at and scenario.file.published is None
-    step = simulated(scenario, Shop().get(scenario, "best", 8), "analytic")
+    step = simulated(scenario, ScheduleCache().get(scenario, "best", 8), "analytic")
     assert step.step_s == float(rows(tmp_path / "deep" / "out")[0]["step_time_s"])
 
 
@@ -149,7 +149,7 @@ def test_a_search_that_was_stopped_goes_on(
     told: list[tuple[str, int]] = []
     import simfrontier.commands.tune as command
 
-    def telling(*arguments: Any, **options: Any) -> Tuning:
+    def telling(*arguments: Any, **options: Any) -> TuningOutcome:
         said = options["progress"]
 
         def both(what: str, done: int, total: int) -> None:

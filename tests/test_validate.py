@@ -14,7 +14,7 @@ from simfrontier.commands import validate as command
 from simfrontier.measured import load_table, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
-from simfrontier.validation.bounds import Bound, load_bounds
+from simfrontier.validation.bounds import ErrorBound, load_bounds
 from tests.invoke import Ran, invoke, refusal
 from tests.measured.tables import nccl_log, write_calls
 from tests.measured.tables import shipped as shipped_rows
@@ -86,7 +86,7 @@ def test_the_known_pathologies_of_frontier_are_shown_and_not_averaged(shipped: d
 
 
 def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    tight = Bound(table="rccl_frontier", series="everything", mean_abs=1e-6)
+    tight = ErrorBound(table="rccl_frontier", series="everything", mean_abs=1e-6)
     monkeypatch.setattr(command, "load_bounds", lambda: (tight,))
     ran = invoke("validate", "--no-cross")
     assert (ran.code, ran.err) == (1, "")

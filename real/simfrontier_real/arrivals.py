@@ -26,7 +26,7 @@ _SEED: Final = 7
 
 
 @dataclass(slots=True)
-class Message:
+class MessageDigest:
     """Digests of one message of one call on one rank: of what it sent, the square of that one's length, and of what
     arrived; `error` is how far apart rounding may take the two, relative to the length of all that is sent."""
 
@@ -36,11 +36,11 @@ class Message:
     error: float
 
 
-Calls = Mapping[int, tuple[Message, ...]]  # by the number of the op in the rank's program
+Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in the rank's program
 
 
 @dataclass(frozen=True, slots=True)
-class CallApart:
+class CallError:
     """How far what arrived is from what was sent, over how far rounding may take it (1: as far as allowed), and in
     which call that is."""
 
@@ -58,7 +58,7 @@ def _numbers(count: int) -> Any:
 
 
 @dataclass
-class Arrivals:
+class MessageDigests:
     """Makes the digests of one rank's messages, on the device where they are.
 
     A digest is the product with fixed numbers, one for each place of what all members send together, so that pieces in
@@ -69,7 +69,7 @@ class Arrivals:
     backend: Backend
     schedule: Schedule
     rank: int
-    calls: dict[int, tuple[Message, ...]] = field(default_factory=dict)
+    calls: dict[int, tuple[MessageDigest, ...]] = field(default_factory=dict)
     _weights: Array = None
     _members: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
 
@@ -93,16 +93,16 @@ class Arrivals:
         """The digests of the step that has just run; those of the next follow."""
         calls, self.calls = self.calls, {}
         return {
-            index: tuple(Message(float(m.sent), float(m.square), float(m.arrived), m.error) for m in messages)
+            index: tuple(MessageDigest(float(m.sent), float(m.square), float(m.arrived), m.error) for m in messages)
             for index, messages in calls.items()
         }
 
-    def _sent(self, op: Op, message: Array | None) -> Message:
+    def _sent(self, op: Op, message: Array | None) -> MessageDigest:
         if message is None:
-            return Message(0.0, 0.0, 0.0, MOVED)
+            return MessageDigest(0.0, 0.0, 0.0, MOVED)
         line, count = self._line(message), 0
         if isinstance(op, Exchange):
-            return Message(self._product(line, 0), self._square(line), 0.0, MOVED)
+            return MessageDigest(self._product(line, 0), self._square(line), 0.0, MOVED)
         assert isinstance(op, Collective)
         members, kind, number = self._group(op), wire_kind(op), self._number(op)
         if kind == "all_gather":
@@ -112,7 +112,7 @@ class Arrivals:
             digest = digest * _numbers(len(members))[number]
         added = kind in ("all_reduce", "reduce_scatter")
         error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0)) if added else MOVED
-        return Message(digest, self._square(line), 0.0, error)
+        return MessageDigest(digest, self._square(line), 0.0, error)
 
     def _arrived(self, op: Op, result: Array | None) -> Any:
         if result is None:
@@ -187,9 +187,9 @@ def _longest(schedule: Schedule) -> int:
     return longest
 
 
-def calls_apart(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallApart:
+def calls_apart(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallError:
     """The call of one step in which what arrived is furthest from what its members sent."""
-    worst = CallApart()
+    worst = CallError()
     for groups, indices in meetings(schedule, programs):
         for group in groups:
             for numbers in zip(*(indices[programs.by_rank[rank]] for rank in group), strict=True):
@@ -199,7 +199,7 @@ def calls_apart(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]
                     place, error = max(enumerate(_errors(op, messages)), key=lambda each: each[1])
                     if error > worst.error:
                         at = f"the group of rank {group[0]}" if _is_scattered(op) else f"rank {group[place]}"
-                        worst = CallApart(error, f"{op.kind} {op.name} of layer {call.layer}, {at}")
+                        worst = CallError(error, f"{op.kind} {op.name} of layer {call.layer}, {at}")
     return worst
 
 
@@ -213,7 +213,7 @@ def _is_scattered(op: Any) -> bool:
     return isinstance(op, Collective) and wire_kind(op) in ("reduce_scatter", "all_to_all")
 
 
-def _errors(op: Any, messages: tuple[Message, ...]) -> Iterator[float]:
+def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
     """How far what arrived at each member is from what was sent, over how far it may be; of sums that are scattered and
     of all-to-all that of all members together."""
     length = math.sqrt(sum(message.square for message in messages))

@@ -10,7 +10,7 @@ from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.exponentials import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.operands import Operands
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 
 Heads = tuple[Array, Array, Array]  # query, key and value, each as b head s feature
 
@@ -96,7 +96,7 @@ ATTENTION_PRODUCTS = {
 """The matrix products of attention, by the names of their ops."""
 
 
-def softmax(site: Site, index: int, op: Compute) -> None:
+def softmax(site: RankContext, index: int, op: Compute) -> None:
     """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
     operands, wide = Operands(site, index, op), site.backend.wide
     if operands.is_backward:
@@ -109,7 +109,7 @@ def softmax(site: Site, index: int, op: Compute) -> None:
         operands.put(_probabilities(site, wide(operands.one()), op.kernel))
 
 
-def _probabilities(site: Site, scores: Array, kernel: str = "") -> Array:
+def _probabilities(site: RankContext, scores: Array, kernel: str = "") -> Array:
     xp = site.backend.xp
     if site.schedule.meta.get("causal", 1):
         scores = _without_later(site.backend, scores)
@@ -132,7 +132,7 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
 # ── all in one ──
 
 
-def attention(site: Site, index: int, op: Compute) -> None:
+def attention(site: RankContext, index: int, op: Compute) -> None:
     """Fused attention, and its backward, which forms the scores again."""
     operands, xp, wide = Operands(site, index, op), site.backend.xp, site.backend.wide
     query, key, value = (wide(part) for part in _query_key_value(operands))

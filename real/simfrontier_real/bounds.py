@@ -41,7 +41,7 @@ from typing import Final
 
 from simfrontier.codecs import Plain
 from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Compute, Schedule
 from simfrontier_real.states import Weights, instances
 
@@ -74,7 +74,7 @@ _WAYS: Final = {"gathered": "weights", "copy": "weights", "weight": "published w
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Moves:
+class MoveNoise:
     """So many kinds of moves of weights, activations or gradients, which so many layers have each, that lose `noise` of
     what they move, relative to its length; `codec` says how it is written."""
 
@@ -95,7 +95,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class TrainingBounds:
     """How far apart training may be, relative: gradients of all tensors together, of one (in at least half of the
     steps; `gradients_peak` and `one_tensor_peak`: in the worst), the norm by which is clipped, what Adam makes of them
     (`update`), losses, weights, the length of their moves. `share` of the whole norm is what one tensor's gradient is
@@ -139,7 +139,7 @@ def noise_of(codec: Codec) -> float:
     return float(np.linalg.norm(backend.numpy(back) - numbers) / np.linalg.norm(numbers))
 
 
-def moves_of(schedule: Schedule, programs: tuple[Expanded, ...]) -> list[Moves]:
+def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
     """The moves of a schedule, on all its programs, that lose something of what they move."""
     found: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
     for program in programs:
@@ -160,11 +160,13 @@ def moves_of(schedule: Schedule, programs: tuple[Expanded, ...]) -> list[Moves]:
     total: dict[tuple[str, Codec, int], int] = {}
     for (what, *_), (codec, layers, kinds) in found.items():
         total[what, codec, layers] = total.get((what, codec, layers), 0) + kinds
-    moves = [Moves(what, str(codec), layers, kinds, noise_of(codec)) for (what, codec, layers), kinds in total.items()]
+    moves = [
+        MoveNoise(what, str(codec), layers, kinds, noise_of(codec)) for (what, codec, layers), kinds in total.items()
+    ]
     return sorted(each for each in moves if each.noise > 0) + _roundings(schedule)
 
 
-def _decoded(schedule: Schedule, program: Expanded) -> dict[str, str]:
+def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
     """The role of what is decoded from each coded tensor."""
     out: dict[str, str] = {}
     for index, op in enumerate(program.ops):
@@ -176,7 +178,7 @@ def _decoded(schedule: Schedule, program: Expanded) -> dict[str, str]:
     return out
 
 
-def _roundings(schedule: Schedule) -> list[Moves]:
+def _roundings(schedule: Schedule) -> list[MoveNoise]:
     """Of a model of a 16-bit type every activation is rounded to it."""
     dtype = next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
     if dtype in EQUAL:
@@ -184,8 +186,8 @@ def _roundings(schedule: Schedule) -> list[Moves]:
     rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
     by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
     noise = noise_of(Plain(dtype))
-    moves = [Moves("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
-    return [*moves, Moves("published weights", dtype, _layers(schedule), 1, noise)]
+    moves = [MoveNoise("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
+    return [*moves, MoveNoise("published weights", dtype, _layers(schedule), 1, noise)]
 
 
 def _layers(schedule: Schedule) -> int:
@@ -194,18 +196,18 @@ def _layers(schedule: Schedule) -> int:
 
 def bounds_of(
     schedule: Schedule,
-    programs: tuple[Expanded, ...],
+    programs: tuple[ExpandedProgram, ...],
     precision: str,
     is_exact: bool,
     start: Weights,
     learning_rate: float,
-) -> Bounds:
+) -> TrainingBounds:
     """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
     kind = precision if precision in EQUAL else "fp32"
     equal, rounding = EQUAL[kind], ROUNDING[kind]
     peak = 1.0 if is_exact and kind == "fp64" else PEAK
     if is_exact:
-        return Bounds(
+        return TrainingBounds(
             is_exact=True,
             gradients=rounding,
             gradients_peak=rounding * peak,
@@ -232,7 +234,7 @@ def bounds_of(
     # per hop every rank codes what it has got again; else each weight is coded once, or, by two hops, twice
     once = max((each.noise for each in lost), default=0.0)
     again = math.sqrt(sum(each.kinds * each.noise**2 for each in lost))
-    return Bounds(
+    return TrainingBounds(
         is_exact=False,
         gradients=min(MOST, rounding + GRADIENTS * noise),
         gradients_peak=min(MOST, peak * (rounding + GRADIENTS * noise)),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Ref, Schedule
 
 
@@ -17,7 +17,7 @@ class Buffers:
     order the lanes finish them: the memory is then what the schedule's lifetimes say.
     """
 
-    def __init__(self, schedule: Schedule, program: Expanded) -> None:
+    def __init__(self, schedule: Schedule, program: ExpandedProgram) -> None:
         self.held: dict[Ref, Any] = {}
         self.bundled: dict[int, Any] = {}  # by the collective that will send it: a message that is being written
         persistent = {tensor.name for tensor in schedule.tensors.values() if tensor.persistent}
@@ -53,7 +53,7 @@ class Buffers:
                 self.held.pop(ref, None)
 
 
-def _uses(program: Expanded, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]], list[int]]:
+def _uses(program: ExpandedProgram, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]], list[int]]:
     """Per op the (lifetime, instance) it uses, and per lifetime the number of its users.
 
     A lifetime begins where an instance is written and goes to the last op that touches it before it is written again by

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.moves import Part, Place, Turn
-from simfrontier_real.per_hop import PerHop
-from simfrontier_real.wire import Move, Moving, Wire
+from simfrontier_real.moves import LineRange, LineWrite, MemberPart
+from simfrontier_real.per_hop import PerHopCoder
+from simfrontier_real.wire import PendingMessage, Wire, WireMessage
 
 Areas = Sequence[Array]  # the message, the result, the room, as flat arrays
 Blank = Callable[[int], Array]  # a flat array of so many elements, of the message's type
@@ -27,23 +27,23 @@ class _Carrying:
 
     def __init__(
         self,
-        part: Part,
+        part: MemberPart,
         areas: Areas,
         wire: Wire,
         blank: Blank,
         reduction: PartialOp = "sum",
-        coding: PerHop | None = None,
+        coding: PerHopCoder | None = None,
     ) -> None:
         self._coding = coding
         self._part, self._areas, self._wire, self._blank, self._reduction = part, areas, wire, blank, reduction
 
-    def _at(self, place: Place) -> Array:
+    def _at(self, place: LineRange) -> Array:
         return self._areas[place.area][place.low : place.high]
 
     def _encoded(self, values: Array) -> Array:
         return values if self._coding is None else self._coding.sent(values)
 
-    def _decoded(self, arrived: Array, place: Place) -> Array:
+    def _decoded(self, arrived: Array, place: LineRange) -> Array:
         return arrived if self._coding is None else self._coding.arrived(arrived, place.high - place.low)
 
     def _room(self, size: int) -> Array:
@@ -64,13 +64,13 @@ class Stepwise(_Carrying):
     order, which is the same on both. What is coded per hop is received coded, so never in place.
     """
 
-    def __init__(self, part: Part, *given: Any) -> None:
+    def __init__(self, part: MemberPart, *given: Any) -> None:
         super().__init__(part, *given)
         self._done = 0  # turns
         self._posted = 0  # turns that are being received, or need not be
         self._left = part.sizes[0]  # elements that may still be received ahead
-        self._incoming: list[tuple[Moving, Array, bool] | None] = [None] * len(part.turns)
-        self._sending: dict[int, Moving] = {}  # by number, until they are waited for
+        self._incoming: list[tuple[PendingMessage, Array, bool] | None] = [None] * len(part.turns)
+        self._sending: dict[int, PendingMessage] = {}  # by number, until they are waited for
         self._sent: dict[int, Array] = {}  # what they are of
         self._gone = [False] * len(part.sends)
         self._waiting: dict[int, list[int]] = {}  # sends that have not set out, by peer, the next one last
@@ -97,7 +97,7 @@ class Stepwise(_Carrying):
             self._await(number)
         return True
 
-    def _take(self, turn: Turn, blocking: bool) -> bool:
+    def _take(self, turn: LineWrite, blocking: bool) -> bool:
         """Take the turn that has come up, if that needs no waiting or there may be waiting."""
         here = self._done
         if self._posted <= here:
@@ -164,7 +164,7 @@ class InRounds(_Carrying):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._round = 0
-        self._moving: list[Moving] | None = None
+        self._moving: list[PendingMessage] | None = None
         self._arriving: list[Array | None] = []
 
     def advance(self, blocking: bool) -> bool:
@@ -186,9 +186,9 @@ class InRounds(_Carrying):
             self._round += 1
         return True
 
-    def _start(self) -> list[Moving]:
+    def _start(self) -> list[PendingMessage]:
         current = self._part.rounds[self._round]
-        moves = [Move(peer, True, self._encoded(self._at(place))) for peer, place in current.sends]
+        moves = [WireMessage(peer, True, self._encoded(self._at(place))) for peer, place in current.sends]
         self._arriving = []
         for turn in current.turns:
             size, staged = turn.place.high - turn.place.low, None
@@ -196,7 +196,7 @@ class InRounds(_Carrying):
                 staged = self._room(size)
             self._arriving.append(staged)
             if turn.peer is not None:
-                moves.append(Move(turn.peer, False, self._at(turn.place) if staged is None else staged))
+                moves.append(WireMessage(turn.peer, False, self._at(turn.place) if staged is None else staged))
         return self._wire.exchange(moves) if moves else []
 
 

@@ -9,17 +9,17 @@ from typing import Final
 
 from simfrontier.schedule.ir import Schedule
 from simfrontier_real.arrivals import MOVED, calls_apart
-from simfrontier_real.bounds import Bounds
-from simfrontier_real.gradients import Apart, StepApart, finite, norm_of, step_apart, title
+from simfrontier_real.bounds import TrainingBounds
+from simfrontier_real.gradients import RelativeError, StepErrors, finite, norm_of, step_apart, title
 from simfrontier_real.programs import Programs
 from simfrontier_real.states import Weights, weight_of
-from simfrontier_real.train import Told, Trained
+from simfrontier_real.train import RankReport, TrainingResult
 
 MESSAGES: Final = "messages, over their rounding"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class TrainingCheck:
     """One comparison with the unsharded model: what, how far apart it is at most, how far it may be, and where it is
     furthest."""
 
@@ -38,15 +38,15 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class TrainingChecks:
     """All comparisons of one training, and the norms of the gradients of every step: the ranks' and the unsharded ones
     (not a number where a step was skipped)."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[TrainingCheck, ...]
     norms: tuple[float, ...]
     reference_norms: tuple[float, ...]
 
-    def seen(self, name: str) -> Check | None:
+    def seen(self, name: str) -> TrainingCheck | None:
         """The comparison of that name."""
         return next((each for each in self.checks if each.name == name), None)
 
@@ -54,17 +54,17 @@ class Compared:
 def compared(
     schedule: Schedule,
     programs: Programs,
-    told: Sequence[Told],
+    told: Sequence[RankReport],
     losses: tuple[float, ...],
     weights: Weights,
     masters: Weights,
-    reference: Trained,
+    reference: TrainingResult,
     start: Weights,
-    bounds: Bounds,
-) -> Compared:
+    bounds: TrainingBounds,
+) -> TrainingChecks:
     """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step, `masters`
     those that the optimizer steps, by their own names, as they are when published where that is known."""
-    steps: dict[int, StepApart] = {}
+    steps: dict[int, StepErrors] = {}
     for number in _taken(told):
         mine = [each.gradients[number] for each in told]
         steps[number] = step_apart(schedule, bounds.share, mine, reference.gradients[number])
@@ -78,61 +78,61 @@ def compared(
         _usual("gradient of one tensor of most steps", bounds.one_tensor, one_tensor),
         _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
-        _worst("losses", bounds.losses, {number: Apart(error) for number, error in enumerate(errors)}),
+        _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
         *_beside(schedule, weights, masters, bounds, {key for each in told for key in each.published}),
         _worst("codes of weights", MOVED, {number: _codes(told, number) for number in steps}),
         _worst(MESSAGES, 1.0, _arrived(schedule, programs, told)),
     ]
     norms = [_norm_of(told, number) for number in range(len(losses))]
-    return Compared(
+    return TrainingChecks(
         checks=tuple(checks),
         norms=tuple(norms),
         reference_norms=tuple(norm_of(each) for each in reference.gradients),
     )
 
 
-def _taken(told: Sequence[Told]) -> list[int]:
+def _taken(told: Sequence[RankReport]) -> list[int]:
     """The numbers of the steps that were not skipped."""
     return [number for number, step in enumerate(told[0].gradients) if not step.was_skipped]
 
 
-def _arrived(schedule: Schedule, programs: Programs, told: Sequence[Told]) -> dict[int, Apart]:
+def _arrived(schedule: Schedule, programs: Programs, told: Sequence[RankReport]) -> dict[int, RelativeError]:
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
     found = {number: calls_apart(schedule, programs, [each.calls[number] for each in told]) for number in _taken(told)}
-    return {number: Apart(each.error, each.where) for number, each in found.items()}
+    return {number: RelativeError(each.error, each.where) for number, each in found.items()}
 
 
-def _codes(told: Sequence[Told], number: int) -> Apart:
+def _codes(told: Sequence[RankReport], number: int) -> RelativeError:
     """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
     rank = max(range(len(told)), key=lambda each: told[each].codes[number])
-    return Apart(finite(told[rank].codes[number]), f"rank {rank}")
+    return RelativeError(finite(told[rank].codes[number]), f"rank {rank}")
 
 
-def _norm_of(told: Sequence[Told], number: int) -> float:
+def _norm_of(told: Sequence[RankReport], number: int) -> float:
     """The norm that the first rank clips by, or that it would clip by if it did."""
     return next(iter(told[0].gradients[number].norms), math.nan)
 
 
-def _worst(name: str, limit: float, by_step: dict[int, Apart]) -> Check:
+def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
     if not by_step:
-        return Check(name, 0.0, limit)
+        return TrainingCheck(name, 0.0, limit)
     number = max(by_step, key=lambda each: by_step[each].error)
     found = by_step[number]
-    return Check(name, found.error, limit, f"step {number + 1}" + (f", {found.worst}" if found.worst else ""))
+    return TrainingCheck(name, found.error, limit, f"step {number + 1}" + (f", {found.worst}" if found.worst else ""))
 
 
-def _usual(name: str, limit: float, by_step: dict[int, Apart]) -> Check:
+def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
     """The step than which half of the steps are no further off: of two the worse one."""
     order = sorted(by_step, key=lambda each: by_step[each].error)
     return _worst(name, limit, {number: by_step[number] for number in order[: len(order) // 2 + 1]})
 
 
-def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) -> Iterator[Check]:
+def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: TrainingBounds) -> Iterator[TrainingCheck]:
     """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
     error, worst = distance(ours, theirs)
     if bounds.is_exact:
-        yield Check("weights", error, bounds.weights, worst)
+        yield TrainingCheck("weights", error, bounds.weights, worst)
         return
     apart = moved = size = 0.0
     lengths = []
@@ -143,16 +143,18 @@ def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: Bounds) 
             ratio = math.sqrt(_square(ours[key] - start[key]) / length)
             ratio = finite(max(ratio, 1 / ratio) if ratio > 0 else math.inf) - 1
             published = bounds.published * math.sqrt(_square(start[key]) / length)
-            lengths.append(Check("length of a move", ratio, bounds.length + published, title(key)))
+            lengths.append(TrainingCheck("length of a move", ratio, bounds.length + published, title(key)))
     share = math.sqrt(size / moved) if moved > 0 else 0.0
     error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
-    yield Check("weights", error, bounds.weights + bounds.published * share)
-    yield max(lengths, key=lambda each: each.seen / each.limit, default=Check("length of a move", 0.0, bounds.length))
+    yield TrainingCheck("weights", error, bounds.weights + bounds.published * share)
+    yield max(
+        lengths, key=lambda each: each.seen / each.limit, default=TrainingCheck("length of a move", 0.0, bounds.length)
+    )
 
 
 def _beside(
-    schedule: Schedule, weights: Weights, masters: Weights, bounds: Bounds, known: set[tuple[str, int]]
-) -> Iterator[Check]:
+    schedule: Schedule, weights: Weights, masters: Weights, bounds: TrainingBounds, known: set[tuple[str, int]]
+) -> Iterator[TrainingCheck]:
     """How far published weights are from what publishing should make of their masters, where that is `known`; else from
     the masters: what publishing lost, and nothing else."""
     for name, limit, keys in (
@@ -166,7 +168,7 @@ def _beside(
             values = masters[master, layer]
             apart += _square(weights[weight_of(schedule.tensors[master]), layer] - values)
             size += _square(values)
-        yield Check(name, finite(math.sqrt(apart / size)) if size > 0 else 0.0, limit)
+        yield TrainingCheck(name, finite(math.sqrt(apart / size)) if size > 0 else 0.0, limit)
 
 
 def _square(values: object) -> float:

@@ -76,10 +76,10 @@ def replay(
     refuse_collectives(collectives)
     refuse_places(out, None)
     _launch(ranks)
-    from simfrontier_real.replay_session import Replaying, replay_all
+    from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
 
-    plan = Replaying(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
+    plan = ReplaySettings(out=out, iterations=iterations, warmup=warmup, compute=compute, waits=waits)
     with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
         replay_all(opened, plan)
 
@@ -121,11 +121,11 @@ def train(
     _launch(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
-    from simfrontier_real.train import Training
+    from simfrontier_real.train import TrainingSettings
     from simfrontier_real.train_session import train_all
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
-    training = Training(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
+    training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
     with session(schedules, backend, not unchecked, join_timeout, timeout, collectives) as opened:
         good = train_all(opened, training, reference, json, out)
     raise typer.Exit(0 if good else 1)
@@ -157,9 +157,9 @@ def losses(
     _launch(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
-    from simfrontier_real.train import Training
+    from simfrontier_real.train import TrainingSettings
 
-    training = Training(steps=steps, data=data, adam=Adam(learning_rate=learning_rate, epsilon=1e-5, clip=1.0))
+    training = TrainingSettings(steps=steps, data=data, adam=Adam(learning_rate=learning_rate, epsilon=1e-5, clip=1.0))
     with session(schedules, backend, True, join_timeout, timeout, collectives) as opened:
         curves(opened, training, chosen, out)
 
@@ -188,10 +188,10 @@ def measure(
     refuse_places(None, out)
     chosen = parse_sizes(sizes)
     _launch(ranks)
-    from simfrontier_real.measure import Measuring, measure
+    from simfrontier_real.measure import MeasureSettings, measure
     from simfrontier_real.session import session
 
-    plan = Measuring(
+    plan = MeasureSettings(
         sizes=chosen,
         iterations=iterations,
         devices_per_package=devices_per_package,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
-from simfrontier_real.lanes import Lanes, Step
+from simfrontier_real.lanes import Lanes, LaneStep
 from simfrontier_real.step_times import StepTimes
 
 GONE = "the connection to another rank broke (it ended or was killed)"
@@ -26,7 +26,7 @@ class StuckError(SimfrontierError):
 class Executor:
     """One rank's way through steps of one program."""
 
-    def __init__(self, step: Step, lanes: Lanes) -> None:
+    def __init__(self, step: LaneStep, lanes: Lanes) -> None:
         self._step, self._lanes = step, lanes
         self._by_lane = ops_by_lane(step.program)
         self._issuer = Issuer(step.program, self._by_lane)
@@ -121,11 +121,11 @@ def is_broken(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and _BROKEN.search(str(error)) is not None
 
 
-def lane_of(program: Expanded, index: int) -> str:
+def lane_of(program: ExpandedProgram, index: int) -> str:
     return program.lanes[program.lane[index]]
 
 
-def title(program: Expanded, index: int) -> str:
+def title(program: ExpandedProgram, index: int) -> str:
     """An op of a program in words."""
     where = "" if program.at is None else f" of {program.at[0]} {program.at[1]}"
     return f"op {index}{where}, {title_of(program.ops[index], program.calls[index])}"

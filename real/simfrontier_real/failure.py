@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
-from simfrontier_real.alive import LOOK_S, say, told
 from simfrontier_real.executor import GONE, StuckError, is_broken
-from simfrontier_real.world import LINGER_S, SpokenError, World
+from simfrontier_real.heartbeat import LOOK_S, say, told
+from simfrontier_real.world import LINGER_S, ReportedElsewhereError, World
 
 COLLECT_S = 6.0  # how long the tables of other ranks are waited for; on a busy host they get stuck seconds apart
 MAX_LINES = 40
@@ -25,7 +25,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     if isinstance(error, StuckError):
         _say_tables(error.table, world, rank)
     else:
-        speaks = not isinstance(error, SpokenError) and _is_first(world, "said")
+        speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world, "said")
         if speaks:
             say(_words(error, rank))
         if world is not None and rank == 0:

@@ -13,7 +13,7 @@ from simfrontier.schedule.ir import Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of
 from simfrontier_real.layout import canonical, rearranged, whole_line
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import by_place
 
 NUM_PROBES: Final = 4
@@ -34,7 +34,7 @@ class StepGradients:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class RelativeError:
     """How far something is from what it should be, relative, and where that is the case."""
 
     error: float = 0.0
@@ -42,15 +42,15 @@ class Apart:
 
 
 @dataclass(frozen=True, slots=True)
-class StepApart:
+class StepErrors:
     """How far the gradients of one step are from the unsharded ones: all together, and the tensor that is
     furthest; the norm that some rank clips by from the norm of the gradients that the ranks do have; and the master
     weights of some rank from where Adam should have taken them."""
 
-    together: Apart
-    one_tensor: Apart
-    norm: Apart
-    update: Apart
+    together: RelativeError
+    one_tensor: RelativeError
+    norm: RelativeError
+    update: RelativeError
 
 
 def probes(key: Key, shape: tuple[int, ...]) -> Any:
@@ -74,7 +74,7 @@ def digest_of(line: Any, directions: Any) -> Any:
         return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
 
 
-def own_probes(site: Site, key: Key) -> Any:
+def own_probes(site: RankContext, key: Key) -> Any:
     """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
     import numpy as np
 
@@ -89,10 +89,10 @@ def own_probes(site: Site, key: Key) -> Any:
     return np.stack([line.reshape(-1) for line in lines])
 
 
-class Watch:
+class GradientDigests:
     """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: RankContext) -> None:
         self._site = site
         self._probes: dict[Key, Any] = {}
 
@@ -139,24 +139,28 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
     return total, apart
 
 
-def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], theirs: Digests) -> StepApart:
+def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], theirs: Digests) -> StepErrors:
     """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
     difference, over its norm or a `share` of the norm of all; and how far copies of it are apart."""
     ours, copies = joined(schedule, [each.digests for each in by_rank])
     whole = norm_of(theirs)
     apart = {key: _length(ours, copies, key, theirs[key]) for key in theirs}
     lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in theirs.items()}
-    tensors = [Apart(finite(apart[key] / lengths[key]), title(key)) for key in theirs]
+    tensors = [RelativeError(finite(apart[key] / lengths[key]), title(key)) for key in theirs]
     together = finite(math.sqrt(sum(each**2 for each in apart.values())) / (whole or 1.0))
-    worst = max(tensors, key=lambda each: each.error, default=Apart())
+    worst = max(tensors, key=lambda each: each.error, default=RelativeError())
     own = norm_of(ours) or 1.0
-    norms = [Apart(finite(abs(norm - own) / own), f"rank {rank}") for rank, e in enumerate(by_rank) for norm in e.norms]
-    updates = [Apart(finite(e.update[0]), f"rank {rank}, {e.update[1]}") for rank, e in enumerate(by_rank)]
-    return StepApart(
-        together=Apart(together, worst.worst),
+    norms = [
+        RelativeError(finite(abs(norm - own) / own), f"rank {rank}")
+        for rank, e in enumerate(by_rank)
+        for norm in e.norms
+    ]
+    updates = [RelativeError(finite(e.update[0]), f"rank {rank}, {e.update[1]}") for rank, e in enumerate(by_rank)]
+    return StepErrors(
+        together=RelativeError(together, worst.worst),
         one_tensor=worst,
-        norm=max(norms, key=lambda each: each.error, default=Apart()),
-        update=max(updates, key=lambda each: each.error, default=Apart()),
+        norm=max(norms, key=lambda each: each.error, default=RelativeError()),
+        update=max(updates, key=lambda each: each.error, default=RelativeError()),
     )
 
 

@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, Key, wrong
 from simfrontier.io import Parsed, read_json, typed
 from simfrontier.limits import ITERATIONS
 from simfrontier_real.fabric.client import slowed
-from simfrontier_real.replay_session import Replaying, replay
+from simfrontier_real.replay_session import ReplaySettings, replay
 from simfrontier_real.session import Session
 
 Collectives = Literal["lowered", "native"]
@@ -29,7 +29,7 @@ File = Annotated[Path, Parsed(_named)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ReplayJob:
     """Schedules to replay with compute replaced by the waits of the traces in `waits`, into the folder `out`: so many
     timed iterations after `warmup` others (a job before it may have warmed up the same connections); `rates` are
     factors on the rates of cables while the job runs."""
@@ -46,10 +46,10 @@ class Job:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
     wiring: File
-    jobs: tuple[Job, ...]
+    jobs: tuple[ReplayJob, ...]
 
 
-def load_jobs(path: Path) -> tuple[Path, tuple[Job, ...]]:
+def load_jobs(path: Path) -> tuple[Path, tuple[ReplayJob, ...]]:
     """(the wiring's file, the jobs); places in it count from its folder and stay below it. Raises InputError: file,
     place, fault."""
     form, where = typed(read_json(path, "file of jobs"), _File, str(path)), str(path)
@@ -80,10 +80,12 @@ def _below(path: Path, name: Path, key: Key) -> Path:
     return folder / name
 
 
-def run_jobs(session: Session, jobs: tuple[Job, ...]) -> None:
+def run_jobs(session: Session, jobs: tuple[ReplayJob, ...]) -> None:
     """Do all jobs; between them every cable is as fast as the wiring says."""
     for job in jobs:
-        plan = Replaying(out=job.out, iterations=job.iterations, warmup=job.warmup, compute="wait", waits=job.waits)
+        plan = ReplaySettings(
+            out=job.out, iterations=job.iterations, warmup=job.warmup, compute="wait", waits=job.waits
+        )
         loaded = session.agreed(job.schedules, job.collectives)
         session.world.barrier()  # nobody still sends for the job before
         with slowed(job.rates if session.world.rank == 0 else {}):

@@ -9,16 +9,16 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, by_head, softmax
 from simfrontier_real.blocks import first_index, local_shape
 from simfrontier_real.mugs.products import MUGS_PRODUCTS
+from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel
+from simfrontier_real.rank_context import RankContext
 
 NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 _PRODUCTS = {**ATTENTION_PRODUCTS, **MUGS_PRODUCTS}  # by the names of their ops; the others are linear modules
 
 
-def _matmul(site: Site, index: int, op: Compute) -> None:
+def _matmul(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     module, part, *_ = operands.named
     if operands.named in _PRODUCTS:
@@ -64,7 +64,7 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
     return xp.reshape(together, (*together.shape[:2], -1))
 
 
-def _norm(site: Site, index: int, op: Compute) -> None:
+def _norm(site: RankContext, index: int, op: Compute) -> None:
     operands, wide = Operands(site, index, op), site.backend.wide
     module = operands.named.module
     if operands.is_backward:
@@ -98,7 +98,7 @@ def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Ar
     return centred * inverse, inverse
 
 
-def _norm_sums(site: Site, index: int, op: Compute) -> None:
+def _norm_sums(site: RankContext, index: int, op: Compute) -> None:
     """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
     the means of."""
     operands = Operands(site, index, op)
@@ -135,7 +135,7 @@ def _norm_backward(operands: Operands, module: str) -> None:
     operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
 
 
-def _gelu(site: Site, index: int, op: Compute) -> None:
+def _gelu(site: RankContext, index: int, op: Compute) -> None:
     """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
     operands = Operands(site, index, op)
     xp, wide = operands.xp, site.backend.wide
@@ -149,7 +149,7 @@ def _gelu(site: Site, index: int, op: Compute) -> None:
     operands.put(wide(operands.activations()[0][1]) * slope)
 
 
-def _add(site: Site, index: int, op: Compute) -> None:
+def _add(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     (_, total), *others = operands.activations()
     for _, other in others:
@@ -157,12 +157,12 @@ def _add(site: Site, index: int, op: Compute) -> None:
     operands.put(total)
 
 
-def _cast(site: Site, index: int, op: Compute) -> None:
+def _cast(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     operands.put(operands.one())
 
 
-def _lookup(site: Site, index: int, op: Compute) -> None:
+def _lookup(site: RankContext, index: int, op: Compute) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
     operands = Operands(site, index, op)
     name = f"{operands.named.module}.weight"
@@ -186,7 +186,7 @@ def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Arra
     return xp.where(is_here, flat, xp.zeros_like(flat)), is_here
 
 
-def _scatter(site: Site, index: int, op: Compute) -> None:
+def _scatter(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     xp, name = operands.xp, f"{operands.named.module}.weight"
     (_, tokens), (_, gradient) = operands.activations()

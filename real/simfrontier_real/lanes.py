@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.measured import begin_measured, exchange_measured
+from simfrontier_real.op_runner import OpRunner
 from simfrontier_real.transport import Pending, Transport
-from simfrontier_real.work import Work
 
 POLL_S = 1e-4
 
 
-class Finished(NamedTuple):
+class FinishedOp(NamedTuple):
     """An op that is done (on a device: handed to its stream), and when; or the error that it ended with."""
 
     op: int
@@ -37,7 +37,7 @@ class Lanes(Protocol):
     def start(self, index: int, ready_s: float) -> None:
         """Begin an op; never blocks for another rank."""
 
-    def finished(self, timeout_s: float) -> list[Finished]:
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
         """Ops that have ended since the last call; waits up to `timeout_s` for the first (0: only looks)."""
 
     def left(self, timeout_s: float) -> list[int]:
@@ -52,12 +52,12 @@ class Lanes(Protocol):
 
 
 @dataclass
-class Step:
+class LaneStep:
     """What lanes need of the step that they run."""
 
-    program: Expanded
+    program: ExpandedProgram
     mesh: Mesh
-    work: Work
+    work: OpRunner
     transport: Transport
     clock: Callable[[], float]
     message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
@@ -114,8 +114,8 @@ class Step:
 class InlineLanes:
     """Ops run where they are started; communication is looked at until it is done. For the loopback."""
 
-    step: Step
-    ended: list[Finished] = field(default_factory=list)
+    step: LaneStep
+    ended: list[FinishedOp] = field(default_factory=list)
     under_way: list[tuple[int, list[Pending]]] = field(default_factory=list)
 
     def begin_step(self) -> None:
@@ -127,14 +127,14 @@ class InlineLanes:
             self.under_way.append((index, self.step.call(index, op)))
         else:
             self.step.work.run(index, ready_s)
-            self.ended.append(Finished(index, self.step.clock()))
+            self.ended.append(FinishedOp(index, self.step.clock()))
 
-    def finished(self, timeout_s: float) -> list[Finished]:
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
         waiting = []
         for index, pendings in self.under_way:
             if all(pending.is_done() for pending in pendings):
                 self.step.work.incoming(index, tuple(pending.wait() for pending in pendings))
-                self.ended.append(Finished(index, self.step.clock()))
+                self.ended.append(FinishedOp(index, self.step.clock()))
             else:
                 waiting.append((index, pendings))
         self.under_way = waiting
@@ -158,9 +158,9 @@ class ThreadLanes:
     work is complete only when it is waited for.
     """
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: LaneStep) -> None:
         self._step = step
-        self._ended: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[FinishedOp] = queue.SimpleQueue()
         self._queues: list[queue.SimpleQueue[tuple[int, float] | None]] = [
             queue.SimpleQueue() for _ in step.program.lanes
         ]
@@ -177,8 +177,8 @@ class ThreadLanes:
     def start(self, index: int, ready_s: float) -> None:
         self._queues[self._step.program.lane[index]].put((index, ready_s))
 
-    def finished(self, timeout_s: float) -> list[Finished]:
-        out: list[Finished] = []
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
+        out: list[FinishedOp] = []
         try:
             out.append(self._ended.get(timeout=timeout_s) if timeout_s > 0 else self._ended.get_nowait())
             while True:
@@ -206,7 +206,7 @@ class ThreadLanes:
                 self._execute(index, ready_s)
             except Exception as raised:  # whatever it is: a thread cannot end the run, the rank's main thread does
                 error = raised
-            self._ended.put(Finished(index, self._step.clock(), error))
+            self._ended.put(FinishedOp(index, self._step.clock(), error))
 
     def _execute(self, index: int, ready_s: float) -> None:
         op = self._step.program.ops[index]
@@ -223,13 +223,13 @@ class StreamLanes:
     issuer's waits ask for. Times are taken from events on the device, and read when the step has ended.
     """
 
-    def __init__(self, step: Step, device: Any) -> None:
+    def __init__(self, step: LaneStep, device: Any) -> None:
         import torch
 
         self._torch, self._step, self._device = torch, step, device
         self._streams = [torch.cuda.Stream(device) for _ in step.program.lanes]  # type: ignore[no-untyped-call]
         self._done: list[list[Any]] = [[] for _ in step.program.lanes]
-        self._ended: list[Finished] = []
+        self._ended: list[FinishedOp] = []
         self._events: dict[int, tuple[Any, Any]] = {}
         self._origin: tuple[float, Any] | None = None
 
@@ -266,9 +266,9 @@ class StreamLanes:
                 end.synchronize()
         self._done[lane].append(end)
         self._events[index] = (begin, end)
-        self._ended.append(Finished(index, ready_s))
+        self._ended.append(FinishedOp(index, ready_s))
 
-    def finished(self, timeout_s: float) -> list[Finished]:
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
         ended, self._ended = self._ended, []
         return ended
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from simfrontier.errors import InputError
-from simfrontier_real.watched import SHARED, StoppedError, end, say_stopped, signals, watch
+from simfrontier_real.rank_process import SHARED, StoppedError, end, say_stopped, signals, watch
 from simfrontier_real.world import LAUNCHER
 
 ADDRESS = "127.0.0.1"

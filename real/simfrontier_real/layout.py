@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Exchange, Ref, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier_real.arrays import Array, Backend
@@ -25,7 +25,7 @@ Order = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class MessageSlot:
     """Where an instance lies in the flat message that its permute writes: the collective that sends the message, and
     the instance's columns of its [members, total]."""
 
@@ -57,7 +57,7 @@ class Layouts:
     schedule: Schedule
     order: Mapping[Ref, Order]
     pieces: Mapping[Ref, int]
-    bundles: Mapping[Ref, Bundle]
+    bundles: Mapping[Ref, MessageSlot]
     cuts: Mapping[Ref, Cut]
 
     def order_of(self, ref: Ref) -> Order:
@@ -69,7 +69,7 @@ class Layouts:
         return self.pieces.get(ref, 1)
 
 
-def layouts_of(schedule: Schedule, program: Expanded) -> Layouts:
+def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
     """The layouts that the communication of a program asks for. Raises InputError where a weight, gradient or state is
     moved along an axis that cuts its dimensions, where an exchange codes what it moves, or where two collectives
     disagree."""
@@ -121,9 +121,9 @@ def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[R
     return out
 
 
-def _bundles(schedule: Schedule, program: Expanded) -> dict[Ref, Bundle]:
+def _bundles(schedule: Schedule, program: ExpandedProgram) -> dict[Ref, MessageSlot]:
     """The sources of every scatter of several tensors that one permute has written for it."""
-    out: dict[Ref, Bundle] = {}
+    out: dict[Ref, MessageSlot] = {}
     writer: dict[Ref, int] = {}
     for index, op in enumerate(program.ops):
         src = program.reads[index]
@@ -133,13 +133,13 @@ def _bundles(schedule: Schedule, program: Expanded) -> dict[Ref, Bundle]:
             widths = [schedule.tensors[ref.name].local_elements(schedule.mesh) // members for ref in src]
             start = 0
             for ref, width in zip(src, widths, strict=True):
-                out[ref] = Bundle(index, members, start, width, sum(widths))
+                out[ref] = MessageSlot(index, members, start, width, sum(widths))
                 start += width
         writer.update(dict.fromkeys(program.writes[index], index))
     return out
 
 
-def _is_permute(program: Expanded, writers: set[int]) -> bool:
+def _is_permute(program: ExpandedProgram, writers: set[int]) -> bool:
     return len(writers) == 1 and min(writers) >= 0 and program.ops[min(writers)].kind == "permute"
 
 

@@ -13,13 +13,13 @@ from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_a
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.losses import merged
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel
+from simfrontier_real.op_runner import Kernel
+from simfrontier_real.rank_context import RankContext
 
 LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 
 
-def move(site: Site, index: int, op: Compute) -> None:
+def move(site: RankContext, index: int, op: Compute) -> None:
     """slice, permute, accumulate: the same values with other digits (of activations: a part), written or added."""
     for src, dst, added in _pairs(site, index):
         if site.schedule.tensors[src.name].role == "activation":
@@ -29,7 +29,7 @@ def move(site: Site, index: int, op: Compute) -> None:
         _put(site, dst, site.backend.cast(line, site.schedule.tensors[dst.name].dtype), added)
 
 
-def encoded(site: Site, index: int, op: Compute) -> None:
+def encoded(site: RankContext, index: int, op: Compute) -> None:
     """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
     for src, dst, _ in _pairs(site, index):
         codec, cut = _codec(site, dst), site.layouts.cuts.get(dst)
@@ -44,7 +44,7 @@ def encoded(site: Site, index: int, op: Compute) -> None:
             raise type(error)(f"{op.name} of {src.name}: {error}") from None
 
 
-def decoded(site: Site, index: int, op: Compute) -> None:
+def decoded(site: RankContext, index: int, op: Compute) -> None:
     """decode, decode_sum: the members' pieces as one line, or their sum where they are contributions."""
     xp, mesh = site.backend.xp, site.schedule.mesh
     for src, dst, added in _pairs(site, index):
@@ -83,7 +83,7 @@ def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, leng
             )
 
 
-def _pairs(site: Site, index: int) -> list[tuple[Ref, Ref, bool]]:
+def _pairs(site: RankContext, index: int) -> list[tuple[Ref, Ref, bool]]:
     """(source, destination, whether it is added to) of a local op; tokens that it also writes are left out."""
     reads, writes, added = site.operands(index)
     tensors = site.schedule.tensors
@@ -91,12 +91,12 @@ def _pairs(site: Site, index: int) -> list[tuple[Ref, Ref, bool]]:
     return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
 
 
-def _arranged(site: Site, line: Array, src: Ref, dst: Ref) -> Array:
+def _arranged(site: RankContext, line: Array, src: Ref, dst: Ref) -> Array:
     order_of = site.layouts.order_of
     return rearranged(site.backend, line, site.schedule.mesh, order_of(src), order_of(dst), site.at)
 
 
-def _cut(site: Site, values: Array, src: Ref, dst: Ref) -> Array:
+def _cut(site: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
     """A rank's part of an activation that the destination cuts further than the source."""
     tensors = site.schedule.tensors
     left = tensors[dst.name].placement.shards[len(tensors[src.name].placement.shards) :]
@@ -104,14 +104,14 @@ def _cut(site: Site, values: Array, src: Ref, dst: Ref) -> Array:
     return values[block_of(shape, Placement(left), site.schedule.mesh, site.at, src.name)]
 
 
-def _put(site: Site, ref: Ref, value: Array, added: bool) -> None:
+def _put(site: RankContext, ref: Ref, value: Array, added: bool) -> None:
     if added:
         site.add(ref, value)
     else:
         site.put(ref, value)
 
 
-def _codec(site: Site, ref: Ref) -> Codec:
+def _codec(site: RankContext, ref: Ref) -> Codec:
     codec = site.schedule.tensors[ref.name].codec
     assert codec is not None, f"{ref.name} is not encoded"
     return codec

@@ -10,11 +10,11 @@ from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import Channel, Way, channel_of, peer_of, way_of, wire_kind
+from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, peer_of, way_of, wire_kind
 from simfrontier_real.wire import Mailboxes, Wire
 
 Meeting = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
-Encounter = tuple[Way, frozenset[int], int]  # way, partners, how many exchanges they made before
+Encounter = tuple[ExchangeChannel, frozenset[int], int]  # way, partners, how many exchanges they made before
 
 
 @dataclass
@@ -67,7 +67,7 @@ class LoopbackTransport:
 
     world: LoopbackWorld
     rank: int
-    calls: dict[Channel | Way, int] = field(default_factory=lambda: defaultdict(int))
+    calls: dict[Channel | ExchangeChannel, int] = field(default_factory=lambda: defaultdict(int))
     groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoopbackPending:

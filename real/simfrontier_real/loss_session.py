@@ -11,15 +11,15 @@ from pathlib import Path
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import Compute, Schedule
 from simfrontier.wholefile import write_whole
-from simfrontier_real.session import Loaded, Session
+from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.timed import timed_steps
-from simfrontier_real.train import Training
+from simfrontier_real.train import TrainingSettings
 from simfrontier_real.train_session import training_rank
 
 COLUMNS = ("plan", "compression", "seed", "step", "loss")
 
 
-def curves(session: Session, training: Training, seeds: Sequence[int], out: Path) -> None:
+def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], out: Path) -> None:
     """Train every schedule from every seed of weights; rank 0 writes the mean loss of each step."""
     refuse_misnamed([(loaded.name, loaded.schedule) for loaded in session.loaded])
     rows: list[tuple[str, str, int, int, str]] = []
@@ -36,7 +36,7 @@ def curves(session: Session, training: Training, seeds: Sequence[int], out: Path
         write_whole(out, text.getvalue())
 
 
-def _losses(session: Session, loaded: Loaded, training: Training, title: str) -> Iterator[float]:
+def _losses(session: Session, loaded: LoadedSchedule, training: TrainingSettings, title: str) -> Iterator[float]:
     """The mean loss of every step, on rank 0."""
     rank = training_rank(session, loaded, training)
     mine: list[float] = []

@@ -11,12 +11,12 @@ from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import first_index
 from simfrontier_real.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs
+from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands, base_name
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel
+from simfrontier_real.rank_context import RankContext
 
 
-class Targets(Protocol):
+class LossTargets(Protocol):
     """What of training the loss needs: this rank's labels by micro-batch, and where its losses go."""
 
     grad_accum: int
@@ -29,7 +29,7 @@ class Targets(Protocol):
 class CrossEntropy:
     """The kernels of the loss, averaged over all samples and positions of the step."""
 
-    targets: Targets
+    targets: LossTargets
 
     def kernels(self) -> dict[str, Kernel]:
         return {
@@ -43,7 +43,7 @@ class CrossEntropy:
             "loss_pairs": self._pairs,
         }
 
-    def _loss(self, site: Site, index: int, op: Compute) -> None:
+    def _loss(self, site: RankContext, index: int, op: Compute) -> None:
         """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
 
         -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
@@ -83,12 +83,12 @@ class CrossEntropy:
 
     # ── what ranks say of some of the classes ──
 
-    def _max(self, site: Site, index: int, op: Compute) -> None:
+    def _max(self, site: RankContext, index: int, op: Compute) -> None:
         """The largest logit."""
         operands = Operands(site, index, op)
         operands.put(operands.xp.max(operands.one(), axis=-1))
 
-    def _sums(self, site: Site, index: int, op: Compute) -> None:
+    def _sums(self, site: RankContext, index: int, op: Compute) -> None:
         """The sum of exponentials, and the label's own logit where it is among them."""
         operands = Operands(site, index, op)
         xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
@@ -96,7 +96,7 @@ class CrossEntropy:
         parts = xp.exp(shifted), shifted * self._hit(operands, logits)
         operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
-    def _own(self, site: Site, index: int, op: Compute) -> None:
+    def _own(self, site: RankContext, index: int, op: Compute) -> None:
         """The label's own logit, and all logits, less the largest of all classes."""
         operands = Operands(site, index, op)
         (_, logits), (_, top) = operands.activations()
@@ -104,22 +104,22 @@ class CrossEntropy:
         operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
         operands.put(shifted, 1)
 
-    def _exp(self, site: Site, index: int, op: Compute) -> None:
+    def _exp(self, site: RankContext, index: int, op: Compute) -> None:
         operands = Operands(site, index, op)
         operands.put(operands.xp.exp(operands.one()))
 
-    def _sum(self, site: Site, index: int, op: Compute) -> None:
+    def _sum(self, site: RankContext, index: int, op: Compute) -> None:
         operands = Operands(site, index, op)
         operands.put(operands.xp.sum(operands.one(), axis=-1))
 
-    def _online(self, site: Site, index: int, op: Compute) -> None:
+    def _online(self, site: RankContext, index: int, op: Compute) -> None:
         """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
         operands = Operands(site, index, op)
         xp, logits = operands.xp, operands.one()
         top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
         self._put_three(operands, top, total, logits)
 
-    def _pairs(self, site: Site, index: int, op: Compute) -> None:
+    def _pairs(self, site: RankContext, index: int, op: Compute) -> None:
         """The sum of exponentials as m 2^n, and the label's own logit."""
         operands = Operands(site, index, op)
         logits = operands.one()
@@ -144,7 +144,7 @@ class CrossEntropy:
 _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
 
 
-def merged(site: Site, index: int, op: Compute) -> None:
+def merged(site: RankContext, index: int, op: Compute) -> None:
     """merge: what the members of a group say of their classes, side by side, as what all of them say."""
     reads, writes, _ = site.operands(index)
     xp = site.backend.xp

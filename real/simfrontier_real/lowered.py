@@ -16,8 +16,8 @@ from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedu
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array, blank_like
 from simfrontier_real.carry import Carrier, InRounds, Stepwise
-from simfrontier_real.moves import MESSAGE, RESULT, Part, part_of
-from simfrontier_real.per_hop import PerHop
+from simfrontier_real.moves import MESSAGE, RESULT, MemberPart, part_of
+from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.transport import (
     Channel,
     Pending,
@@ -92,7 +92,7 @@ class _Route:
     recipe: Recipe
     member: int
     coding: Codec | None  # of every message by itself
-    parts: dict[int, Part]  # by elements of a piece; routes that carry alike share them
+    parts: dict[int, MemberPart]  # by elements of a piece; routes that carry alike share them
 
 
 class LoweredTransport:
@@ -112,7 +112,7 @@ class LoweredTransport:
         self._in_rounds = in_rounds
         self._last: dict[Channel, LoweredPending] = {}
         ends = {channel: wires(channel) for channel in channels_of(schedule)}
-        parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, Part]] = {}
+        parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, MemberPart]] = {}
         routes = []
         for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):
             channel, kind = channel_of(op, schedule.mesh), wire_kind(op)
@@ -151,7 +151,7 @@ class LoweredPending:
     wire: Wire
     kind: CollectiveKind
     member: int
-    part: Part
+    part: MemberPart
     message: Array | None
     reduction: PartialOp
     in_rounds: bool
@@ -185,7 +185,7 @@ class LoweredPending:
     def _start(self) -> None:
         message, sizes = self.message, self.part.sizes
         assert message is not None
-        coding = None if self.coding is None else PerHop.of(message, self.coding)
+        coding = None if self.coding is None else PerHopCoder.of(message, self.coding)
         blank = partial(blank_like, message)
         flat = message.reshape(-1)
         if self.kind == "all_gather":

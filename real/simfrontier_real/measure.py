@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.codecs import Plain
-from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
+from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, PartialOp
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.lanes import Step
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.programs import programs_of
-from simfrontier_real.record import Clocked, aligned
+from simfrontier_real.record import RankTimes, aligned
 from simfrontier_real.session import Session
 from simfrontier_real.timed import timed_steps
 
@@ -37,7 +37,7 @@ LANE = "compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measuring:
+class MeasureSettings:
     """What to measure: message sizes in bytes, repetitions, and how devices are packaged (for the group's shape)."""
 
     sizes: tuple[int, ...]
@@ -48,7 +48,7 @@ class Measuring:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class TimedOp:
     """One timed op: a collective over `axes` of so many bytes, or local work: a product of that edge, a copy of so many
     bytes, and idle ops, which `size` only numbers."""
 
@@ -57,7 +57,7 @@ class Probe:
     size: int
 
 
-def measure(session: Session, plan: Measuring, out: Path, when: str, how: str) -> Calibration | None:
+def measure(session: Session, plan: MeasureSettings, out: Path, when: str, how: str) -> Calibration | None:
     """Measure, twice, and write the calibration (rank 0); the second pass gives the residuals. The calibration on rank
     0, None elsewhere."""
     mesh = mesh_of(session)
@@ -109,24 +109,24 @@ def _factors(number: int) -> list[int]:
     return out
 
 
-def _probes(mesh: Mesh, plan: Measuring) -> list[Probe]:
+def _probes(mesh: Mesh, plan: MeasureSettings) -> list[TimedOp]:
     """Every kind over the ranks of a host (growing groups of neighbours), over all, and over the hosts alone."""
     live = mesh.live(mesh.names)
     inside = [axis for axis in live if axis != "host"]
     groups = [tuple(inside[start:]) for start in range(len(inside) - 1, -1, -1)]
     if "host" in live:
         groups += [("host",), live]
-    out: list[Probe] = []
+    out: list[TimedOp] = []
     for axes in dict.fromkeys(groups):
         members = mesh.size(axes)
         sizes = dict.fromkeys(_piece(size, members) * members * 4 for size in plan.sizes)  # small ones may become equal
-        out += [Probe(kind, axes, size) for kind in KINDS for size in sizes]
-    out += [Probe("idle", (), number) for number in range(NUM_IDLE)]
-    out += [Probe("matmul", (), edge) for edge in EDGES]
-    return [*out, Probe("copy", (), COPY_BYTES)]
+        out += [TimedOp(kind, axes, size) for kind in KINDS for size in sizes]
+    out += [TimedOp("idle", (), number) for number in range(NUM_IDLE)]
+    out += [TimedOp("matmul", (), edge) for edge in EDGES]
+    return [*out, TimedOp("copy", (), COPY_BYTES)]
 
 
-def _schedule(mesh: Mesh, probes: list[Probe]) -> Schedule:
+def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
     """The probes as a program: one after the other on one lane."""
     tensor = Tensor(name="probe", shape=(1,), dtype="fp32", role="scalar", placement=REPLICATE, persistent=True)
     ops: list[Op] = []
@@ -151,10 +151,10 @@ def _schedule(mesh: Mesh, probes: list[Probe]) -> Schedule:
 
 
 @dataclass
-class ProbeWork:
+class TimedOpRunner:
     """The probes' work: messages of zeros, products and copies on scratch memory."""
 
-    probes: list[Probe]
+    probes: list[TimedOp]
     messages: list[Array | None]
     local: list[Callable[[], object]]
 
@@ -184,7 +184,7 @@ class ProbeWork:
     def done(self, index: int) -> None: ...
 
 
-def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> ProbeWork:
+def _work(session: Session, mesh: Mesh, probes: list[TimedOp], precision: str) -> TimedOpRunner:
     backend = session.backend
     xp = backend.xp
     largest = max((probe.size for probe in probes if probe.axes), default=0)
@@ -207,7 +207,7 @@ def _work(session: Session, mesh: Mesh, probes: list[Probe], precision: str) -> 
             run = _bound(_repeated, _bound(_copied, xp, backend.zeros((probe.size,), "uint8")), NUM_COPIES)
         messages.append(message)
         local.append(run)
-    return ProbeWork(probes, messages, local)
+    return TimedOpRunner(probes, messages, local)
 
 
 def _piece(size: int, members: int) -> int:
@@ -237,14 +237,14 @@ def _times(edge: int) -> int:
 
 
 def _pass(
-    session: Session, mesh: Mesh, probes: list[Probe], plan: Measuring, title: str
-) -> tuple[list[Clocked], NDArray[Any]] | None:
+    session: Session, mesh: Mesh, probes: list[TimedOp], plan: MeasureSettings, title: str
+) -> tuple[list[RankTimes], NDArray[Any]] | None:
     """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
     import numpy as np
 
     schedule = _schedule(mesh, probes)
     programs = programs_of(schedule)
-    step = Step(
+    step = LaneStep(
         programs.of(session.world.rank),
         mesh,
         _work(session, mesh, probes, plan.precision),
@@ -260,11 +260,11 @@ def _pass(
 
 def _tables(
     mesh: Mesh,
-    probes: list[Probe],
+    probes: list[TimedOp],
     durations: NDArray[Any],
     again: NDArray[Any],
     hosts: list[str],
-    plan: Measuring,
+    plan: MeasureSettings,
 ) -> list[CallTable]:
     import numpy as np
 
@@ -279,7 +279,9 @@ def _tables(
         for index in indices:
             low, middle, high = np.percentile(durations[:, :, index], [25, 50, 75])
             points.append(
-                Point(num_bytes=probes[index].size, seconds=_short(middle), spread=_short((high - low) / middle))
+                MeasuredPoint(
+                    num_bytes=probes[index].size, seconds=_short(middle), spread=_short((high - low) / middle)
+                )
             )
             residuals.append(abs(float(np.median(again[:, :, index])) / float(middle) - 1.0))
         out.append(
@@ -295,7 +297,7 @@ def _tables(
     return out
 
 
-def _machine(probes: list[Probe], durations: NDArray[Any], plan: Measuring) -> dict[str, float]:
+def _machine(probes: list[TimedOp], durations: NDArray[Any], plan: MeasureSettings) -> dict[str, float]:
     """Numbers of the machine's file: what an op costs by itself, memory bandwidth, and the rate of matrix products.
 
     R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.

@@ -12,10 +12,10 @@ from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.layout import canonical, is_of_activations, rearranged
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 
 
-def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
+def outgoing(site: RankContext, index: int, op: Collective) -> tuple[Array, ...]:
     """The messages of one call: all-gather and all-reduce [n], reduce-scatter and all-to-all [members, n]; data, then
     scales where the codec has them; or one for each tensor, where only the values say how long it is."""
     src = site.program.reads[index]
@@ -38,7 +38,7 @@ def outgoing(site: Site, index: int, op: Collective) -> tuple[Array, ...]:
     return messages
 
 
-def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...]) -> None:
+def incoming(site: RankContext, index: int, op: Collective, results: tuple[Array, ...]) -> None:
     """Put what a call brought into the buffers of its destinations."""
     src = site.program.reads[index]
     dst = site.program.writes[index][: len(op.dst)]
@@ -67,7 +67,7 @@ def incoming(site: Site, index: int, op: Collective, results: tuple[Array, ...])
         site.buffers[ref] = None  # a token
 
 
-def sent(site: Site, index: int, op: Exchange) -> tuple[Array, ...]:
+def sent(site: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:
     """The message of this rank's end of an exchange, flat; none where it sends nothing."""
     reads = site.program.reads[index]
     coded = [part for ref in reads for part in _coded_bytes(site, ref)]
@@ -75,7 +75,7 @@ def sent(site: Site, index: int, op: Exchange) -> tuple[Array, ...]:
     return (site.backend.concat(parts),) if parts else ()
 
 
-def _coded_bytes(site: Site, ref: Ref) -> list[Array]:
+def _coded_bytes(site: RankContext, ref: Ref) -> list[Array]:
     """What is held coded of an instance, as bytes; nothing where it is not coded."""
     held = site.buffers[ref]
     if not isinstance(held, Encoded):
@@ -83,7 +83,7 @@ def _coded_bytes(site: Site, ref: Ref) -> list[Array]:
     return [site.backend.as_bytes(part) for part in held.parts]
 
 
-def room(site: Site, index: int) -> Array | None:
+def room(site: RankContext, index: int) -> Array | None:
     """A flat array for the message that an exchange brings to this rank."""
     due = _arriving(site, index)
     if not due:
@@ -95,7 +95,7 @@ def room(site: Site, index: int) -> Array | None:
     return site.backend.empty((total,), tensors[0].dtype)
 
 
-def received(site: Site, index: int, message: Array | None) -> None:
+def received(site: RankContext, index: int, message: Array | None) -> None:
     """Put what an exchange brought into the buffers of its destinations."""
     tensors, mesh, start = site.schedule.tensors, site.schedule.mesh, 0
     for ref in _arriving(site, index):
@@ -117,7 +117,7 @@ def received(site: Site, index: int, message: Array | None) -> None:
             site.buffers[ref] = None
 
 
-def _as_encoded(site: Site, part: Array, codec: Codec, elements: int) -> Encoded:
+def _as_encoded(site: RankContext, part: Array, codec: Codec, elements: int) -> Encoded:
     """One piece out of the bytes that it travelled as."""
     xp, backend = site.backend.xp, site.backend
     if not codec.is_opaque:
@@ -128,19 +128,19 @@ def _as_encoded(site: Site, part: Array, codec: Codec, elements: int) -> Encoded
     return Encoded(xp.reshape(data, (1, -1)), xp.reshape(backend.from_bytes(scales, "fp32"), (1, -1)))
 
 
-def _arriving(site: Site, index: int) -> list[Ref]:
+def _arriving(site: RankContext, index: int) -> list[Ref]:
     """What an exchange writes on this rank, tokens left out."""
     return [ref for ref in site.program.writes[index] if site.schedule.tensors[ref.name].role != "token"]
 
 
-def _line(site: Site, ref: Ref) -> Array:
+def _line(site: RankContext, ref: Ref) -> Array:
     """What is held of an instance as a flat line, digits in the order of the nesting."""
     tensor, line = site.schedule.tensors[ref.name], site.backend.xp.reshape(site.buffers[ref], (-1,))
     mesh = site.schedule.mesh
     return rearranged(site.backend, line, mesh, site.layouts.order_of(ref), canonical(tensor, mesh), site.at)
 
 
-def _block(site: Site, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
+def _block(site: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
     """What a collective brought of an activation, in the shape of its block."""
     mesh, tensors = site.schedule.mesh, site.schedule.tensors
     if mesh.live(tensors[dst.name].stacked):  # contributions, to be merged
@@ -151,7 +151,7 @@ def _block(site: Site, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array
     return site.backend.xp.reshape(rows, local_shape(tensors[dst.name], mesh))
 
 
-def _rows(site: Site, op: Collective, number: int, ref: Ref) -> Array:
+def _rows(site: RankContext, op: Collective, number: int, ref: Ref) -> Array:
     """What is held of the source of that number as [1, n], or as one row for each member that will get it."""
     if op.kind == "reduce_scatter" and is_of_activations(op, site.schedule):
         mesh, shards = site.schedule.mesh, site.schedule.tensors[op.dst[number].name].placement.shards
@@ -163,7 +163,7 @@ def _rows(site: Site, op: Collective, number: int, ref: Ref) -> Array:
     return site.backend.xp.reshape(line, (members, -1))
 
 
-def _refuse_wrong_pieces(site: Site, op: Collective, message: Array) -> None:
+def _refuse_wrong_pieces(site: RankContext, op: Collective, message: Array) -> None:
     members = site.schedule.mesh.size(op.axes) if op.kind == "reduce_scatter" else 1
     if message.shape[0] != members:
         raise SimfrontierError(
@@ -172,7 +172,7 @@ def _refuse_wrong_pieces(site: Site, op: Collective, message: Array) -> None:
         )
 
 
-def _widths(site: Site, op: Collective, ref: Ref) -> tuple[int, ...]:
+def _widths(site: RankContext, op: Collective, ref: Ref) -> tuple[int, ...]:
     """Columns of one tensor in each of the call's messages, as its source holds it."""
     held = site.buffers[ref]
     if isinstance(held, Encoded):

@@ -10,7 +10,7 @@ from simfrontier.collectives.lowering import Lowered, Transfer
 MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room on the way
 
 
-class Place(NamedTuple):
+class LineRange(NamedTuple):
     """Elements `low` to `high` of one area of the member's line."""
 
     area: int
@@ -23,12 +23,12 @@ class Send:
     """A message that sets out when the member's first `after` turns are done."""
 
     peer: int
-    place: Place
+    place: LineRange
     after: int
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LineWrite:
     """What a member writes into its line: a message from `peer`, or (None) what it holds at `source` itself.
 
     Turns are taken in their order. What arrives takes its place once the first `after` turns are done and the member's
@@ -38,8 +38,8 @@ class Turn:
     """
 
     peer: int | None
-    source: Place | None
-    place: Place
+    source: LineRange | None
+    place: LineRange
     add: bool
     after: int
     sends: tuple[int, ...]
@@ -47,15 +47,15 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class MoveRound:
     """Moves of which none waits for another: (peer, place) to send, and turns to take when all has arrived."""
 
-    sends: tuple[tuple[int, Place], ...]
-    turns: tuple[Turn, ...]
+    sends: tuple[tuple[int, LineRange], ...]
+    turns: tuple[LineWrite, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class MemberPart:
     """One member's part in a lowered collective.
 
     `sizes`: elements of the three areas. `writes_message`: whether anything is written into the message's area.
@@ -65,18 +65,18 @@ class Part:
     sizes: tuple[int, int, int]
     writes_message: bool
     sends: tuple[Send, ...]
-    turns: tuple[Turn, ...]
-    rounds: tuple[Round, ...]
+    turns: tuple[LineWrite, ...]
+    rounds: tuple[MoveRound, ...]
 
 
-def part_of(lowered: Lowered, member: int, elements: int, in_rounds: bool = False) -> Part:
+def part_of(lowered: Lowered, member: int, elements: int, in_rounds: bool = False) -> MemberPart:
     """A member's part for pieces (all-reduce: messages) of so many elements; empty transfers are left out.
 
     `in_rounds`: also cut into rounds, which are the same for all members.
     """
     line = _Line(lowered, elements)
     sends, turns = _walked(lowered, line, member)
-    return Part(
+    return MemberPart(
         num_members=lowered.size,
         sizes=line.sizes,
         writes_message=any(turn.place.area == MESSAGE for turn in turns),
@@ -100,14 +100,14 @@ class _Line:
             offsets[-1] - self._begins[2],
         )
 
-    def place(self, chunk: int, count: int) -> Place:
+    def place(self, chunk: int, count: int) -> LineRange:
         """Where `count` chunks lie; they are in one area."""
         area = ROOM if chunk >= self._bounds[2] else RESULT if chunk >= self._bounds[1] else MESSAGE
         low, high = self._offsets[chunk] - self._begins[area], self._offsets[chunk + count] - self._begins[area]
         assert high <= self.sizes[area], f"chunks {chunk} to {chunk + count} lie in two areas"
-        return Place(area, low, high)
+        return LineRange(area, low, high)
 
-    def ends(self, transfer: Transfer) -> tuple[Place, Place] | None:
+    def ends(self, transfer: Transfer) -> tuple[LineRange, LineRange] | None:
         """Where a transfer comes from and goes to; None where it is empty."""
         source, target = self.place(transfer.chunk, transfer.count), self.place(transfer.to, transfer.count)
         assert source.high - source.low == target.high - target.low, f"{transfer}: its ends differ in size"
@@ -123,7 +123,7 @@ class _Chunk:
     sent: list[int] = field(default_factory=list)  # sends that read it
 
 
-def _walked(lowered: Lowered, line: _Line, member: int) -> tuple[tuple[Send, ...], tuple[Turn, ...]]:
+def _walked(lowered: Lowered, line: _Line, member: int) -> tuple[tuple[Send, ...], tuple[LineWrite, ...]]:
     """The member's transfers in list order, with what they wait for on its own line.
 
     A send waits for the turns that wrote what it reads. A turn waits for turns that wrote or read, and for sends that
@@ -135,7 +135,7 @@ def _walked(lowered: Lowered, line: _Line, member: int) -> tuple[tuple[Send, ...
     chunks = [_Chunk() for _ in range(lowered.num_chunks)]
     known = [[0] * lowered.num_chunks for _ in range(lowered.size)]
     sends: list[Send] = []
-    turns: list[Turn] = []
+    turns: list[LineWrite] = []
     for transfer in lowered.transfers:
         ends = line.ends(transfer)
         if ends is None:
@@ -162,11 +162,11 @@ def _walked(lowered: Lowered, line: _Line, member: int) -> tuple[tuple[Send, ...
     return tuple(sends), _waking(sends, turns)
 
 
-def _turn(transfer: Transfer, ends: tuple[Place, Place], there: list[_Chunk], over: int) -> Turn:
+def _turn(transfer: Transfer, ends: tuple[LineRange, LineRange], there: list[_Chunk], over: int) -> LineWrite:
     own = transfer.src == transfer.dst
     before = {turn for chunk in there for turn in (chunk.written, chunk.copied)}
     left = {number for chunk in there for number in chunk.sent}
-    return Turn(
+    return LineWrite(
         peer=None if own else transfer.src,
         source=ends[0] if own else None,
         place=ends[1],
@@ -177,7 +177,7 @@ def _turn(transfer: Transfer, ends: tuple[Place, Place], there: list[_Chunk], ov
     )
 
 
-def _waking(sends: list[Send], turns: list[Turn]) -> tuple[Turn, ...]:
+def _waking(sends: list[Send], turns: list[LineWrite]) -> tuple[LineWrite, ...]:
     peers: list[set[int]] = [set() for _ in turns]
     for send in sends:
         if send.after:
@@ -185,12 +185,12 @@ def _waking(sends: list[Send], turns: list[Turn]) -> tuple[Turn, ...]:
     return tuple(replace(turn, wakes=tuple(sorted(mine))) for turn, mine in zip(turns, peers, strict=True))
 
 
-def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[Round, ...]:
+def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[MoveRound, ...]:
     """The list cut by what waits for what: a transfer's round is one more than the last of those it waits for. All
     members count alike, so both ends of a transfer are in the same round, in list order."""
     number: list[int] = []
-    sends: dict[int, list[tuple[int, Place]]] = {}
-    turns: dict[int, list[Turn]] = {}
+    sends: dict[int, list[tuple[int, LineRange]]] = {}
+    turns: dict[int, list[LineWrite]] = {}
     for transfer, after in zip(lowered.transfers, lowered.after, strict=True):
         mine = 1 + max((number[other] for other in after), default=-1)
         number.append(mine)
@@ -203,7 +203,7 @@ def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[Round, ...]:
         if transfer.dst != member:
             sends.setdefault(mine, []).append((transfer.dst, source))
         elif transfer.src == member:
-            turns.setdefault(mine, []).append(Turn(None, source, target, transfer.add, 0, (), ()))
+            turns.setdefault(mine, []).append(LineWrite(None, source, target, transfer.add, 0, (), ()))
         else:
-            turns.setdefault(mine, []).append(Turn(transfer.src, None, target, transfer.add, 0, (), ()))
-    return tuple(Round(tuple(sends.get(each, ())), tuple(turns.get(each, ()))) for each in sorted({*sends, *turns}))
+            turns.setdefault(mine, []).append(LineWrite(transfer.src, None, target, transfer.add, 0, (), ()))
+    return tuple(MoveRound(tuple(sends.get(each, ())), tuple(turns.get(each, ()))) for each in sorted({*sends, *turns}))

@@ -14,7 +14,7 @@ from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.layout import whole_line
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 
 _COPY = re.compile(r"(\.(full(\.head)?|gathered)\.(forward|recompute|backward)|\.partial)$")
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
@@ -39,7 +39,7 @@ class Operands:
     but for activations, which stand in the op's order.
     """
 
-    site: Site
+    site: RankContext
     index: int
     op: Compute
 

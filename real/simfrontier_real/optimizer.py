@@ -10,8 +10,8 @@ from simfrontier.schedule.ir import Compute, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import CrossEntropy
 from simfrontier_real.mugs.settings import MugsSettings
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel
+from simfrontier_real.op_runner import Kernel
+from simfrontier_real.rank_context import RankContext
 
 CLIP: Final = 1000.0
 
@@ -68,7 +68,7 @@ class Trainer:
     def kernels(self) -> dict[str, Kernel]:
         return {**CrossEntropy(self).kernels(), "norm2": self._norm2, "adam": self._adam}
 
-    def _norm2(self, site: Site, index: int, op: Compute) -> None:
+    def _norm2(self, site: RankContext, index: int, op: Compute) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
 
         What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
@@ -93,7 +93,7 @@ class Trainer:
             if ref not in site.buffers:
                 site.buffers[ref] = site.backend.zeros((1,), site.schedule.tensors[ref.name].dtype)
 
-    def _adam(self, site: Site, index: int, op: Compute) -> None:
+    def _adam(self, site: RankContext, index: int, op: Compute) -> None:
         """One step of Adam on this rank's share; skipped where a gradient overflowed."""
         reads, writes, _ = site.operands(index)
         tensors = site.schedule.tensors
@@ -108,7 +108,7 @@ class Trainer:
                 self._update(site, name, _of_weight(site, read), _of_weight(site, new), held, overflow)
 
     def _update(
-        self, site: Site, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
+        self, site: RankContext, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
     ) -> None:
         xp, buffers, adam = site.backend.xp, site.buffers, self.adam
         moments, master = buffers[read.moments], buffers[read.master]
@@ -127,7 +127,7 @@ class Trainer:
         target = new.other
         buffers[target] = site.backend.cast(master, site.schedule.tensors[target.name].dtype)
 
-    def _factor(self, site: Site, gradient: Array, held: dict[str, Ref]) -> float:
+    def _factor(self, site: RankContext, gradient: Array, held: dict[str, Ref]) -> float:
         """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
         if site.schedule.meta.get("clip") == "each":
             square = float(site.backend.xp.sum(gradient * gradient))
@@ -145,7 +145,7 @@ class _OfWeight(NamedTuple):
     other: Ref
 
 
-def _of_weight(site: Site, refs: list[Ref]) -> _OfWeight:
+def _of_weight(site: RankContext, refs: list[Ref]) -> _OfWeight:
     by_role: dict[str, Ref] = {}
     for ref in refs:
         role = site.schedule.tensors[ref.name].role

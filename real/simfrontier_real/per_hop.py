@@ -14,7 +14,7 @@ from simfrontier_real.transport import collectives_of
 
 
 @dataclass(frozen=True, slots=True)
-class PerHop:
+class PerHopCoder:
     """Codes the messages of one collective; `dtype` is that of the numbers."""
 
     backend: Backend
@@ -22,7 +22,7 @@ class PerHop:
     dtype: str
 
     @classmethod
-    def of(cls, message: Array, codec: Codec) -> PerHop:
+    def of(cls, message: Array, codec: Codec) -> PerHopCoder:
         """For messages like that one."""
         backend = torch_backend(str(message.device)) if hasattr(message, "detach") else numpy_backend()
         return cls(backend, codec, type_of(message))

@@ -12,8 +12,17 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.gloo_device import shared_device
-from simfrontier_real.transport import Channel, Way, channel_of, channels_of, peer_of, way_of, ways_of, wire_kind
-from simfrontier_real.wire import Move, Moving, TorchWire
+from simfrontier_real.transport import (
+    Channel,
+    ExchangeChannel,
+    channel_of,
+    channels_of,
+    peer_of,
+    way_of,
+    ways_of,
+    wire_kind,
+)
+from simfrontier_real.wire import PendingMessage, TorchWire, WireMessage
 from simfrontier_real.world import World
 
 
@@ -36,7 +45,7 @@ class TorchPending:
 class ExchangePending:
     """Messages between two ranks under way; `room` is what is received into."""
 
-    moving: list[Moving]
+    moving: list[PendingMessage]
     room: Array | None
 
     def is_done(self) -> bool:
@@ -55,7 +64,7 @@ class TorchTransport:
         self._world, self._timeout_s = world, timeout_s
         self._groups: dict[tuple[str, str, tuple[tuple[int, ...], ...]], Any] = {}
         self._channels: dict[Channel, tuple[Any, tuple[int, ...]]] = {}
-        self._ways: dict[Way, TorchWire] = {}
+        self._ways: dict[ExchangeChannel, TorchWire] = {}
         self._mesh: Mesh | None = None
 
     def prepare(self, schedule: Schedule) -> None:
@@ -116,8 +125,8 @@ class TorchTransport:
         assert self._mesh is not None, "prepare comes first"
         mine = self._world.rank
         peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners stand in the order of their ranks
-        moves = [] if room is None else [Move(peer, False, room)]
-        moves += [] if message is None else [Move(peer, True, message.contiguous())]
+        moves = [] if room is None else [WireMessage(peer, False, room)]
+        moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
         return ExchangePending(self._ways[way_of(op)].exchange(moves), room)
 
     def call(

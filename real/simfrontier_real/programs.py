@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.roles import axis_of_roles
 
@@ -26,10 +26,10 @@ def _roles_by_rank(schedule: Schedule) -> tuple[int, ...]:
 class Programs:
     """The program of every role, and the number of each rank's role."""
 
-    of_roles: tuple[Expanded, ...]
+    of_roles: tuple[ExpandedProgram, ...]
     by_rank: tuple[int, ...]
 
-    def of(self, rank: int) -> Expanded:
+    def of(self, rank: int) -> ExpandedProgram:
         """The program of a rank."""
         return self.of_roles[self.by_rank[rank]]
 

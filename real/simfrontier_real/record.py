@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives import messages_of
 from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.schedule.store import digest
 from simfrontier.trace import Span, Trace
@@ -24,7 +24,7 @@ Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterati
 
 
 @dataclass(frozen=True, slots=True)
-class Clocked:
+class RankTimes:
     """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; and the bytes of
     the messages that it handed over, per op."""
 
@@ -35,11 +35,11 @@ class Clocked:
     message_bytes: Mapping[int, int]
 
 
-def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: Mapping[int, int]) -> Clocked:
+def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: Mapping[int, int]) -> RankTimes:
     """A rank's times as arrays; `offset_s` is added to make them rank 0's."""
     import numpy as np
 
-    return Clocked(
+    return RankTimes(
         np.array([each.begin_s for each in times]) + offset_s,
         np.array([each.ready_s for each in times]) + offset_s,
         np.array([each.end_s for each in times]) + offset_s,
@@ -49,7 +49,7 @@ def clocked(times: list[StepTimes], offset_s: float, host: str, message_bytes: M
 
 
 def trace_of(
-    schedule: Schedule, programs: Programs, ranks: list[Clocked], title: str, notes: Mapping[str, str]
+    schedule: Schedule, programs: Programs, ranks: list[RankTimes], title: str, notes: Mapping[str, str]
 ) -> Trace:
     """The trace of all ranks; every time is the median over the iterations."""
     import numpy as np
@@ -80,7 +80,7 @@ def trace_of(
     )
 
 
-def aligned(schedule: Schedule, programs: Programs, ranks: list[Clocked]) -> list[Times]:
+def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:
     """Each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the first rank
     set out on the step. Communication starts when the last rank that takes part is ready."""
     import numpy as np
@@ -123,8 +123,8 @@ def meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list
 
 def _spans(
     schedule: Schedule,
-    program: Expanded,
-    ranks: list[Clocked],
+    program: ExpandedProgram,
+    ranks: list[RankTimes],
     rank: int,
     ready: NDArray[Any],
     start: NDArray[Any],
@@ -169,7 +169,7 @@ def _axes(op: Collective | Exchange) -> tuple[str, ...]:
     return op.axes if isinstance(op, Collective) else (op.axis,)
 
 
-def _level(schedule: Schedule, ranks: list[Clocked], rank: int, op: Collective | Exchange) -> str:
+def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective | Exchange) -> str:
     """The boundary that is known for certain: whether the ranks that meet are on several hosts."""
     if isinstance(op, Exchange):
         group = [rank, peer_of(op, schedule.mesh, rank)]

@@ -12,12 +12,12 @@ from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.mugs.limits import is_mugs
 from simfrontier_real.mugs.reference import train_mugs
 from simfrontier_real.states import initial_weights
-from simfrontier_real.train import Trained, Training
+from simfrontier_real.train import TrainingResult, TrainingSettings
 
 
 def train_unsharded(
-    schedule: Schedule, training: Training, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
-) -> Trained:
+    schedule: Schedule, training: TrainingSettings, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
+) -> TrainingResult:
     """Train the schedule's model on the same data from the same weights; the schedule only says which model.
 
     `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
@@ -60,7 +60,7 @@ def train_unsharded(
             optimizer.step()
         losses.append(total)
     held = {key: weight.detach().double().numpy() for key, weight in weights.items()}
-    return Trained(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
+    return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:

@@ -17,15 +17,15 @@ from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.local import LOCAL_KERNELS
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel, RealWork
+from simfrontier_real.op_runner import Kernel, RealOpRunner
+from simfrontier_real.rank_context import RankContext
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")
 
 
 @dataclass
-class Stand:
+class StandInKernels:
     """Kernels that stand for the model's: outputs of the right size, and time spent as the mode says.
 
     real: matrix products of the op's local shape and copies of as many bytes as the op moves, on scratch memory; wait:
@@ -42,7 +42,7 @@ class Stand:
         stand = dict.fromkeys((*MODEL_KINDS, *STEP_KINDS), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
-    def op(self, site: Site, index: int, op: Compute) -> None:
+    def op(self, site: RankContext, index: int, op: Compute) -> None:
         """One op of the model (or any local op, where compute is not real)."""
         if self.mode == "real":
             self._spend(site, op)
@@ -50,7 +50,7 @@ class Stand:
         for ref in (*writes, *added):
             self.blank(site, ref)
 
-    def blank(self, site: Site, ref: Ref) -> None:
+    def blank(self, site: RankContext, ref: Ref) -> None:
         """A buffer of the right size where communication may read it; most activations are read by nobody here."""
         tensor = site.schedule.tensors[ref.name]
         if tensor.role in ("token", "optimizer"):
@@ -71,7 +71,7 @@ class Stand:
         else:
             site.buffers[ref] = self._pieces(site, tensor.codec, pieces, elements // pieces)
 
-    def place(self, site: Site) -> None:
+    def place(self, site: RankContext) -> None:
         """Buffers of all states that the rank holds."""
         program = site.program
         moved = [refs for op, refs in zip(program.ops, program.reads, strict=True) if not isinstance(op, Compute)]
@@ -80,7 +80,7 @@ class Stand:
             if site.schedule.tensors[ref.name].persistent:
                 self.blank(site, ref)
 
-    def _pieces(self, site: Site, codec: Codec, pieces: int, length: int) -> Encoded:
+    def _pieces(self, site: RankContext, codec: Codec, pieces: int, length: int) -> Encoded:
         """Encoded pieces of zeros."""
         if not codec.is_opaque:
             return Encoded(self._zeros(site, (pieces, length), codec.name), None)
@@ -89,7 +89,7 @@ class Stand:
         scales = self._zeros(site, (pieces, codec.num_scales(length)), "fp32")
         return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), scales)
 
-    def _spend(self, site: Site, op: Compute) -> None:
+    def _spend(self, site: RankContext, op: Compute) -> None:
         backend, mesh = site.backend, site.schedule.mesh
         if op.matmul is not None:
             batch, m, n, k = matmul_shape(op, mesh)
@@ -101,7 +101,7 @@ class Stand:
         if moved:
             backend.xp.asarray(self._zeros(site, (moved,), "uint8"), copy=True)
 
-    def _zeros(self, site: Site, shape: tuple[int, ...], dtype: str) -> Array:
+    def _zeros(self, site: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
         """A view of as many zeros as it takes; nobody writes anything but zeros there."""
         count = math.prod(shape)
         held = self.memory.get(dtype)
@@ -110,10 +110,10 @@ class Stand:
         return site.backend.xp.reshape(held[:count], shape)
 
 
-class ReplayWork(RealWork):
+class ReplayRunner(RealOpRunner):
     """The work of a replay: real collectives and codecs, the model's ops by a stand-in."""
 
-    def __init__(self, site: Site, stand: Stand) -> None:
+    def __init__(self, site: RankContext, stand: StandInKernels) -> None:
         super().__init__(site, stand.kernels())
         self._stand = stand
         if stand.mode == "wait" and (stand.waits is None or len(stand.waits) != site.program.num_ops):

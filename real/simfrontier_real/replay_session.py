@@ -11,13 +11,13 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, write_perfetto
 from simfrontier.trace.links import save_links
 from simfrontier.wholefile import refuse_unfinished
-from simfrontier_real.fabric.meter import Meter, link_table
-from simfrontier_real.lanes import Step
+from simfrontier_real.fabric.meter import ByteMeter, link_table
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
+from simfrontier_real.rank_context import site_of
 from simfrontier_real.record import trace_of
-from simfrontier_real.replay import ReplayWork, Stand, waits_of
-from simfrontier_real.session import Loaded, Session
-from simfrontier_real.site import site_of
+from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
+from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.timed import timed_steps
 from simfrontier_real.transport import Transport
 
@@ -25,7 +25,7 @@ MODES = ("real", "wait", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replaying:
+class ReplaySettings:
     """How to replay: where traces go, how often, and what becomes of compute."""
 
     out: Path
@@ -35,7 +35,7 @@ class Replaying:
     waits: Path | None = None
 
 
-def replay_all(session: Session, plan: Replaying) -> None:
+def replay_all(session: Session, plan: ReplaySettings) -> None:
     """Replay every schedule of a session. Raises InputError for a mode that is none, and waits that do not fit."""
     if plan.compute not in MODES:
         raise InputError(f"--compute: got {plan.compute!r}; {nearest(plan.compute, MODES)}")
@@ -48,7 +48,7 @@ def replay_all(session: Session, plan: Replaying) -> None:
     replay(session, session.loaded, plan)
 
 
-def replay(session: Session, several: Sequence[Loaded], plan: Replaying) -> None:
+def replay(session: Session, several: Sequence[LoadedSchedule], plan: ReplaySettings) -> None:
     """Replay schedules one after the other; in an emulated fabric also count the bytes of its cables."""
     if session.world.rank == 0:
         plan.out.mkdir(parents=True, exist_ok=True)
@@ -57,18 +57,18 @@ def replay(session: Session, several: Sequence[Loaded], plan: Replaying) -> None
         session.world.barrier()
 
 
-def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
+def _replay(session: Session, loaded: LoadedSchedule, plan: ReplaySettings) -> None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
     program = programs.of(world.rank)
 
-    def step_of(transport: Transport) -> Step:
+    def step_of(transport: Transport) -> LaneStep:
         site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
         waits = _waits(loaded, plan.waits, world.rank)
-        work = ReplayWork(site, Stand(plan.compute, waits))  # type: ignore[arg-type]
-        return Step(program, schedule.mesh, work, transport, time.monotonic)
+        work = ReplayRunner(site, StandInKernels(plan.compute, waits))  # type: ignore[arg-type]
+        return LaneStep(program, schedule.mesh, work, transport, time.monotonic)
 
     step = session.ready(loaded, step_of)
-    meter = Meter(world, plan.warmup)
+    meter = ByteMeter(world, plan.warmup)
     ranks, clock_error_s = timed_steps(
         session,
         step,
@@ -94,7 +94,7 @@ def _replay(session: Session, loaded: Loaded, plan: Replaying) -> None:
     write_perfetto(trace, plan.out / f"trace-{loaded.name}.json")
 
 
-def _waits(loaded: Loaded, folder: Path | None, rank: int) -> list[float] | None:
+def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:
     if folder is None:
         return None
     path = folder / f"trace-{loaded.name}.json"

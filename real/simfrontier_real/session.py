@@ -18,7 +18,7 @@ from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
-from simfrontier_real.lanes import Lanes, Step, StreamLanes, ThreadLanes
+from simfrontier_real.lanes import Lanes, LaneStep, StreamLanes, ThreadLanes
 from simfrontier_real.lowered import LoweredTransport, described, read_lowered
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.processes import TorchTransport
@@ -32,7 +32,7 @@ PREFIX = "schedule-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSchedule:
     """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`
     says how its collectives are carried (None: as the library does); `peak_bytes`: the most that
     one rank holds, by the check (0: not checked)."""
@@ -56,27 +56,27 @@ class Session:
     """Joined ranks, and how this one runs: its arrays, lanes and transport."""
 
     world: World
-    loaded: tuple[Loaded, ...]
+    loaded: tuple[LoadedSchedule, ...]
     transport: TorchTransport
     backend: Backend
-    lanes: Callable[[Step], Lanes]
+    lanes: Callable[[LaneStep], Lanes]
     timeout_s: float
 
     @property
     def host(self) -> str:
         return socket.gethostname()
 
-    def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[Loaded, ...]:
+    def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[LoadedSchedule, ...]:
         """More schedules, read, checked and agreed on as the session's first ones were."""
         return _agreed(self.world, list(paths), True, collectives)
 
-    def ready(self, loaded: Loaded, make: Callable[[Transport], T]) -> T:
+    def ready(self, loaded: LoadedSchedule, make: Callable[[Transport], T]) -> T:
         """What `make` gives for the transport of a schedule, whose process groups are made; all ranks call this
         together, and a fault of one is raised on all."""
         self.transport.prepare(loaded.schedule)
         return self.world.together(lambda: make(self._transport_of(loaded)))
 
-    def _transport_of(self, loaded: Loaded) -> Transport:
+    def _transport_of(self, loaded: LoadedSchedule) -> Transport:
         if loaded.lowered is None:
             return self.transport
         in_rounds = self.world.device != "cpu"  # what is in flight together on a device was started together
@@ -118,13 +118,13 @@ def session(
     leave(world)
 
 
-def _lanes(world: World) -> Callable[[Step], Lanes]:
+def _lanes(world: World) -> Callable[[LaneStep], Lanes]:
     if world.device == "cpu":
         return ThreadLanes
     return lambda step: StreamLanes(step, world.device)
 
 
-def _read(path: Path, checked: bool, collectives: str) -> Loaded:
+def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
     schedule, peak_bytes = load(path), 0
     if checked:
         report = check(schedule)
@@ -134,7 +134,7 @@ def _read(path: Path, checked: bool, collectives: str) -> Loaded:
             raise SimfrontierError(f"{path}: the schedule is not sound: {report.findings[0]}{more}")
     refuse_per_hop(schedule, str(path), collectives == "lowered")
     is_of = digest(schedule)
-    return Loaded(
+    return LoadedSchedule(
         name=path.stem.removeprefix(PREFIX),
         path=path,
         schedule=schedule,
@@ -145,17 +145,17 @@ def _read(path: Path, checked: bool, collectives: str) -> Loaded:
     )
 
 
-def _refuse_size(loaded: Loaded, size: int) -> None:
+def _refuse_size(loaded: LoadedSchedule, size: int) -> None:
     needed = loaded.schedule.mesh.num_ranks
     if needed != size:
         axes = " × ".join(f"{name} {count}" for name, count in loaded.schedule.mesh.axes)
         raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {size} were started")
 
 
-def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[Loaded, ...]:
+def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
     """The schedules that all ranks read, which are the same by digest, or nobody starts."""
 
-    def read() -> tuple[Loaded, ...]:
+    def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
         for each in loaded:
             _refuse_size(each, world.size)
@@ -169,14 +169,14 @@ def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) ->
     return loaded
 
 
-def _refuse_same_names(loaded: tuple[Loaded, ...]) -> None:
+def _refuse_same_names(loaded: tuple[LoadedSchedule, ...]) -> None:
     first: dict[str, Path] = {}
     for each in loaded:
         if first.setdefault(each.name, each.path) is not each.path:
             raise InputError(f"{each.path}: {first[each.name]} has the same name; allowed: every name once")
 
 
-def _lowering_digest(loaded: Loaded) -> str:
+def _lowering_digest(loaded: LoadedSchedule) -> str:
     """What all ranks must have in common of how collectives are carried."""
     return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
 

@@ -15,7 +15,7 @@ from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
 from simfrontier_real.mugs.states import followed, initial_state
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 
 LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
@@ -37,7 +37,7 @@ def instances(schedule: Schedule, tensor: Tensor) -> range:
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
 
 
-def here(site: Site) -> Iterator[tuple[Tensor, Ref]]:
+def here(site: RankContext) -> Iterator[tuple[Tensor, Ref]]:
     """The persistent instances that a rank holds: those that its program touches."""
     touched = site.touched
     for tensor in site.schedule.tensors.values():
@@ -67,7 +67,7 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
     return out
 
 
-def place(site: Site, weights: Weights) -> None:
+def place(site: RankContext, weights: Weights) -> None:
     """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
     schedule, backend, mesh = site.schedule, site.backend, site.schedule.mesh
     for tensor, ref in here(site):
@@ -86,7 +86,7 @@ def place(site: Site, weights: Weights) -> None:
                 site.buffers[ref] = mine
 
 
-def shard(site: Site, values: Any, name: str) -> Array:
+def shard(site: RankContext, values: Any, name: str) -> Array:
     """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is along the
     dimensions that the values have."""
     tensor = site.schedule.tensors[name]
@@ -94,7 +94,7 @@ def shard(site: Site, values: Any, name: str) -> Array:
     return values[block[: len(values.shape)]]
 
 
-def held(site: Site) -> dict[tuple[str, int], Any]:
+def held(site: RankContext) -> dict[tuple[str, int], Any]:
     """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
     return {
         (tensor.name, ref.layer): site.backend.numpy(site.buffers[ref])

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
-from simfrontier_real.lanes import Step
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.progress import progress
-from simfrontier_real.record import Clocked, clocked
+from simfrontier_real.record import RankTimes, clocked
 from simfrontier_real.session import Session
 
 
 def timed_steps(
     session: Session,
-    step: Step,
+    step: LaneStep,
     num_steps: int,
     title: str,
     warmup: int = 0,
     before: Callable[[int], None] = lambda _: None,
     after: Callable[[int], None] = lambda _: None,
-) -> tuple[list[Clocked] | None, float]:
+) -> tuple[list[RankTimes] | None, float]:
     """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
     ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from 0."""
     world, times = session.world, []

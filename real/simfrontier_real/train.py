@@ -9,34 +9,34 @@ from typing import Any
 
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
-from simfrontier_real.arrivals import Arrivals, Calls
+from simfrontier_real.arrivals import Calls, MessageDigests
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.executor import Executor
-from simfrontier_real.gradients import Digests, StepGradients, Watch
-from simfrontier_real.lanes import InlineLanes, Step
+from simfrontier_real.gradients import Digests, GradientDigests, StepGradients
+from simfrontier_real.lanes import InlineLanes, LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.mugs.limits import is_mugs, refuse
 from simfrontier_real.mugs.settings import MugsSettings
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
-from simfrontier_real.published import Codes, published
-from simfrontier_real.record import Clocked, clocked
-from simfrontier_real.site import Site, site_of
+from simfrontier_real.rank_context import RankContext, site_of
+from simfrontier_real.record import RankTimes, clocked
 from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import Transport
-from simfrontier_real.updates import Updates
-from simfrontier_real.work import RealWork
+from simfrontier_real.updates import UpdateCheck
+from simfrontier_real.weight_codes import WeightCodes, published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class TrainingSettings:
     """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), settings of
     Adam and of Mugs' losses, scale of the loss."""
 
@@ -54,7 +54,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     """The mean loss of every step, and the whole weights and states at the end, of which `copies_apart` is how far
     those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
     gradients before clipping, and in how many steps some gradient was clipped."""
@@ -67,7 +67,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RankReport:
     """What one rank tells of its training: its part of every step's loss, what its optimizer was given in every step,
     its lines of the weights and states at the end, what it sent and got in the calls of every step, what publishing
     should make of its masters, and how far the codes of weights were from those in every step."""
@@ -91,26 +91,26 @@ class TrainingRank:
     def __init__(
         self,
         schedule: Schedule,
-        program: Expanded,
+        program: ExpandedProgram,
         backend: Backend,
         rank: int,
         transport: Transport,
-        training: Training,
+        training: TrainingSettings,
     ) -> None:
         if is_mugs(schedule):
             refuse(schedule)
-        self.site: Site = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
+        self.site: RankContext = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
-        self._arrivals, self._codes = Arrivals(backend, schedule, rank), Codes(self.site)
-        work = RealWork(self.site, all_kernels(self.trainer, training.mugs), self._arrivals, self._codes)
-        self.step = Step(program, schedule.mesh, work, transport, time.monotonic)
+        self._arrivals, self._codes = MessageDigests(backend, schedule, rank), WeightCodes(self.site)
+        work = RealOpRunner(self.site, all_kernels(self.trainer, training.mugs), self._arrivals, self._codes)
+        self.step = LaneStep(program, schedule.mesh, work, transport, time.monotonic)
         self.inputs = input_names(schedule)
         place(self.site, initial_weights(schedule, training.seed))
-        self._watch = Watch(self.site)
-        self._updates = Updates(self.site, training.adam)
+        self._watch = GradientDigests(self.site)
+        self._updates = UpdateCheck(self.site, training.adam)
         self._seen: list[tuple[float, StepGradients]] = []
         self._calls: list[Calls] = []
         self._codes_apart: list[float] = []
@@ -145,20 +145,20 @@ class TrainingRank:
         self._calls.append(self._arrivals.taken())
         self._codes_apart.append(self._codes.taken())
 
-    def told(self) -> Told:
+    def told(self) -> RankReport:
         """What this rank tells of its training, at the end."""
         losses, gradients = tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen)
         codes = tuple(self._codes_apart)
-        return Told(losses, gradients, held(self.site), tuple(self._calls), published(self.site), codes)
+        return RankReport(losses, gradients, held(self.site), tuple(self._calls), published(self.site), codes)
 
 
 def train_in_one_process(
     schedule: Schedule,
-    training: Training,
+    training: TrainingSettings,
     backend: Backend | None = None,
     programs: Programs | None = None,
     lowered: LoweredSchedule | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train on all ranks of a schedule's mesh in this process, over the loopback transport, or (`lowered`) by explicit
     transfers within the process.
 
@@ -168,18 +168,18 @@ def train_in_one_process(
     lines = [each.held for each in told]
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in told), strict=True))
     if schedule.codes_per_hop:
-        return Trained(losses, assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
-    return Trained(losses, assembled(schedule, lines))
+        return TrainingResult(losses, assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
+    return TrainingResult(losses, assembled(schedule, lines))
 
 
 def run_in_one_process(
     schedule: Schedule,
-    training: Training,
+    training: TrainingSettings,
     backend: Backend | None = None,
     programs: Programs | None = None,
     lowered: LoweredSchedule | None = None,
     adjust: Callable[[TrainingRank], None] = lambda _: None,
-) -> tuple[list[Told], list[Clocked]]:
+) -> tuple[list[RankReport], list[RankTimes]]:
     """What all ranks tell of their training in this process, and their times and bytes; `adjust` is called with every
     rank before it starts. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
@@ -213,7 +213,7 @@ def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: Low
     return LoweredTransport(schedule, lowered, rank, world.wires(rank), world.transport(rank))
 
 
-def inline(step: Step) -> Executor:
+def inline(step: LaneStep) -> Executor:
     """An executor that runs every op where it is started."""
     return Executor(step, InlineLanes(step))
 

@@ -12,17 +12,19 @@ from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
-from simfrontier_real.session import Loaded, Session
+from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.states import weights_of
 from simfrontier_real.timed import timed_steps
-from simfrontier_real.train import Trained, Training, TrainingRank
-from simfrontier_real.verdict import Result, judged, model_dtype, print_results, write_results
+from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings
+from simfrontier_real.verdict import TrainingVerdict, judged, model_dtype, print_results, write_results
 
 
-def train_all(session: Session, training: Training, compare: bool, report: Path | None, out: Path | None) -> bool:
+def train_all(
+    session: Session, training: TrainingSettings, compare: bool, report: Path | None, out: Path | None
+) -> bool:
     """Train every schedule of a session; rank 0 prints a table and writes `report`. Whether all agree that must."""
-    results: list[Result] = []
-    known: dict[tuple[Any, ...], Trained] = {}
+    results: list[TrainingVerdict] = []
+    known: dict[tuple[Any, ...], TrainingResult] = {}
     for loaded in session.loaded:
         result = _train(session, loaded, training, compare, known, out)
         if result is not None:
@@ -35,7 +37,7 @@ def train_all(session: Session, training: Training, compare: bool, report: Path 
     return bool(session.world.shared(all(result.is_good for result in results))[0])
 
 
-def refuse_too_large(session: Session, loaded: Loaded) -> None:
+def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
     """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own account.
     Of host memory only: a GPU says itself when it is full."""
     hosts = session.world.shared(session.host)
@@ -52,7 +54,7 @@ def refuse_too_large(session: Session, loaded: Loaded) -> None:
     session.world.together(look)
 
 
-def training_rank(session: Session, loaded: Loaded, training: Training) -> TrainingRank:
+def training_rank(session: Session, loaded: LoadedSchedule, training: TrainingSettings) -> TrainingRank:
     """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be
     trained, or has no room here."""
     refuse_too_large(session, loaded)
@@ -66,12 +68,12 @@ def training_rank(session: Session, loaded: Loaded, training: Training) -> Train
 
 def _train(
     session: Session,
-    loaded: Loaded,
-    training: Training,
+    loaded: LoadedSchedule,
+    training: TrainingSettings,
     compare: bool,
-    known: dict[tuple[Any, ...], Trained],
+    known: dict[tuple[Any, ...], TrainingResult],
     out: Path | None,
-) -> Result | None:
+) -> TrainingVerdict | None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
     rank = training_rank(session, loaded, training)
     timed, clock_error_s = timed_steps(
@@ -101,10 +103,10 @@ def _train(
 
 def unsharded(
     schedule: Schedule,
-    training: Training,
-    known: dict[tuple[Any, ...], Trained],
+    training: TrainingSettings,
+    known: dict[tuple[Any, ...], TrainingResult],
     skipped: frozenset[int] = frozenset(),
-) -> Trained:
+) -> TrainingResult:
     """The reference of a schedule's model, which skips the steps that the ranks skipped; schedules of one model, batch
     and precision share it."""
     meta = schedule.meta

@@ -27,7 +27,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Way:
+class ExchangeChannel:
     """One communicator of one lane between the ranks at two places of an axis, the lower first, for exchanges."""
 
     comm: str
@@ -107,11 +107,11 @@ def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
     return rank + (other - at) * stride
 
 
-def way_of(op: Exchange) -> Way:
+def way_of(op: Exchange) -> ExchangeChannel:
     """The way that an exchange takes."""
-    return Way(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
+    return ExchangeChannel(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
 
 
-def ways_of(schedule: Schedule) -> list[Way]:
+def ways_of(schedule: Schedule) -> list[ExchangeChannel]:
     """The ways that a schedule's exchanges take, sorted."""
     return sorted({way_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})

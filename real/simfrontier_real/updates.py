@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.schedule.ir import Ref
 from simfrontier_real.arrays import Array
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class _Account:
     second: Any
 
 
-class Updates:
+class UpdateCheck:
     """Follows a rank's shares of the master weights. The gradients are held against the unsharded ones elsewhere; this
     tells whether the optimizer did with them what it should, whatever codecs lose of them."""
 
-    def __init__(self, site: Site, adam: Adam) -> None:
+    def __init__(self, site: RankContext, adam: Adam) -> None:
         self._site, self._adam, self._step = site, adam, 0
         self._accounts: dict[Key, _Account] = {}
         for ref, values in site.buffers.held.items():

@@ -14,20 +14,20 @@ import typer
 
 from simfrontier.collectives import messages_of
 from simfrontier.schedule.codec import INTEGERS
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier.wholefile import write_whole
 from simfrontier_real.bounds import EQUAL, bounds_of
-from simfrontier_real.checks import Check, compared, distance
+from simfrontier_real.checks import TrainingCheck, compared, distance
 from simfrontier_real.optimizer import CLIP
-from simfrontier_real.record import Clocked, sent_bytes
-from simfrontier_real.session import Loaded
+from simfrontier_real.record import RankTimes, sent_bytes
+from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.states import assembled, copies_apart, initial_weights
-from simfrontier_real.train import Told, Trained, Training
+from simfrontier_real.train import RankReport, TrainingResult, TrainingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class TrainingVerdict:
     """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
     `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
     `checks` are all comparisons with their bounds, which `allowed` explains where something is lost on the way;
@@ -57,7 +57,7 @@ class Result:
     copies_differ: float = 0.0
     measured_bytes: int = 0  # of messages of which only the values say how long they are
     codes_per_hop: bool = False
-    checks: tuple[Check, ...] = ()
+    checks: tuple[TrainingCheck, ...] = ()
     allowed: str = ""
     gradient_norms: tuple[float, ...] = ()
     reference_norms: tuple[float, ...] = ()
@@ -75,7 +75,7 @@ class Result:
         return self.skipped_steps == 0 or (self.precision == "fp16" and self.skipped_steps < len(self.losses))
 
     @property
-    def missed(self) -> tuple[Check, ...]:
+    def missed(self) -> tuple[TrainingCheck, ...]:
         """The comparisons that are beyond their bounds, the furthest first."""
         return tuple(sorted((each for each in self.checks if not each.holds), key=lambda each: -each.seen / each.limit))
 
@@ -86,8 +86,12 @@ class Result:
 
 
 def judged(
-    loaded: Loaded, told: Sequence[Told], ranks: list[Clocked], training: Training, reference: Trained | None
-) -> Result:
+    loaded: LoadedSchedule,
+    told: Sequence[RankReport],
+    ranks: list[RankTimes],
+    training: TrainingSettings,
+    reference: TrainingResult | None,
+) -> TrainingVerdict:
     """What came of training a schedule: what all ranks tell, against the unsharded model (None: not compared); `ranks`
     are their times and bytes. Raises SimfrontierError where ranks hold other values than their copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
@@ -106,7 +110,7 @@ def judged(
         error, worst = distance(weights, reference.weights)
         losses_check = found.seen("losses")
         loss_error = None if losses_check is None else losses_check.seen
-    return Result(
+    return TrainingVerdict(
         name=loaded.name,
         digest=loaded.digest,
         precision=precision,
@@ -142,7 +146,7 @@ def model_dtype(schedule: Schedule) -> str:
     return next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
 
 
-def why_inexact(schedule: Schedule, program: Expanded) -> str:
+def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
     """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
     dtype = model_dtype(schedule)
     if dtype not in EQUAL:
@@ -158,7 +162,7 @@ def why_inexact(schedule: Schedule, program: Expanded) -> str:
     return ""
 
 
-def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
+def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
     """Bytes of all messages of one step of which the schedule says how many, for one rank of a program: of collectives
     whole ones, of exchanges what the rank sends."""
     sizes: dict[int, int] = {}
@@ -175,7 +179,7 @@ def scheduled_bytes(schedule: Schedule, program: Expanded) -> int:
     return total
 
 
-def _sent_bytes(loaded: Loaded, ranks: list[Clocked], exact: bool) -> int:
+def _sent_bytes(loaded: LoadedSchedule, ranks: list[RankTimes], exact: bool) -> int:
     """Bytes that were handed over in a step, of the ops of which the schedule says how many or of the others."""
     return sum(
         sent
@@ -191,13 +195,13 @@ def _is_exact(op: Op) -> bool:
     return not isinstance(op, Compute) and not op.codec.is_measured and not getattr(op, "per_hop", False)
 
 
-def _scheduled_bytes(loaded: Loaded) -> int:
+def _scheduled_bytes(loaded: LoadedSchedule) -> int:
     """Over all ranks."""
     each = [scheduled_bytes(loaded.schedule, program) for program in loaded.programs.of_roles]
     return sum(each[number] for number in loaded.programs.by_rank)
 
 
-def print_results(results: list[Result], compared: bool, ranks: int) -> None:
+def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) -> None:
     """A table of one line per schedule, wide where it must be: no cell is cut."""
     header = (
         "schedule",
@@ -243,7 +247,7 @@ def print_results(results: list[Result], compared: bool, ranks: int) -> None:
             typer.echo(_bounds(each))
 
 
-def _verdict(result: Result, compared: bool) -> str:
+def _verdict(result: TrainingVerdict, compared: bool) -> str:
     if not compared:
         return ""
     wrong = [str(each) for each in result.missed]
@@ -263,7 +267,7 @@ def _verdict(result: Result, compared: bool) -> str:
     return f"apart within bounds: {result.reason}{copies}{skipped}{clipped}"
 
 
-def _bounds(result: Result) -> str:
+def _bounds(result: TrainingVerdict) -> str:
     """What is allowed where something is lost on the way, and what was seen of it."""
     return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
         f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
@@ -282,7 +286,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def write_results(path: Path, results: list[Result]) -> None:
+def write_results(path: Path, results: list[TrainingVerdict]) -> None:
     """Write the results as JSON. Raises InputError where the file cannot be written."""
     text = json.dumps([_finite({**asdict(result), "is_good": result.is_good}) for result in results], indent=1)
     write_whole(path, text + "\n")

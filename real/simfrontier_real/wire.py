@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from simfrontier_real.arrays import Array
 
 
-class Move(NamedTuple):
+class WireMessage(NamedTuple):
     """One message: `values` to the member `peer`, or from it into `values`."""
 
     peer: int
@@ -18,7 +18,7 @@ class Move(NamedTuple):
     values: Array
 
 
-class Moving(Protocol):
+class PendingMessage(Protocol):
     """A message under way."""
 
     def is_done(self) -> bool:
@@ -35,13 +35,13 @@ class Wire(Protocol):
     for.
     """
 
-    def send(self, peer: int, values: Array) -> Moving:
+    def send(self, peer: int, values: Array) -> PendingMessage:
         """Start to send; never blocks for another rank."""
 
-    def receive(self, peer: int, values: Array) -> Moving:
+    def receive(self, peer: int, values: Array) -> PendingMessage:
         """Start to receive; never blocks for another rank."""
 
-    def exchange(self, moves: Sequence[Move]) -> list[Moving]:
+    def exchange(self, moves: Sequence[WireMessage]) -> list[PendingMessage]:
         """Start all at once, as devices need it: none of them waits for another."""
 
     def watch(self, advance: Callable[[], bool]) -> None:
@@ -65,14 +65,14 @@ class TorchWire:
     def __init__(self, group: Any, members: tuple[int, ...]) -> None:
         self._group, self._members = group, members
 
-    def send(self, peer: int, values: Array) -> Moving:
+    def send(self, peer: int, values: Array) -> PendingMessage:
         # what dist.isend calls once it has turned a rank of the world into the group's: members stand in that order
-        return TorchMoving(self._group.send([values], peer, 0))
+        return TorchPendingMessage(self._group.send([values], peer, 0))
 
-    def receive(self, peer: int, values: Array) -> Moving:
-        return TorchMoving(self._group.recv([values], peer, 0))
+    def receive(self, peer: int, values: Array) -> PendingMessage:
+        return TorchPendingMessage(self._group.recv([values], peer, 0))
 
-    def exchange(self, moves: Sequence[Move]) -> list[Moving]:
+    def exchange(self, moves: Sequence[WireMessage]) -> list[PendingMessage]:
         import torch.distributed as dist
 
         calls = [
@@ -84,7 +84,7 @@ class TorchWire:
             )
             for move in moves
         ]
-        return [TorchMoving(work) for work in dist.batch_isend_irecv(calls)]
+        return [TorchPendingMessage(work) for work in dist.batch_isend_irecv(calls)]
 
     def watch(self, advance: Callable[[], bool]) -> None:
         """The other ends are in other processes."""
@@ -94,7 +94,7 @@ class TorchWire:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchMoving:
+class TorchPendingMessage:
     """A message of torch under way."""
 
     work: Any
@@ -142,19 +142,19 @@ class LoopbackWire:
     rank: int
     members: tuple[int, ...]
 
-    def send(self, peer: int, values: Array) -> Moving:
+    def send(self, peer: int, values: Array) -> PendingMessage:
         box = (self.rank, self.members[peer])
         self.boxes.sent[box, self.boxes.num_sent[box]] = values.copy()
         self.boxes.num_sent[box] += 1
         self.boxes.num_moved += 1
-        return Delivered()
+        return DeliveredMessage()
 
-    def receive(self, peer: int, values: Array) -> Moving:
+    def receive(self, peer: int, values: Array) -> PendingMessage:
         box = (self.members[peer], self.rank)
         self.boxes.num_received[box] += 1
-        return Awaited(self.boxes, box, self.boxes.num_received[box] - 1, values)
+        return AwaitedMessage(self.boxes, box, self.boxes.num_received[box] - 1, values)
 
-    def exchange(self, moves: Sequence[Move]) -> list[Moving]:
+    def exchange(self, moves: Sequence[WireMessage]) -> list[PendingMessage]:
         return [(self.send if move.is_send else self.receive)(move.peer, move.values) for move in moves]
 
     def watch(self, advance: Callable[[], bool]) -> None:
@@ -165,7 +165,7 @@ class LoopbackWire:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveredMessage:
     """A message that was sent within the process."""
 
     def is_done(self) -> bool:
@@ -176,7 +176,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AwaitedMessage:
     """A message from within the process, into `values`."""
 
     boxes: Mailboxes

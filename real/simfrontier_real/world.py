@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.parent import end_with_parent
-from simfrontier_real.alive import SLACK_S, Alive
 from simfrontier_real.gloo_device import shared_device
+from simfrontier_real.heartbeat import SLACK_S, Heartbeat
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
@@ -31,12 +31,12 @@ STARTED_BY = "SIMFRONTIER_STARTED_BY"  # the id of a process with which this one
 CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may take long
 
 
-class SpokenError(SimfrontierError):
+class ReportedElsewhereError(SimfrontierError):
     """What another rank has said already; this one only ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankAddress:
     """One process among `size` ranks; `address:port` is where rank 0 listens."""
 
     rank: int
@@ -46,7 +46,7 @@ class Place:
     port: int
 
 
-def place_of(environment: Mapping[str, str]) -> Place:
+def place_of(environment: Mapping[str, str]) -> RankAddress:
     """The place that the launcher gives; alone where there is no launcher. Raises InputError for half a place."""
     for keys in (_TORCHRUN, _SRUN):
         there = [key for key in keys if key in environment]
@@ -58,11 +58,11 @@ def place_of(environment: Mapping[str, str]) -> Place:
             if not address:
                 raise InputError("MASTER_ADDR is not set; allowed: the host of rank 0 (see real/slurm/README.md)")
             port = _number("MASTER_PORT", environment.get("MASTER_PORT", str(DEFAULT_PORT)))
-            return Place(rank=rank, size=size, local_rank=local, address=address, port=port)
+            return RankAddress(rank=rank, size=size, local_rank=local, address=address, port=port)
     if any(key in environment for key in _TORCHRUN):
         missing = ", ".join(key for key in _TORCHRUN if key not in environment)
         raise InputError(f"the launcher did not set {missing}; start with torchrun or srun")
-    return Place(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
+    return RankAddress(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
 
 
 def _number(key: str, text: str) -> int:
@@ -75,12 +75,12 @@ def _number(key: str, text: str) -> int:
 class World:
     """The ranks that have found each other: torch's default process group and the store that they share."""
 
-    place: Place
+    place: RankAddress
     backend: str
     device: str
     store: Any
     control: Any  # a gloo group of all ranks, for what is said beside the schedule
-    alive: Alive
+    alive: Heartbeat
 
     @property
     def rank(self) -> int:
@@ -130,7 +130,7 @@ class World:
         dist.barrier(group=self.control)
 
 
-def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: float | None = None) -> World:
+def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, stuck_s: float | None = None) -> World:
     """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
 
     Collectives of gloo and nccl give up after `timeout_s`; a rank that gives no sign of life counts as stuck soon after
@@ -153,7 +153,7 @@ def join(place: Place, backend: str, join_s: float, timeout_s: float, stuck_s: f
     _in_time(lambda: _wait_for_all(store, place, join_s), place, join_s + LINGER_S + 1.0)
     holder = None if _is_launchers() else 0
     own = store if place.size == 1 else _connected(place, join_s)
-    alive = Alive(place.rank, place.size, own, holder, (timeout_s if stuck_s is None else stuck_s) + SLACK_S)
+    alive = Heartbeat(place.rank, place.size, own, holder, (timeout_s if stuck_s is None else stuck_s) + SLACK_S)
     alive.start()
     try:
         with shared_device():
@@ -181,7 +181,7 @@ def leave(world: World) -> None:
             dist.destroy_process_group()
 
 
-def _store(place: Place, join_s: float) -> Any:
+def _store(place: RankAddress, join_s: float) -> Any:
     """The key-value store of all ranks: the launcher's where it has one, else rank 0 listens."""
     import torch.distributed as dist
 
@@ -202,7 +202,7 @@ def _is_launchers() -> bool:
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
 
 
-def _connected(place: Place, join_s: float, listens: bool = False) -> Any:
+def _connected(place: RankAddress, join_s: float, listens: bool = False) -> Any:
     """A connection to the store; one that `listens` is the store."""
     from torch._C._distributed_c10d import TCPStore
 
@@ -216,7 +216,7 @@ def _connected(place: Place, join_s: float, listens: bool = False) -> Any:
     )
 
 
-def _in_time(work: Callable[[], Any], place: Place, limit_s: float) -> Any:
+def _in_time(work: Callable[[], Any], place: RankAddress, limit_s: float) -> Any:
     """Do what may hang inside torch (a stranger may listen on the port) on a thread of its own, and wait so long."""
     outcome: list[Any] = []
     raised: list[Exception] = []
@@ -240,7 +240,7 @@ def _in_time(work: Callable[[], Any], place: Place, limit_s: float) -> Any:
     return outcome[0]
 
 
-def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
+def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
     """Everybody says that it is there, and how many ranks it expects; one speaks for all where they do not agree."""
     deadline = time.monotonic() + join_s
     here: list[int] = []
@@ -269,7 +269,7 @@ def _wait_for_all(store: Any, place: Place, join_s: float) -> None:
             time.sleep(LINGER_S)  # the others still ask this rank's store who speaks
     except RuntimeError as error:
         raise SimfrontierError(f"rank 0 at {place.address}:{place.port} is gone: {_first_line(error)}") from None
-    raise SpokenError(fault) if spoken else SimfrontierError(fault)
+    raise ReportedElsewhereError(fault) if spoken else SimfrontierError(fault)
 
 
 def end_with_launcher() -> None:

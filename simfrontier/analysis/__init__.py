@@ -3,6 +3,6 @@
 Only what needs no simulation is exported here; the other modules are imported by name.
 """
 
-from simfrontier.analysis.volumes import Needs, Parts, op_need, step_needs
+from simfrontier.analysis.volumes import MessageParts, RequiredBytes, op_need, step_needs
 
-__all__ = ["Needs", "Parts", "op_need", "step_needs"]
+__all__ = ["MessageParts", "RequiredBytes", "op_need", "step_needs"]

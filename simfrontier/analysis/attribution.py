@@ -73,7 +73,7 @@ Key = tuple[str, tuple[str, ...], PathLevel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PathDifference:
     """One part of two critical paths: seconds in the first and in the second, and how many links it has there."""
 
     kind: str
@@ -90,7 +90,7 @@ class Difference:
         return self.a_s - self.b_s
 
 
-def differences(a: CriticalPath, b: CriticalPath) -> tuple[Difference, ...]:
+def differences(a: CriticalPath, b: CriticalPath) -> tuple[PathDifference, ...]:
     """The parts of one critical path minus those of another, the largest difference either way first.
 
     What one path does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
@@ -100,7 +100,7 @@ def differences(a: CriticalPath, b: CriticalPath) -> tuple[Difference, ...]:
     for key in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(key), theirs.get(key)
         made.append(
-            Difference(
+            PathDifference(
                 kind=key[0],
                 axes=key[1],
                 level=key[2],
@@ -149,13 +149,13 @@ def _by_key(path: CriticalPath) -> dict[Key, PathPart]:
     return {(part.kind, part.axes, part.level): part for part in path.parts()}
 
 
-def _both_ways(less: list[Difference], more: list[Difference], step_s: float) -> str:
+def _both_ways(less: list[PathDifference], more: list[PathDifference], step_s: float) -> str:
     """Of steps that take as long: what cancels out, if it is worth a word."""
     worth = [[each for each in way if abs(each.seconds) >= 10 * SAME * step_s] for way in (less, more)]
     return f": on the critical path {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
 
 
-def _terms(found: list[Difference]) -> str:
+def _terms(found: list[PathDifference]) -> str:
     """The largest terms, until most of the sum is told."""
     total, told = fsum(abs(each.seconds) for each in found), 0.0
     said: list[str] = []
@@ -168,7 +168,7 @@ def _terms(found: list[Difference]) -> str:
     return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
 
 
-def _way(each: Difference) -> str:
+def _way(each: PathDifference) -> str:
     return "less" if each.seconds < 0.0 else "more"
 
 

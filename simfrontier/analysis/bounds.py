@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.analysis.traffic import instances
-from simfrontier.network import Kind
+from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.roles import members_of
 from simfrontier.simulate import SimulatedStep
@@ -50,6 +50,6 @@ def bounds(step: SimulatedStep) -> Bounds:
                 if work.amount > 0.0:
                     flow = cluster.flows[work.flow]
                     wire[flow.rows] += count * work.amount * flow.load
-    is_wire = cluster.fabric.kind[cluster.folding.link_representative] == Kind.WIRE
+    is_wire = cluster.fabric.kind[cluster.folding.link_representative] == ResourceKind.WIRE
     link_s = float((wire[is_wire] / cluster.folding.capacity[is_wire]).max(initial=0.0))
     return Bounds(lane_s=max(lanes.values(), default=0.0), link_s=link_s)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Literal
 
-from simfrontier.analysis.predecessors import Place, Predecessors
+from simfrontier.analysis.predecessors import OpOnClass, Predecessors
 from simfrontier.schedule.ir import Collective, Compute, Op
 from simfrontier.simulate import Level, SimulatedStep
 
@@ -106,7 +106,7 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
     tolerance = max(_INSTANT_S, _ROUNDING * step_s)
     facts = _Facts(step)
     links: list[PathLink] = []
-    place: Place | None = walk.last(step.critical) if step_s > 0.0 else None
+    place: OpOnClass | None = walk.last(step.critical) if step_s > 0.0 else None
     now = step_s
     while place is not None:
         start_s = min(now, walk.times(place).start_s)
@@ -125,7 +125,7 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
     return CriticalPath(links=tuple(reversed(links)), step_s=step_s)
 
 
-def _last_ready(walk: Predecessors, place: Place, tolerance: float) -> Place:
+def _last_ready(walk: Predecessors, place: OpOnClass, tolerance: float) -> OpOnClass:
     """Of all that take part in an op, who was ready last; the place itself where nobody was later."""
     met = walk.met(place)
     if len(met) == 1:
@@ -133,13 +133,13 @@ def _last_ready(walk: Predecessors, place: Place, tolerance: float) -> Place:
     return _latest(met, [walk.times(each).ready_s for each in met], tolerance)
 
 
-def _last_ended(walk: Predecessors, before: list[Place], tolerance: float) -> Place | None:
+def _last_ended(walk: Predecessors, before: list[OpOnClass], tolerance: float) -> OpOnClass | None:
     if not before:
         return None
     return _latest(before, [walk.times(each).end_s for each in before], tolerance)
 
 
-def _latest(places: Sequence[Place], seconds: Sequence[float], tolerance: float) -> Place:
+def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:
     """The first of those whose time is the latest, but for rounding."""
     most = max(seconds)
     return next(place for place, at in zip(places, seconds, strict=True) if at >= most - tolerance)
@@ -153,7 +153,7 @@ class _Facts:
         self.first_rank: list[int] = step.cluster.folding.representative.tolist()
         self.levels: dict[int, tuple[tuple[str, ...], PathLevel]] = {}
 
-    def link(self, walk: Predecessors, place: Place, start_s: float, end_s: float) -> PathLink:
+    def link(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
         op, call = walk.op(place), walk.call(place)
         axes, level = self._level(op)
         return PathLink(
@@ -172,7 +172,7 @@ class _Facts:
             alone_s=walk.work(place).alone_s,
         )
 
-    def wait(self, walk: Predecessors, place: Place, start_s: float, end_s: float) -> PathLink:
+    def wait(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
         """Time in which a rank waits for what no op says."""
         op, call = walk.op(place), walk.call(place)
         return PathLink(

@@ -22,7 +22,7 @@ _OF_NAME: Final[Mapping[str, Side]] = {**OF_PURPOSE, "forward": "pp", "backward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentBytes:
     """Bytes that all ranks send in a step, and those of the same messages in their tensors' own types."""
 
     num_bytes: Fraction = Fraction(0)
@@ -33,11 +33,11 @@ class Sent:
         """What is sent of the plain bytes: below 1 where messages shrink; None where nothing is sent."""
         return self.num_bytes / self.plain_bytes if self.plain_bytes else None
 
-    def __add__(self, other: Sent) -> Sent:
-        return Sent(num_bytes=self.num_bytes + other.num_bytes, plain_bytes=self.plain_bytes + other.plain_bytes)
+    def __add__(self, other: SentBytes) -> SentBytes:
+        return SentBytes(num_bytes=self.num_bytes + other.num_bytes, plain_bytes=self.plain_bytes + other.plain_bytes)
 
 
-def sent_by_dimension(schedule: Schedule) -> dict[Side, Sent]:
+def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
     """The bytes of one step, summed over all ranks; scales and padding are in them.
 
     Counted is the payload that a rank must send, whatever the library's algorithm: of a call's messages, S bytes
@@ -50,12 +50,12 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, Sent]:
     A coded all-reduce is an all-to-all and an all-gather of coded pieces in the schedule, and so comes to the same
     2 (n - 1)/n of its coded S. Codings per hop count at their coded size as well.
     """
-    out: dict[Side, Sent] = {side: Sent() for side in SIDES}
+    out: dict[Side, SentBytes] = {side: SentBytes() for side in SIDES}
     for op, count in _moves(schedule):
         side = _OF_NAME.get(op.name, "other")
         times = count * senders(op, schedule)
         coded, plain = _sizes(op, schedule)
-        out[side] += Sent(num_bytes=times * coded, plain_bytes=times * plain)
+        out[side] += SentBytes(num_bytes=times * coded, plain_bytes=times * plain)
     return out
 
 

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TrainingRun:
     """One training: the plan and policy as the file calls them, its seed, and a loss for each step; nan or inf where it
     diverged."""
 
@@ -39,14 +39,14 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Losses:
+class LossCurves:
     """Runs of the same steps. A policy may be given by any text that means its codecs.
 
     `baseline`: the policy that others are held against, seed by seed; `last`: steps at the end that are averaged for a
     final loss; `source`: where the runs are from.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[TrainingRun, ...]
     steps: tuple[int, ...]
     baseline: str
     last: int
@@ -60,7 +60,7 @@ class Losses:
             first.setdefault(run.policy, run.compression)
         return tuple(first.values())
 
-    def of(self, text: str) -> tuple[Run, ...]:
+    def of(self, text: str) -> tuple[TrainingRun, ...]:
         """The runs of a policy, by seed; none where the file has none."""
         wanted = policy_of(text)
         return tuple(sorted((run for run in self.runs if run.policy == wanted), key=lambda run: run.seed))
@@ -121,7 +121,7 @@ class Losses:
         half, distance = self.half_band, self.distance(text)
         return None if half is None or distance is None else abs(distance) <= half
 
-    def _smoothed(self, runs: Iterable[Run]) -> Floats:
+    def _smoothed(self, runs: Iterable[TrainingRun]) -> Floats:
         """[seed, step] means of the last steps; nan where there are not that many yet."""
         rows = _rows(runs)
         windows = np.lib.stride_tricks.sliding_window_view(rows, self.window, axis=1)
@@ -134,7 +134,7 @@ def policy_of(text: str) -> str:
     return f"{compression_of(bare)}{text[len(bare) :]}"
 
 
-def read_losses(path: Path, baseline: str, last: int, source: str) -> Losses:
+def read_losses(path: Path, baseline: str, last: int, source: str) -> LossCurves:
     """The runs of a CSV file with the columns plan, compression, seed, step and loss. Raises InputError: one line that
     names the file, the line, what was got and what is allowed."""
     lines = read_lines(path, COLUMNS)
@@ -153,14 +153,14 @@ def read_losses(path: Path, baseline: str, last: int, source: str) -> Losses:
             raise InputError(f"{line.place}: step: got {step} twice in one run, allowed: every step once")
         steps[step] = _loss(line)
     runs = tuple(
-        Run(plan=plan, compression=text, seed=seed, losses=tuple(steps[step] for step in sorted(steps)))
+        TrainingRun(plan=plan, compression=text, seed=seed, losses=tuple(steps[step] for step in sorted(steps)))
         for (plan, text, seed), steps in found.items()
     )
     known = [(f"{path}: plan {plan}, seed {seed}", tuple(sorted(steps))) for (plan, _, seed), steps in found.items()]
     _refuse_twice(path, runs)
     _refuse_lengths(known, last)
     _refuse_baseline(path, runs, policies, baseline, last)
-    return Losses(runs=runs, steps=known[0][1], baseline=baseline, last=last, source=source)
+    return LossCurves(runs=runs, steps=known[0][1], baseline=baseline, last=last, source=source)
 
 
 def _policy(line: Line) -> str:
@@ -180,9 +180,9 @@ def _loss(line: Line) -> float:
     return loss
 
 
-def _refuse_twice(path: Path, runs: tuple[Run, ...]) -> None:
+def _refuse_twice(path: Path, runs: tuple[TrainingRun, ...]) -> None:
     """A policy has one run for each seed."""
-    first: dict[tuple[str, int], Run] = {}
+    first: dict[tuple[str, int], TrainingRun] = {}
     for run in runs:
         other = first.setdefault((run.policy, run.seed), run)
         if other is not run:
@@ -206,7 +206,9 @@ def _refuse_lengths(known: list[tuple[str, tuple[int, ...]]], last: int) -> None
             )
 
 
-def _refuse_baseline(path: Path, runs: tuple[Run, ...], policies: dict[str, str], baseline: str, last: int) -> None:
+def _refuse_baseline(
+    path: Path, runs: tuple[TrainingRun, ...], policies: dict[str, str], baseline: str, last: int
+) -> None:
     """The baseline is there and ends well, for every seed of the others."""
     wanted = policy_of(baseline)
     if wanted not in policies.values():
@@ -225,6 +227,6 @@ def _refuse_baseline(path: Path, runs: tuple[Run, ...], policies: dict[str, str]
             )
 
 
-def _rows(runs: Iterable[Run]) -> Floats:
+def _rows(runs: Iterable[TrainingRun]) -> Floats:
     """[seed, step] losses."""
     return np.array([run.losses for run in runs], dtype=np.float64)

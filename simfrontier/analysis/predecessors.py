@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.cost import Work
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.cost import OpWork
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Call, Compute, Op, Role
 from simfrontier.schedule.roles import Sequence, sequence_of
 from simfrontier.simulate import SimulatedStep, Timeline
-from simfrontier.simulate.play import Played
+from simfrontier.simulate.role_timelines import RoleTimeline
 from simfrontier.simulate.waits import earlier
 
 Block = tuple[Op, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpOnClass:
     """One op on one rank class: the role that the class runs, a node of its program, and, where the node stands for a
     call, the number of the op in it."""
 
@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class OpTimes:
     """When a rank class was ready for an op, when all that it met there were and it started, and when it ended."""
 
     ready_s: float
@@ -42,7 +42,9 @@ class Times:
 class _Role:
     """A role's program in nodes, with what each node waits for and when it ran."""
 
-    def __init__(self, program: Expanded, timeline: Timeline, classes: tuple[int, ...], played: Played | None) -> None:
+    def __init__(
+        self, program: ExpandedProgram, timeline: Timeline, classes: tuple[int, ...], played: RoleTimeline | None
+    ) -> None:
         self.program, self.played = program, played
         self.blocks: list[Block | None] = [None] * program.num_ops if played is None else played.segmented.blocks
         self.before = earlier(program)
@@ -85,43 +87,43 @@ class Predecessors:
 
     # ── places ──
 
-    def last(self, cls: int) -> Place:
+    def last(self, cls: int) -> OpOnClass:
         """The op that ends last on a rank class; of equals the last in its program."""
         number = self._role_of[cls]
         role = self._role(number)
         ends = role.end[role.row[cls]]
         return self._end_of(number, cls, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
-    def op(self, place: Place) -> Op:
+    def op(self, place: OpOnClass) -> Op:
         role = self._role(place.role)
         block = role.blocks[place.node]
         return role.program.ops[place.node] if block is None or place.inner is None else block[place.inner]
 
-    def call(self, place: Place) -> Call:
+    def call(self, place: OpOnClass) -> Call:
         """The call that the op is of: its label, layer and micro-batch."""
         return self._role(place.role).program.calls[place.node]
 
-    def role_name(self, place: Place) -> str:
+    def role_name(self, place: OpOnClass) -> str:
         return self.step.schedule.roles[place.role].name
 
-    def times(self, place: Place) -> Times:
+    def times(self, place: OpOnClass) -> OpTimes:
         role = self._role(place.role)
         if place.inner is None:
             at = role.row[place.cls], place.node
-            return Times(float(role.ready[at]), float(role.start[at]), float(role.end[at]))
+            return OpTimes(float(role.ready[at]), float(role.start[at]), float(role.end[at]))
         assert role.played is not None, "only roles that were played have calls as nodes"
         since, inside = role.played.inside(place.cls, place.node)
         ready, start, end = inside.ready[place.inner], inside.start[place.inner], inside.end[place.inner]
-        return Times(since + float(ready), since + float(start), since + float(end))
+        return OpTimes(since + float(ready), since + float(start), since + float(end))
 
-    def work(self, place: Place) -> Work:
+    def work(self, place: OpOnClass) -> OpWork:
         """What the op asks of the machine, on the class of ranks at that place."""
         priced = self.cluster.of(self.op(place))
         return priced.works[self._group(priced.pattern)[0][place.cls]]
 
     # ── who waited for whom ──
 
-    def met(self, place: Place) -> list[Place]:
+    def met(self, place: OpOnClass) -> list[OpOnClass]:
         """The op on all rank classes that take part in it together, this one first; work of a rank by itself meets
         nobody."""
         op = self.op(place)
@@ -130,21 +132,21 @@ class Predecessors:
         of, members = self._group(self.cluster.of(op).pattern)
         others = [cls for cls in members[of[place.cls]] if cls != place.cls]
         if not self.cluster.cast.is_shared(op):
-            return [place, *(Place(place.role, cls, place.node, place.inner) for cls in others)]
+            return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
         number = self._role(place.role).number_of(place.node)
         found = [place]
         for cls in others:
             role = self._role_of[cls]
-            found.append(Place(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
+            found.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
         return found
 
-    def before(self, place: Place) -> list[Place]:
+    def before(self, place: OpOnClass) -> list[OpOnClass]:
         """What the op had to wait for on its own rank class, the op before it in its lane first."""
         role = self._role(place.role)
         if place.inner is not None:
             inner = self._before_inside(role, place)[place.inner]
             if inner:
-                return [Place(place.role, place.cls, place.node, other) for other in inner]
+                return [OpOnClass(place.role, place.cls, place.node, other) for other in inner]
         return [self._end_of(place.role, place.cls, node) for node in role.before[place.node]]
 
     # ── what is looked up once ──
@@ -167,16 +169,16 @@ class Predecessors:
             self._groups[pattern] = folding.activity_of(pattern).tolist(), members
         return self._groups[pattern]
 
-    def _end_of(self, number: int, cls: int, node: int) -> Place:
+    def _end_of(self, number: int, cls: int, node: int) -> OpOnClass:
         """The op with which a node ends on a rank class: of a call the one that ends last."""
         role = self._role(number)
         if role.blocks[node] is None:
-            return Place(number, cls, node)
+            return OpOnClass(number, cls, node)
         assert role.played is not None, "only roles that were played have calls as nodes"
         ends: NDArray[np.float64] = role.played.inside(cls, node)[1].end
-        return Place(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
+        return OpOnClass(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
-    def _before_inside(self, role: _Role, place: Place) -> list[list[int]]:
+    def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:
         """What the ops of a call wait for inside it; the same wherever the call stands."""
         block = role.blocks[place.node]
         assert block is not None, f"node {place.node} is an op, not a call"

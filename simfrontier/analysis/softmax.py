@@ -11,10 +11,10 @@ from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op, Schedule
 from simfrontier.schedule.kinds import LOSS_KINDS, LOSS_PARTS
 from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.view import View
-from simfrontier.workload import Way
+from simfrontier.simulate.role_view import RoleView
+from simfrontier.workload import LossMethod
 
-_WAYS: Final[dict[str, Way]] = {
+_WAYS: Final[dict[str, LossMethod]] = {
     "loss_own": "three-all-reduces",
     "loss_sums": "fused-two",
     "loss_online": "one-gather",
@@ -41,7 +41,7 @@ class Softmaxes:
     """
 
     kernel: str
-    way: Way
+    way: LossMethod
     scores_bytes: int
     scores_s: float
     loss_bytes: int
@@ -65,7 +65,7 @@ def softmaxes(step: SimulatedStep) -> Softmaxes | None:
     return _of(step, view, step.critical_row) if any(_part(op, of_loss) for op in view.program.ops) else None
 
 
-def _of(step: SimulatedStep, view: View, row: int) -> Softmaxes:
+def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
     tensors, mesh, of_loss = step.schedule.tensors, step.schedule.mesh, _of_loss(step.schedule)
     num_bytes, seconds = Counter[str](), Counter[str]()
     calls = Counter[tuple[CollectiveKind, int]]()

@@ -14,7 +14,7 @@ from simfrontier.schedule.issuer import ops_by_lane
 from simfrontier.schedule.lifetimes import Peak
 from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.memory import KINDS
-from simfrontier.simulate.play import Played
+from simfrontier.simulate.role_timelines import RoleTimeline
 
 Kind = Literal["forward", "backward", "exchange", "end"]
 _FORWARD, _BACKWARD = ("embedding", "forward"), ("backward", "embedding.backward")
@@ -113,13 +113,13 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
     )
 
 
-def _place(played: Played) -> int:
+def _place(played: RoleTimeline) -> int:
     at = played.segmented.role.at
     assert at is not None, "a role of several stands at a stage"
     return at[1]
 
 
-def _class_of(step: SimulatedStep, played: Played) -> int:
+def _class_of(step: SimulatedStep, played: RoleTimeline) -> int:
     if step.critical in played.classes:
         return step.critical
     ends = played.timeline.end.max(axis=1, initial=0.0).tolist()
@@ -157,7 +157,7 @@ def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
     return dict(out)
 
 
-def _spans(played: Played, cls: int, step_s: float) -> Iterator[StageSpan]:
+def _spans(played: RoleTimeline, cls: int, step_s: float) -> Iterator[StageSpan]:
     """What a rank class does on its lane `compute`, and exchanges beside it; what follows without a break is one."""
     pieces = list(_pieces(played, cls))
     for _, group in groupby(_numbered(pieces, step_s), key=lambda each: each[0]):
@@ -189,7 +189,7 @@ def _numbered(pieces: Sequence[StageSpan], step_s: float) -> Iterator[tuple[int,
         before = piece
 
 
-def _pieces(played: Played, cls: int) -> Iterator[StageSpan]:
+def _pieces(played: RoleTimeline, cls: int) -> Iterator[StageSpan]:
     """A span for each node on `compute`, and for exchanges on other lanes. One that is the stage's own begins as soon
     as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
     program, row, role = played.segmented.program, played.classes.index(cls), played.segmented.role

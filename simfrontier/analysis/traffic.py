@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.analysis.volumes import Parts, op_need
+from simfrontier.analysis.volumes import MessageParts, op_need
 from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
 from simfrontier.cost import Cluster
-from simfrontier.network import Kind, Pattern
+from simfrontier.network import Pattern, ResourceKind
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
 from simfrontier.schedule.roles import members_of
@@ -63,7 +63,7 @@ def messages(step: SimulatedStep) -> list[tuple[int, Collective | Exchange, int]
 def traffic(step: SimulatedStep) -> Traffic:
     """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
     several roles each counts for its own ranks."""
-    cluster, parts = step.cluster, Parts(step.schedule)
+    cluster, parts = step.cluster, MessageParts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[tuple[str, int | None], float] = {}
     for role, op, count in messages(step):
@@ -107,12 +107,12 @@ def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) 
         if role is not None:
             weight = weight * np.isin(pattern.act[wires], _groups(cluster, pattern, role))
         loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size
-    loads[cluster.fabric.kind != Kind.WIRE] = 0.0
+    loads[cluster.fabric.kind != ResourceKind.WIRE] = 0.0
     return loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MoveBytes:
     """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
 
     `need` is what any algorithm has to bring in, None where the mesh's nodes are not the machine's; `link` is what the
@@ -137,11 +137,11 @@ def _need(op: Collective | Exchange, cluster: Cluster, count: int) -> Fraction |
     return count * op_need(op, schedule, schedule.mesh.names[0]) if cluster.mesh_is_machine else None
 
 
-def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
+def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
     """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
     over roles; `need` and `link` are of an average node."""
     cluster, schedule = step.cluster, step.schedule
-    found: dict[tuple[str, ...], Moved] = {}
+    found: dict[tuple[str, ...], MoveBytes] = {}
     for role, op, count in messages(step):
         algorithm: str
         if isinstance(op, Exchange):
@@ -150,7 +150,7 @@ def moves_of(step: SimulatedStep) -> tuple[Moved, ...]:
         else:
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
             algorithm, moved = cluster.algorithms[id(op)], size
-        one = Moved(
+        one = MoveBytes(
             name=op.name,
             kind=op.kind,
             axes=op.axes if isinstance(op, Collective) else (op.axis,),

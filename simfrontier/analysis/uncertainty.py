@@ -20,7 +20,7 @@ from simfrontier.machine import Machine
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.resample import Factors, resampled_s
+from simfrontier.simulate.resample import DurationFactors, resampled_s
 from simfrontier.simulate.resample_roles import RoleFactors, resampled_roles_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
@@ -69,7 +69,7 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
     return resampled_s(step, factors(step, spread, plan, num_samples, seed))
 
 
-def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> Factors:
+def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> DurationFactors:
     """Log-normal factors of median 1 on the durations of a step's ops.
 
     A collective takes exp(sd z + run_sd y) times as long, sd by kind and size of the call that carries it
@@ -94,7 +94,7 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     alone = [not isinstance(op, Collective) and op.kind != "hook" for op in step.program.ops]
     folding = step.cluster.folding
     quantile = slowest(folding.rank_class, folding.representative, draws)
-    return Factors(
+    return DurationFactors(
         of_op=np.exp(logs, out=logs), of_class=np.exp(spread.speed_sd * quantile), on_device=np.array(alone, bool)
     )
 

@@ -24,7 +24,7 @@ Key = tuple[str, str, Part]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class RequiredBytes:
     """Bytes per step and unit by (purpose, boundary, part); the purpose is the name of a move, e.g. `weight_gather`."""
 
     num_bytes: Mapping[Key, Fraction]
@@ -87,14 +87,14 @@ def _share_of_units(op: Collective, schedule: Schedule) -> Fraction:
     return Fraction(1) if axis is None or axis in op.axes else Fraction(1, schedule.mesh[axis])
 
 
-def step_needs(schedule: Schedule) -> Needs:
+def step_needs(schedule: Schedule) -> RequiredBytes:
     """The needs of all collectives of a step, at every axis of the mesh.
 
     Every distinct op is looked at once and multiplied by how often it runs. The parts of a purpose sum to its total:
     `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan which quantises gradients moves
     unquantised; `persisted`, weights that are published whole although the plan shards weights.
     """
-    mesh, parts = schedule.mesh, Parts(schedule)
+    mesh, parts = schedule.mesh, MessageParts(schedule)
     out: dict[Key, Fraction] = {}
     for op, count in _moves(schedule):
         sizes: Mapping[Part, Fraction] = parts.bytes_of(op)
@@ -111,7 +111,7 @@ def step_needs(schedule: Schedule) -> Needs:
                 if size and per_byte:
                     key = (op.name, boundary, part)
                     out[key] = out.get(key, Fraction(0)) + per_byte * size
-    return Needs(num_bytes=out)
+    return RequiredBytes(num_bytes=out)
 
 
 def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
@@ -126,7 +126,7 @@ def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
                 yield op, runs[op.number]
 
 
-class Parts:
+class MessageParts:
     """What the bytes of a schedule's messages are, told by weight: the buffers of a move carry the name of its weight.
 
     So both hops of a two-hop publish of a weight that stays whole are `persisted`, whatever buffer lies between them.

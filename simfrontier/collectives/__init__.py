@@ -4,7 +4,7 @@ from simfrontier.collectives.algorithms import Algorithm, algorithm, algorithms
 from simfrontier.collectives.calibration import (
     Calibration,
     CallTable,
-    Point,
+    MeasuredPoint,
     load_calibration,
     write_calibration,
 )
@@ -31,9 +31,9 @@ __all__ = [
     "HopTimes",
     "Library",
     "LowLatency",
+    "MeasuredPoint",
     "Message",
     "Pipeline",
-    "Point",
     "Residual",
     "StepLaw",
     "algorithm",

@@ -33,7 +33,7 @@ RESIDUAL = "residual.model_sd"  # a fit says it too, without an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class MeasuredPoint:
     """Median time of one call with a message of `num_bytes` (all-gather: what a rank ends with; others: what it begins
     with); `spread` is the inter-quartile range over the median, None where it is not known."""
 
@@ -53,7 +53,7 @@ class CallTable:
     ranks: int
     nodes: int
     packages: int
-    points: tuple[Point, ...]
+    points: tuple[MeasuredPoint, ...]
     residual: float | None = None
 
     @property
@@ -178,7 +178,7 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
             ranks=call.ranks,
             nodes=call.nodes,
             packages=call.packages,
-            points=tuple(Point(num_bytes=p.bytes, seconds=p.seconds, spread=p.spread) for p in call.points),
+            points=tuple(MeasuredPoint(num_bytes=p.bytes, seconds=p.seconds, spread=p.spread) for p in call.points),
             residual=call.residual,
         )
         for call in file.calls
@@ -284,6 +284,6 @@ def _fit_lines(calibration: Calibration) -> list[str]:
     return [*lines, "", *record_lines(calibration.fit)] if calibration.fit is not None else lines
 
 
-def _point(point: Point) -> str:
+def _point(point: MeasuredPoint) -> str:
     spread = "" if point.spread is None else f", spread = {number(point.spread)}"
     return f"{{ bytes = {point.num_bytes}, seconds = {number(point.seconds)}{spread} }}"

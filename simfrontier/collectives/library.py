@@ -9,7 +9,7 @@ from simfrontier.collectives.algorithms import algorithm, in_plans
 from simfrontier.collectives.calibration import CallTable, Group
 from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.step_law import StepLaw
-from simfrontier.collectives.tuning import Tuning
+from simfrontier.collectives.tuning import TuningModel
 from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Provenance
@@ -92,7 +92,7 @@ class Library:
     direct: HopTimes
     sources: tuple[Provenance, ...]
     choices: Mapping[CollectiveKind, tuple[str, ...]]
-    tuning: Tuning | None = None
+    tuning: TuningModel | None = None
     residual: Residual | None = None
     ring_shares: Mapping[str, float] = field(default_factory=dict)
     machines: tuple[str, ...] = ()

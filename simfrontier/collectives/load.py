@@ -13,7 +13,7 @@ from simfrontier.collectives.library import RING_SLICES, TREE_SLICES, Library
 from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
-from simfrontier.collectives.tuning import Tuned, Tuning, Way
+from simfrontier.collectives.tuning import AlgorithmTuning, TuningModel, Way
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import read_toml, told, typed
 from simfrontier.machine import Provenance
@@ -170,12 +170,12 @@ def _low_latency(part: LowLatencyFile) -> LowLatency:
     )
 
 
-def _tuning(part: TuningFile, where: str) -> Tuning:
+def _tuning(part: TuningFile, where: str) -> TuningModel:
     if "ring_simple" not in part.ways:
         raise InputError(f"{where}: tuning.ways.ring_simple: missing, needed because other ways are weighed against it")
     if "tree_ll" in part.ways and "tree_simple" not in part.ways:
         raise InputError(f"{where}: tuning.ways.tree_simple: missing, needed because tree_ll is weighed against it")
-    return Tuning(
+    return TuningModel(
         ways={way: _believed(way, part) for way in part.ways},
         bus_bytes_per_s=part.bus_bytes_per_s.value,
         host_hop_s=part.host_hop_s.value,
@@ -187,10 +187,10 @@ def _tuning(part: TuningFile, where: str) -> Tuning:
     )
 
 
-def _believed(way: Way, part: TuningFile) -> Tuned:
+def _believed(way: Way, part: TuningFile) -> AlgorithmTuning:
     said = part.ways[way]
     share, cap = said.rate_share.value, told(said.cap_bytes_per_s, math.inf)
-    return Tuned(
+    return AlgorithmTuning(
         hops=_hops(said),
         rate_share=(share, told(said.rate_share_more_nodes, share)),
         cap_bytes_per_s=(cap, told(said.cap_more_nodes_bytes_per_s, cap)),

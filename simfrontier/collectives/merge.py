@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
-from simfrontier.collectives.calibration import CallTable, Group, Point
+from simfrontier.collectives.calibration import CallTable, Group, MeasuredPoint
 
 
 def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
@@ -23,7 +23,7 @@ def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
 def _one(tables: list[CallTable]) -> CallTable:
     if len(tables) == 1:
         return tables[0]
-    by_size: dict[int, list[Point]] = {}
+    by_size: dict[int, list[MeasuredPoint]] = {}
     for table in tables:
         for point in table.points:
             by_size.setdefault(point.num_bytes, []).append(point)
@@ -36,7 +36,7 @@ def _one(tables: list[CallTable]) -> CallTable:
         middle = median(seconds)
         differences.append((max(seconds) - min(seconds)) / middle)
         spreads = [point.spread for point in several if point.spread is not None]
-        points.append(Point(num_bytes=size, seconds=middle, spread=max(spreads, default=None)))
+        points.append(MeasuredPoint(num_bytes=size, seconds=middle, spread=max(spreads, default=None)))
     known = [table.residual for table in tables if table.residual is not None]
     first = tables[0]
     return CallTable(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simfrontier.collectives.calibration import CallTable, Point
+from simfrontier.collectives.calibration import CallTable, MeasuredPoint
 from simfrontier.collectives.merge import merged
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import LOG_LINE, TABLE_FILE
@@ -144,7 +144,7 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
             ranks=ranks,
             nodes=nodes,
             packages=packages or ranks,
-            points=(Point(num_bytes=size, seconds=seconds),),
+            points=(MeasuredPoint(num_bytes=size, seconds=seconds),),
         )
         for size, seconds in run.times
     ]

@@ -6,12 +6,12 @@ from simfrontier.collectives.calibration import Calibration, CallTable
 from simfrontier.collectives.library import Library
 from simfrontier.collectives.volume import sent_part
 from simfrontier.errors import InputError
-from simfrontier.machine import Machine, Measured
+from simfrontier.machine import Machine, MeasuredNumbers
 
 BUS_RATE = "link_classes.bus.bytes_per_s"
 
 
-def machine_numbers(calibration: Calibration, machine: Machine, library: Library) -> Measured:
+def machine_numbers(calibration: Calibration, machine: Machine, library: Library) -> MeasuredNumbers:
     """The numbers of the machine's file that the calibration replaces.
 
     On a machine with a bus, all groups of a table share it, and each takes its time alone; so the bus carries at least
@@ -29,7 +29,7 @@ def machine_numbers(calibration: Calibration, machine: Machine, library: Library
                 f'machine."{BUS_RATE}": got {numbers[BUS_RATE]:g}, allowed: at least {needed:g}, the total rate of '
                 f"{fastest[0]} over {fastest[1]} ranks"
             )
-    return Measured(numbers=numbers, source=calibration.source)
+    return MeasuredNumbers(numbers=numbers, source=calibration.source)
 
 
 def total_bytes_per_s(table: CallTable, machine: Machine, library: Library) -> float:

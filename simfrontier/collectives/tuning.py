@@ -23,7 +23,7 @@ WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
+class AlgorithmTuning:
     """What a library believes of one way: start-up times, the part of the bus's rate that it reaches, on at most two
     nodes and on more, a cap on that rate likewise, and by which factor it corrects that, by size (none: not at all)."""
 
@@ -34,7 +34,7 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class TuningModel:
     """The tuning model of a library.
 
     `bus_bytes_per_s`: what all channels of a device carry. `host_hop_s`: the least a hop inside a node costs in a ring
@@ -45,7 +45,7 @@ class Tuning:
     size, the two rounds of an all-reduce counted together (None: the model decides there too).
     """
 
-    ways: Mapping[Way, Tuned]
+    ways: Mapping[Way, AlgorithmTuning]
     bus_bytes_per_s: float
     host_hop_s: float
     simple_host_factor: float

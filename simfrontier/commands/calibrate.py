@@ -26,7 +26,7 @@ from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, read_any
 from simfrontier.measured.of_tables import placed
 from simfrontier.measured.read import form_of
-from simfrontier.report.validation_words import counted
+from simfrontier.report.validation_text import counted
 from simfrontier.units import written
 
 MAX_HOSTS = 4

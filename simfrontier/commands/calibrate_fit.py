@@ -21,13 +21,13 @@ from simfrontier.commands.calibrate_rows import faults_of
 from simfrontier.commands.console import console, plain
 from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated, places_of
-from simfrontier.fitting.data import Chosen, choose
+from simfrontier.fitting.data import FitRows, choose
 from simfrontier.fitting.fit import fit, problem_of
 from simfrontier.fitting.outcome import FitOutcome, Parameter, far_of
 from simfrontier.measured import Setup, read_any
 from simfrontier.report.calibration import calibration_page
-from simfrontier.report.calibration_words import calibration_findings, calibration_lead, far_rows
-from simfrontier.report.words import NOTHING, exactly, percent
+from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows
+from simfrontier.report.phrases import NOTHING, exactly, percent
 from simfrontier.wholefile import write_whole
 
 
@@ -68,7 +68,7 @@ def calibrate_fit(
         print_fit(done, calibration, out, page)
 
 
-def fit_chosen(chosen: Chosen) -> FitOutcome:
+def fit_chosen(chosen: FitRows) -> FitOutcome:
     """The fit to the chosen rows and those without each device count; a bar shows how far it is. Raises InputError."""
     problem = problem_of(chosen.library, chosen.rows)
     with bar_of_work() as bar:

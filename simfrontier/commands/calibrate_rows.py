@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from simfrontier.collectives import CallTable, Point
+from simfrontier.collectives import CallTable, MeasuredPoint
 from simfrontier.errors import InputError, nearest
 from simfrontier.fitting.data import named
 from simfrontier.limits import TABLE_FILE
@@ -15,7 +15,7 @@ from simfrontier.machine import Machine, catalog
 from simfrontier.measured import CallRow, Setup
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.index import call_faults
-from simfrontier.report.validation_words import counted
+from simfrontier.report.validation_text import counted
 from simfrontier.validation.calls import KINDS, shown_fault
 from simfrontier.validation.harness import harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine
@@ -112,5 +112,5 @@ def _table(row: CallRow, machine: Machine) -> CallTable:
         ranks=row.devices,
         nodes=nodes,
         packages=row.packages or -(-row.devices // machine.devices_per_package),
-        points=(Point(num_bytes=row.num_bytes, seconds=row.seconds),),
+        points=(MeasuredPoint(num_bytes=row.num_bytes, seconds=row.seconds),),
     )

@@ -12,7 +12,7 @@ from simfrontier.schedule.check import check
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.store import digest, load
 from simfrontier.study import schedule_of
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 
 
 def check_file(path: Path, capacity: float | None, as_json: bool, large: bool = False) -> int:
@@ -23,7 +23,7 @@ def check_file(path: Path, capacity: float | None, as_json: bool, large: bool = 
 def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) -> int:
     """Check every plan of a scenario at every size, by default against the machine's memory; returns the number of
     findings."""
-    scenario = Searcher().complete(scenario)
+    scenario = GridSearcher().complete(scenario)
     cases = [
         (f"{plan} on {devices}", schedule_of(scenario, plan, devices))
         for plan in scenario.plans

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from simfrontier.commands.console import console, plain
 from simfrontier.errors import InputError
-from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, differences, link_bytes, swept
-from simfrontier.report.words import number, quantity
+from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, differences, link_bytes, swept
+from simfrontier.report.phrases import number, quantity
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.compare import SHOWN_DIGITS, Comparison, compare
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, judge, step_times

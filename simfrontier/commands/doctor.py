@@ -74,7 +74,7 @@ def _tried(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
 
 def _simulate() -> str:
     from simfrontier.scenario import scenario_of
-    from simfrontier.study import Shop, run_case
+    from simfrontier.study import ScheduleCache, run_case
 
     tiny = {
         "name": "doctor",
@@ -85,7 +85,7 @@ def _simulate() -> str:
         "engine": {"persistence_elements": 0},
         "plans": {"zero3": {}},
     }
-    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, shop=Shop())
+    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, shop=ScheduleCache())
     return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"
 
 

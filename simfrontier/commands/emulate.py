@@ -9,14 +9,14 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.commands.emulate_jobs import JOBS, Emulating, prepare
+from simfrontier.commands.emulate_jobs import JOBS, EmulateSettings, prepare
 from simfrontier.commands.emulate_report import report
 from simfrontier.errors import InputError, SimfrontierError, nearest
 from simfrontier.scenario import Scenario
 from simfrontier.wholefile import ensure_writable
 
 
-def emulate(scenario: Scenario, how: Emulating, out: Path, as_json: bool) -> bool:
+def emulate(scenario: Scenario, how: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Simulate, run, compare; whether all limits hold. Raises InputError where the scenario is none of an emulation,
     and SimfrontierError where the run failed."""
     if scenario.file.emulation is None:

@@ -16,9 +16,9 @@ from simfrontier.network.wiring import wiring_of
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.schedule.sweep import Probe, sweep
+from simfrontier.schedule.sweep import SweepCall, sweep
 from simfrontier.simulate import SimulatedStep
-from simfrontier.study import Built, Shop, simulated
+from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
@@ -32,7 +32,7 @@ SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Emulating:
+class EmulateSettings:
     """What to run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the wire of
     node 0 that is slowed to half for the last job."""
 
@@ -42,10 +42,10 @@ class Emulating:
     slow_wire: str
 
 
-def prepare(scenario: Scenario, how: Emulating, out: Path) -> None:
+def prepare(scenario: Scenario, how: EmulateSettings, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
     InputError where the wire to slow carries nothing."""
-    size, shop = max(scenario.file.run.devices), Shop()
+    size, shop = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, how.slow_wire)
     built = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
@@ -96,9 +96,9 @@ def _swept(
     """Every kind over every group that has more than one rank, by size."""
     mesh = scenario.mesh(num_devices)
     live = dict.fromkeys(axes for axes in map(mesh.live, groups.values()) if axes)
-    probes = [Probe(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
+    probes = [SweepCall(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
     schedule = sweep(mesh, probes)
-    built = Built(schedule=schedule, program=expand(schedule, schedule.roles[0]))
+    built = BuiltSchedule(schedule=schedule, program=expand(schedule, schedule.roles[0]))
     return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
 
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import typer
 
 from simfrontier.commands.crosscheck import SLOWED, SWEEP, crosscheck_of, print_check, sayable_document
-from simfrontier.commands.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, Emulating
+from simfrontier.commands.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, EmulateSettings
 from simfrontier.report.limits import limits_words
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.compare import Comparison, compare
 from simfrontier.trace.deltas import Delta, deltas, duration, step_times
-from simfrontier.trace.limits import Limit, limits_of
-from simfrontier.trace.slowed import Slowed, save_slowed
+from simfrontier.trace.limits import AgreementLimit, limits_of
+from simfrontier.trace.slowed import SlowLinkEffect, save_slowed
 from simfrontier.trace.sweep import SweepPoint, Way, save_sweep
 from simfrontier.wholefile import filled, listed
 
 MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 
-def report(how: Emulating, out: Path, as_json: bool) -> bool:
+def report(how: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Compare what was simulated with what was run, write the page and say what was found; whether all limits hold."""
     from simfrontier.report.crosscheck import write_crosscheck_page
 
@@ -42,7 +42,7 @@ def report(how: Emulating, out: Path, as_json: bool) -> bool:
     return all(limit.holds for limit in limits)
 
 
-def _document(limit: Limit) -> dict[str, object]:
+def _document(limit: AgreementLimit) -> dict[str, object]:
     """A limit as JSON can say it: what is infinitely far apart has no number there."""
     seen = limit.seen if limit.seen is not None and math.isfinite(limit.seen) else None
     return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
@@ -85,7 +85,7 @@ def _group(delta: Delta) -> str:
     return f"{name} ({delta.group_size})"
 
 
-def _effects(out: Path, link: str) -> list[Slowed]:
+def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
     """Of the plan whose step was run with the slowed link, and of the collectives that were."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
     found = []
@@ -107,8 +107,10 @@ def _effects(out: Path, link: str) -> list[Slowed]:
     return found
 
 
-def _effect(what: str, link: str, sim_s: float, sim_slowed_s: float, real_s: float, real_slowed_s: float) -> Slowed:
-    return Slowed(
+def _effect(
+    what: str, link: str, sim_s: float, sim_slowed_s: float, real_s: float, real_slowed_s: float
+) -> SlowLinkEffect:
+    return SlowLinkEffect(
         what=what,
         link=link,
         factor=SLOW_FACTOR,

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from simfrontier.commands.bar import bar_of_work
 from simfrontier.commands.console import console, plain
-from simfrontier.explain import Against, Explanation, explain
-from simfrontier.report.explanation_words import (
+from simfrontier.explain import Explanation, PlanComparison, explain
+from simfrontier.report.explanation_text import (
     best_sentence,
     headline_sentence,
     set_words,
@@ -23,7 +23,7 @@ from simfrontier.report.explanation_words import (
     signed_seconds,
     told_changes,
 )
-from simfrontier.report.words import percent, quantity, signed
+from simfrontier.report.phrases import percent, quantity, signed
 from simfrontier.scenario import Scenario
 from simfrontier.simulate import Fidelity
 from simfrontier.wholefile import ensure_writable, filled
@@ -85,7 +85,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _against_document(other: Against) -> dict[str, Any]:
+def _against_document(other: PlanComparison) -> dict[str, Any]:
     return {
         "plan": other.plan,
         "step_s": other.path.step_s,
@@ -144,7 +144,7 @@ def _path_table(found: Explanation) -> Table:
     return table
 
 
-def _difference_table(found: Explanation, other: Against) -> Table:
+def _difference_table(found: Explanation, other: PlanComparison) -> Table:
     heads = ("what", found.plan, other.plan, "difference")
     table = _table(f"{found.plan} against {other.plan}, along the critical paths", heads)
     for words, a_s, b_s in shown_differences(other):

@@ -15,7 +15,7 @@ from simfrontier.simulate.lowering import lowered_schedule
 from simfrontier.study import simulated
 from simfrontier.trace import write_perfetto
 from simfrontier.trace.links import save_links
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 from simfrontier.units import written
 from simfrontier.wholefile import ensure_writable, filled
 
@@ -24,7 +24,7 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
     """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size, at
     fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
     ensure_writable(out)
-    size, searcher, chosen = max(scenario.file.run.devices), Searcher(), fidelity or scenario.file.run.fidelity
+    size, searcher, chosen = max(scenario.file.run.devices), GridSearcher(), fidelity or scenario.file.run.fidelity
     scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
     said = []
     with filled(out, "export") as new:

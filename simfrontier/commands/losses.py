@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from simfrontier.analysis.losses import NUM_SD, Losses, read_losses
+from simfrontier.analysis.losses import NUM_SD, LossCurves, read_losses
 
 
 def say_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
@@ -24,7 +24,7 @@ def say_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
     return all(row["stays"] is not False for row in rows)
 
 
-def _row(found: Losses, policy: str) -> dict[str, Any]:
+def _row(found: LossCurves, policy: str) -> dict[str, Any]:
     distance, base = found.distance(policy), found.finals(found.baseline)
     apart = [final - base[seed] for seed, final in found.finals(policy).items()]
     return {
@@ -41,7 +41,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _print(found: Losses, rows: list[dict[str, Any]]) -> None:
+def _print(found: LossCurves, rows: list[dict[str, Any]]) -> None:
     band = found.band
     typer.echo(f"{len(found.steps)} steps; a final loss is the mean of the last {found.last}.")
     if band is None or found.half_band is None:

@@ -17,18 +17,18 @@ from simfrontier.report import write_manifest, write_results
 from simfrontier.report.assumptions import fitted_elsewhere
 from simfrontier.report.peak import sentence as share_sentence
 from simfrontier.report.peak import shares, sizes_of
+from simfrontier.report.phrases import NOTHING, number
 from simfrontier.report.probability import sampled_rate
 from simfrontier.report.published import comparable, ratio_sentences
 from simfrontier.report.ranks import found_grid
 from simfrontier.report.sensitivity import named, published_values, value
-from simfrontier.report.view import View
-from simfrontier.report.words import NOTHING, number
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.simulate import Fidelity
 from simfrontier.study import Study, run_study
 from simfrontier.trace import write_perfetto
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 
@@ -58,7 +58,7 @@ def run_scenario(
         def said(what: str) -> None:
             bar.update(task, advance=1, description=what)
 
-        searcher = Searcher()
+        searcher = GridSearcher()
         scenario = searcher.complete(scenario, said)
         study = run_study(scenario, fidelity, exact, jobs, said)
         sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
@@ -70,7 +70,7 @@ def run_scenario(
         _print(study, sensitivity, searcher, folder, page)
 
 
-def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: Searcher, folder: Path, page: bool) -> None:
+def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher, folder: Path, page: bool) -> None:
     for outcome in study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
@@ -82,7 +82,7 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: Searcher
         write_page(study, sensitivity, folder / "index.html", searcher.tried)
 
 
-def _print(study: Study, sensitivity: Sensitivity | None, searcher: Searcher, folder: Path, page: bool) -> None:
+def _print(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
     for said in _grids(study, searcher):
@@ -119,7 +119,7 @@ def _lacks_plans(scenario: Scenario) -> bool:
 
 def _published(study: Study, sensitivity: Sensitivity | None) -> Iterator[str]:
     """A line per published share of the peak and per ratio, with the prediction and its range."""
-    view = View(study=study)
+    view = StudyView(study=study)
     if comparable(study.scenario) is None:
         return
     known = shares(view, sensitivity)
@@ -142,7 +142,7 @@ def _rates(study: Study) -> Table:
     return table
 
 
-def _grids(study: Study, searcher: Searcher) -> Iterator[str]:
+def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
     for (plan, size), tried in searcher.tried.items():
         found = study.scenario.found[plan, size]

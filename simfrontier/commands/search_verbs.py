@@ -19,7 +19,7 @@ from simfrontier.commands.options import (
 from simfrontier.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from simfrontier.commands.tune import Search
+    from simfrontier.commands.tune import SearchSettings
 
 SEARCHED, GRIDS = ("flow", "analytic"), ("axonn-a", "axonn-b")
 
@@ -91,7 +91,7 @@ def tune(
     from simfrontier.forecast import forecast_tune
 
     announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
-    how: Search = {
+    how: SearchSettings = {
         "pins": pin or (),
         "lossy": lossy,
         "max_error": max_error,

@@ -15,7 +15,7 @@ from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.render import render
 from simfrontier.schedule.store import load, save
 from simfrontier.study import schedule_of, simulated
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 from simfrontier.units import written
 
 
@@ -32,7 +32,7 @@ def show_file(path: Path, target: Path | None, large: bool = False) -> None:
 def show_schedule(scenario: Scenario, plan: str | None, target: Path | None) -> None:
     """Print the schedule of a scenario's plan (by default the first) at its smallest size; write it to `target`."""
     chosen, size = _plan(scenario, plan), min(scenario.file.run.devices)
-    _show(schedule_of(Searcher().resolved(scenario, (size,), (chosen,)), chosen, size), target)
+    _show(schedule_of(GridSearcher().resolved(scenario, (size,), (chosen,)), chosen, size), target)
 
 
 def _show(schedule: Schedule, target: Path | None) -> None:
@@ -45,7 +45,7 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
     """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
     chosen = _plan(scenario, plan)
     size = min(scenario.file.run.devices)
-    searcher = Searcher()
+    searcher = GridSearcher()
     scenario = searcher.resolved(scenario, (size,), (chosen,))
     step = simulated(scenario, searcher.shop.get(scenario, chosen, size), "analytic")
     typer.echo(f"{chosen} on {size}: bytes per step into each node")

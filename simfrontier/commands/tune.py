@@ -17,7 +17,7 @@ from simfrontier.commands.tune_files import BEST, as_document, write_files
 from simfrontier.commands.tune_table import print_tuning
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
-from simfrontier.tune import Tuning, tune
+from simfrontier.tune import TuningOutcome, tune
 from simfrontier.tune.journal import NAME
 from simfrontier.tune.pins import Value, parse_pin, pins_of
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
@@ -25,7 +25,7 @@ from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 SHOWN = 10
 
 
-class Search(TypedDict):
+class SearchSettings(TypedDict):
     """How to search: pins as the command line has them, whether plans may lose precision, how many to simulate,
     processes, and whether to forget what a stopped search has left."""
 
@@ -44,7 +44,9 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | None, page: bool, as_json: bool) -> None:
+def search_plans(
+    scenario: Scenario, how: SearchSettings, out: Path | None, top: int | None, page: bool, as_json: bool
+) -> None:
     """Search, then write everything: what fails leaves the folder as it was, but for the search's own file."""
     gc.disable()  # as for a run: it ends soon and makes few cycles
     folder = out or Path("reports") / f"tune-{scenario.name}"
@@ -53,7 +55,7 @@ def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | N
     if how["fresh"]:
         _forget(folder)
 
-    def finish(found: Tuning) -> None:
+    def finish(found: TuningOutcome) -> None:
         try:
             with filled(folder, "tune", MANIFEST) as new:
                 write_files(found, new, folder, page)
@@ -68,8 +70,12 @@ def search_plans(scenario: Scenario, how: Search, out: Path | None, top: int | N
 
 
 def _searched(
-    scenario: Scenario, how: Search, pins: dict[str, list[Value]], folder: Path, finish: Callable[[Tuning], None]
-) -> Tuning:
+    scenario: Scenario,
+    how: SearchSettings,
+    pins: dict[str, list[Value]],
+    folder: Path,
+    finish: Callable[[TuningOutcome], None],
+) -> TuningOutcome:
     with bar_of_work() as bar:
         task = bar.add_task("laying out the space of plans", total=None)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from simfrontier.report.manifest import inputs, versions
 from simfrontier.report.table import rows_csv
-from simfrontier.tune import Tuning
+from simfrontier.tune import TuningOutcome
 from simfrontier.tune.best import best_toml
 from simfrontier.tune.rows import COLUMNS, rows
 from simfrontier.wholefile import write_whole
@@ -16,7 +16,7 @@ from simfrontier.wholefile import write_whole
 BEST = "best.toml"
 
 
-def write_files(found: Tuning, new: Path, folder: Path, page: bool) -> None:
+def write_files(found: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
     """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
     done."""
     write_whole(new / "results.csv", rows_csv(COLUMNS, rows(found)))
@@ -29,7 +29,7 @@ def write_files(found: Tuning, new: Path, folder: Path, page: bool) -> None:
         write_tuning_page(found, new / "index.html")
 
 
-def manifest(found: Tuning) -> dict[str, Any]:
+def manifest(found: TuningOutcome) -> dict[str, Any]:
     """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
     absolute paths."""
     scenario = found.scenario
@@ -49,7 +49,7 @@ def manifest(found: Tuning) -> dict[str, Any]:
     }
 
 
-def as_document(found: Tuning, top: int | None) -> dict[str, Any]:
+def as_document(found: TuningOutcome, top: int | None) -> dict[str, Any]:
     """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
     the scenario's own plans."""
     plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(found)]

@@ -10,7 +10,7 @@ import typer
 from simfrontier.analysis.axonn_model import VERSIONS, Ranked, VersionName
 from simfrontier.errors import InputError, nearest
 from simfrontier.scenario import Scenario
-from simfrontier.tune import Ranking, rank_grids
+from simfrontier.tune import GridRanking, rank_grids
 from simfrontier.units import written
 
 SHOWN = 20  # as many as the authors' launcher submits
@@ -53,7 +53,7 @@ def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:
     }
 
 
-def _print(ranking: Ranking, top: int) -> None:
+def _print(ranking: GridRanking, top: int) -> None:
     what = f"{ranking.model} on {ranking.devices:,} devices, grids by communication in a step"
     typer.echo(f"{ranking.title}: {what} ({ranking.bandwidths.version})")
     form = "{:>4} {:>6} {:>6} {:>6} {:>6} {:>11} {:>10} {:>10} {:>10} {:>10}  {}"
@@ -66,7 +66,7 @@ def _print(ranking: Ranking, top: int) -> None:
         typer.echo(line)
 
 
-def _notes(ranking: Ranking, top: int) -> list[str]:
+def _notes(ranking: GridRanking, top: int) -> list[str]:
     total = len(ranking.grids)
     running = sum(one.runs for one in ranking.grids)
     shown = f"The best {top} of {total} grids (--top, --json)" if top < total else f"All {total} grids"

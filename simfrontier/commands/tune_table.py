@@ -11,7 +11,8 @@ from rich.table import Table
 
 from simfrontier.commands.console import console, plain
 from simfrontier.commands.tune_files import BEST
-from simfrontier.report.tuning_words import (
+from simfrontier.report.phrases import percent, quantity
+from simfrontier.report.tuning_text import (
     band_words,
     beaten_sentence,
     chance_text,
@@ -23,9 +24,8 @@ from simfrontier.report.tuning_words import (
     searched_sentence,
     why_sentence,
 )
-from simfrontier.report.words import percent, quantity
-from simfrontier.tune import TunedPlan, Tuning
-from simfrontier.tune.loss import Loss
+from simfrontier.tune import TunedPlan, TuningOutcome
+from simfrontier.tune.lossy import LossyPolicy
 
 WIDE = 110  # columns of a terminal that hold everything in one table
 _PARTS = {
@@ -41,11 +41,11 @@ _LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
 Column = tuple[str, Callable[[int, TunedPlan], str]]
 
 
-def print_tuning(found: Tuning, folder: Path, top: int, page: bool) -> None:
+def print_tuning(found: TuningOutcome, folder: Path, top: int, page: bool) -> None:
     """Print the outcome; `top` plans of the table."""
     screen = console()
     screen.print(f"{plain(searched_sentence(found))}.", soft_wrap=True)
-    if found.pins.values or found.loss != Loss():
+    if found.pins.values or found.loss != LossyPolicy():
         screen.print(f"{_capital(given_words(found))}.", soft_wrap=True)
     shown = found.simulated[:top]
     of = f"the best {len(shown)} of {len(found.simulated)}" if len(shown) < len(found.simulated) else "all"
@@ -74,7 +74,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _conclusions(found: Tuning) -> Iterator[str]:
+def _conclusions(found: TuningOutcome) -> Iterator[str]:
     if beaten := beaten_sentence(found):
         yield f"{beaten}."
     if found.why:
@@ -91,7 +91,7 @@ def _files(folder: Path, page: bool) -> Iterator[str]:
     yield f"Explain the best: simfrontier explain {best} --plan best"
 
 
-def _times(found: Tuning) -> list[Column]:
+def _times(found: TuningOutcome) -> list[Column]:
     def chance(place: int, _: TunedPlan) -> str:
         return chance_text(found, place)
 
@@ -130,7 +130,7 @@ def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], name
     return table
 
 
-def _own(found: Tuning) -> Table:
+def _own(found: TuningOutcome) -> Table:
     title = "The scenario's own plans"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("plan", overflow="fold")

@@ -20,14 +20,14 @@ from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
 from simfrontier.measured.index import Row, call_faults
 from simfrontier.measured.rows import first_in
+from simfrontier.report.phrases import NOTHING, percent
 from simfrontier.report.validation_notes import harness_notes, unit_notes
-from simfrontier.report.validation_words import apart, counted, validation_findings, validation_lead, which
-from simfrontier.report.words import NOTHING, percent
-from simfrontier.validation.bounds import Judged, load_bounds
+from simfrontier.report.validation_text import apart, counted, validation_findings, validation_lead, which
+from simfrontier.validation.bounds import JudgedBound, load_bounds
 from simfrontier.validation.harness import Harness, named_harnesses, shipped_harnesses
 from simfrontier.validation.models import shipped_models
-from simfrontier.validation.outcome import Held
-from simfrontier.validation.rates import Bounded
+from simfrontier.validation.outcome import ComparedRow
+from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.run import Validation, validate
 from simfrontier.validation.summary import Errors, Summary
 from simfrontier.wholefile import ensure_writable, filled
@@ -133,7 +133,7 @@ def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> No
             )
 
 
-def _refuse_unpredicted(rows: Sequence[Held], name: str) -> None:
+def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.why for row in rows).most_common(1)
@@ -170,7 +170,7 @@ def as_document(done: Validation) -> dict[str, Any]:
     }
 
 
-def row_document(held: Held) -> dict[str, Any]:
+def row_document(held: ComparedRow) -> dict[str, Any]:
     """A row under the names of its file's columns, and what is predicted."""
     made = held.prediction
     return {
@@ -210,12 +210,12 @@ def _errors_document(errors: Errors | None) -> dict[str, Any] | None:
     return {**numbers, "worst": row_document(errors.worst)}
 
 
-def _bound_document(judged: Judged) -> dict[str, Any]:
+def _bound_document(judged: JudgedBound) -> dict[str, Any]:
     errors = _errors_document(judged.errors)
     return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": errors}
 
 
-def _training_document(bounded: Bounded) -> dict[str, Any]:
+def _training_document(bounded: BoundedRate) -> dict[str, Any]:
     return {
         **_columns(bounded.row),
         "published_flops_per_s": bounded.published_flops_per_s,
@@ -264,7 +264,7 @@ def _grid(title: str, head: Sequence[str]) -> Grid:
     return grid
 
 
-def _bound_cells(judged: Judged) -> tuple[str, ...]:
+def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
     bound, errors = judged.bound, judged.errors
     means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
     p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")

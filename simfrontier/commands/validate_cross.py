@@ -9,7 +9,7 @@ from simfrontier.fitting.fit import problem_of
 from simfrontier.fitting.parameters import with_numbers
 from simfrontier.measured import CallRow
 from simfrontier.measured.index import Row
-from simfrontier.validation.calls import Caller
+from simfrontier.validation.calls import CallPredictor
 from simfrontier.validation.fits import FITS, fitted_rows
 from simfrontier.validation.outcome import Prediction
 
@@ -25,7 +25,7 @@ def _of_library(name: str) -> Iterator[tuple[CallRow, Prediction]]:
     problem = problem_of(name, rows)
     for place, fitted in cross_validated(problem).fits.items():
         library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
-        caller = Caller(libraries={name: library}, harnesses=added)
+        caller = CallPredictor(libraries={name: library}, harnesses=added)
         for row in rows:
             made = caller.predict(row) if (row.machine, row.devices) == place else None
             if isinstance(made, Prediction):

@@ -18,7 +18,7 @@ from simfrontier.schedule.ir import CollectiveKind
 
 
 @dataclass(eq=False)
-class Groups:
+class EqualGroups:
     """All devices of the first nodes of a machine, in equal groups that make the same call at the same time.
 
     `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
@@ -30,7 +30,7 @@ class Groups:
     num_devices: int
     stride: int = 1
     _limits: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
-    _split: dict[str, list[Groups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
+    _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
     _sent: dict[str, tuple[Library, float]] = field(default_factory=dict)  # by the library that last asked
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Groups:
         self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
 
     @classmethod
-    def over(cls, fabric: Fabric, groups: NDArray[np.integer]) -> Groups:
+    def over(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
         """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
         made = cls.__new__(cls)
         made.machine, made.num_devices, made.num_nodes, made.fabric = (
@@ -100,10 +100,10 @@ class Groups:
 
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
-    ) -> list[Groups]:
+    ) -> list[EqualGroups]:
         """The same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
         if name not in self._split:
-            self._split[name] = [Groups.over(self.fabric, groups) for groups in into(self.fabric, self.groups)]
+            self._split[name] = [EqualGroups.over(self.fabric, groups) for groups in into(self.fabric, self.groups)]
         return self._split[name]
 
     def _limits_of(self, pattern: Pattern) -> Mapping[str, float]:

@@ -28,7 +28,7 @@ def refuse_alone(library: Library, names: Sequence[str]) -> None:
 
 
 @dataclass
-class Choices:
+class AlgorithmChoices:
     """The library's choices for the ops of one mesh; patterns by axes and algorithm, built on first use."""
 
     fabric: Fabric

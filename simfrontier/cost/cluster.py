@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import CallTable, GroupShape, Library, call_of, exchanged_bytes, messages_of, sent_share
-from simfrontier.cost.cast import Cast, exchange_key
 from simfrontier.cost.choice import pattern_key
 from simfrontier.cost.collective import priced_collective
 from simfrontier.cost.compute import priced_compute
 from simfrontier.cost.exchange import priced_exchange
 from simfrontier.cost.rates import group_shape, speeds_alone
-from simfrontier.cost.work import Flow, Priced, Work
+from simfrontier.cost.role_assignment import RoleAssignment, exchange_key
+from simfrontier.cost.work import Flow, OpWork, PricedOp
 from simfrontier.machine import Machine
-from simfrontier.network import Column, Fabric, Folding, Pattern
+from simfrontier.network import Fabric, Folding, LoadColumn, Pattern
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 
@@ -48,18 +48,18 @@ class Cluster:
     small: frozenset[int]
     folding: Folding
     nominal: NDArray[np.float64]
-    cast: Cast
+    cast: RoleAssignment
     role_of: NDArray[np.int32]
     users: Mapping[int, frozenset[int]] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list)
-    priced: dict[int, Priced] = field(default_factory=dict)
+    priced: dict[int, PricedOp] = field(default_factory=dict)
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict)
     _alone: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict)
     _peaks: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    _columns: dict[tuple[str, int], Column] = field(default_factory=dict)
+    _columns: dict[tuple[str, int], LoadColumn] = field(default_factory=dict)
     _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict)
 
-    def of(self, op: Op) -> Priced:
+    def of(self, op: Op) -> PricedOp:
         """The priced op (each distinct op is priced once)."""
         known = self.priced.get(id(op))
         if known is None:
@@ -127,7 +127,7 @@ class Cluster:
             self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
         return self._interned[key]
 
-    def held(self, column: Column) -> NDArray[np.float64]:
+    def held(self, column: LoadColumn) -> NDArray[np.float64]:
         """Compute units that one call's channels keep on every rank of its group."""
         return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
 
@@ -146,7 +146,7 @@ class Cluster:
         has_part = self.has_part(op).tolist()
         return tuple(any(has_part[member] for member in members) for members in self.folding.members(key))
 
-    def column(self, key: str, cls: int) -> Column:
+    def column(self, key: str, cls: int) -> LoadColumn:
         """What an activity class of a pattern takes from each link class."""
         if (key, cls) not in self._columns:
             self._columns[key, cls] = self.folding.column(key, cls)
@@ -176,7 +176,7 @@ class Cluster:
             self._peaks[key] = self.patterns[key].peak[first]
         return self._peaks[key]
 
-    def least_s(self, work: Work) -> float:
+    def least_s(self, work: OpWork) -> float:
         """The time of a work that has all its links to itself at their full capacity."""
         if work.amount <= 0.0:
             return work.latency_s

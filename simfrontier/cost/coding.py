@@ -46,7 +46,7 @@ def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PerHop:
+class PerHopCoding:
     """What each byte on the wire takes of the two ranks at its ends: seconds of coding, and bytes of memory."""
 
     seconds: float
@@ -54,7 +54,7 @@ class PerHop:
     num_gaps: int
 
     @classmethod
-    def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHop | None:
+    def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHopCoding | None:
         """Of an op that codes every message by itself; None for others.
 
         A rank encodes what it sends and decodes what it gets, one after the other and between transfers: nothing of
@@ -69,4 +69,4 @@ class PerHop:
         return cls(seconds, 2.0 * (1.0 + DTYPE_BYTES[plain] * values), 2 * hops)
 
 
-NO_CODING: Final = PerHop(0.0, 0.0, 0)
+NO_CODING: Final = PerHopCoding(0.0, 0.0, 0)

@@ -9,16 +9,16 @@ import numpy as np
 from simfrontier.collectives import CallTable, messages_of, sent_share
 from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.cost.choice import MEETING, pattern_key
-from simfrontier.cost.coding import NO_CODING, PerHop
+from simfrontier.cost.coding import NO_CODING, PerHopCoding
 from simfrontier.cost.rates import seconds_alone, speeds_alone
-from simfrontier.cost.work import NO_WORK, Priced, Work
+from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.schedule.ir import Collective
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster
 
 
-def priced_collective(cluster: Cluster, op: Collective) -> Priced:
+def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
     """A call by the library's law: a latency, and then the payload on its busiest wire."""
     if id(op) in cluster.small:
         return _small(cluster, op)
@@ -32,7 +32,7 @@ def priced_collective(cluster: Cluster, op: Collective) -> Priced:
     messages = messages_of(op, tensors, mesh)
     shape = cluster.shape(op.axes)
     hbm = algorithm_of(algorithm).memory_per_byte(op.kind)
-    hops = PerHop.of(op, tensors, mesh, cluster.machine) or NO_CODING
+    hops = PerHopCoding.of(op, tensors, mesh, cluster.machine) or NO_CODING
     hbm += hops.hbm_bytes
     runs = cluster.runs(op, key)
     peaks, alone = cluster.peak(key), cluster.alone(key, runs)
@@ -56,11 +56,11 @@ def priced_collective(cluster: Cluster, op: Collective) -> Priced:
         load = column.wire + column.hbm * hbm + column.units * units
         flow = cluster.intern((key, cls, hbm, cap, hops.seconds), column.rows, load, cap, held)
         volume = share * sum(message.num_bytes for message in messages)
-        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
-    return Priced(key, tuple(works))
+        works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return PricedOp(key, tuple(works))
 
 
-def _measured(cluster: Cluster, op: Collective, table: CallTable) -> Priced:
+def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
     """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
 
     It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
@@ -93,11 +93,11 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> Priced:
     for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
         load = (column.wire + column.hbm * hbm) * eased[column.rows]
         flow = cluster.intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, cluster.held(column))
-        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
-    return Priced(key, tuple(works))
+        works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return PricedOp(key, tuple(works))
 
 
-def _small(cluster: Cluster, op: Collective) -> Priced:
+def _small(cluster: Cluster, op: Collective) -> PricedOp:
     """A call that takes its time alone and loads nothing; its groups still meet."""
     key = pattern_key(op.axes, MEETING)
     algorithm, table = cluster.algorithms[id(op)], cluster.table(op)
@@ -108,8 +108,8 @@ def _small(cluster: Cluster, op: Collective) -> Priced:
     else:
         messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
         seconds = sum(table.seconds(message.num_bytes) for message in messages)
-    hops = PerHop.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
+    hops = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine)
     if hops is not None:
         seconds += hops.num_gaps * cluster.machine.device.kernel_gap_s + cluster.volume_bytes(op) * hops.seconds
-    work = Work(seconds, 0.0, 1.0, -1)
-    return Priced(key, (work,) * len(cluster.folding.count(key)))
+    work = OpWork(seconds, 0.0, 1.0, -1)
+    return PricedOp(key, (work,) * len(cluster.folding.count(key)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simfrontier.cost.coding import coding_s
-from simfrontier.cost.work import LOCAL, NO_WORK, Priced, Work
+from simfrontier.cost.work import LOCAL, NO_WORK, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 from simfrontier.schedule.ir import Compute, Schedule
@@ -40,14 +40,14 @@ def arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 
-def priced_compute(cluster: Cluster, op: Compute) -> Priced:
+def priced_compute(cluster: Cluster, op: Compute) -> PricedOp:
     """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
     device, mesh = cluster.machine.device, cluster.schedule.mesh
     traffic = float(traffic_bytes(op, cluster.schedule.tensors, mesh))
     speeds = cluster.fabric.speed[cluster.folding.representative]
     if op.kind == "hook" or traffic == 0.0:
-        wait = Work(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
-        return Priced(LOCAL, (wait,) * len(speeds))
+        wait = OpWork(waiting_s(op, cluster.machine), 0.0, 1.0, -1)
+        return PricedOp(LOCAL, (wait,) * len(speeds))
     math_s = arithmetic_s(op, cluster.schedule, cluster.machine)
     works = []
     for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), cluster.has_part(op).tolist(), strict=True)):
@@ -58,5 +58,5 @@ def priced_compute(cluster: Cluster, op: Compute) -> Priced:
         units = math_s / speed * device.num_compute_units / traffic
         column = cluster.column(LOCAL, cls)
         load = column.hbm + column.units * units
-        works.append(Work(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))
-    return Priced(LOCAL, tuple(works))
+        works.append(OpWork(0.0, traffic, alone, cluster.intern((cls, alone, units), column.rows, load, alone)))
+    return PricedOp(LOCAL, tuple(works))

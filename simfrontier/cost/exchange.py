@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simfrontier.collectives import GroupShape, Library, exchanged_bytes
-from simfrontier.cost.cast import pairs_of
-from simfrontier.cost.work import NO_WORK, Priced, Work
+from simfrontier.cost.role_assignment import pairs_of
+from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, paired
 from simfrontier.schedule.algorithms import DIRECT
@@ -24,7 +24,7 @@ def pair_shape(edges: Sequence[int]) -> GroupShape:
     return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
 
 
-def priced_exchange(cluster: Cluster, op: Exchange) -> Priced:
+def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
     """Messages between two ranks, priced as direct messages are: an all-to-all of two members by the library's law,
     its start-up once for both directions, at the share of the links that direct messages reach.
 
@@ -48,8 +48,8 @@ def priced_exchange(cluster: Cluster, op: Exchange) -> Priced:
         column = cluster.column(key, cls)
         load = column.wire + column.hbm * ((there + back) / volume)
         flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.held(column))
-        works.append(Work(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
-    return Priced(key, tuple(works))
+        works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
+    return PricedOp(key, tuple(works))
 
 
 def pattern_of_pairs(

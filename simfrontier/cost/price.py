@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
-from simfrontier.cost.cast import cast_of, exchange_key, users_of
-from simfrontier.cost.choice import MEETING, Choices, pattern_key
+from simfrontier.cost.choice import MEETING, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
+from simfrontier.cost.role_assignment import cast_of, exchange_key, users_of
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
@@ -40,7 +40,7 @@ def price(
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
-    maker = Choices(fabric, mesh, library)
+    maker = AlgorithmChoices(fabric, mesh, library)
     collectives = {id(op): op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(

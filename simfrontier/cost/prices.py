@@ -20,9 +20,9 @@ from simfrontier.collectives import (
     messages_of,
     sent_share,
 )
-from simfrontier.cost.alone import Groups
+from simfrontier.cost.alone import EqualGroups
 from simfrontier.cost.choice import refuse_alone
-from simfrontier.cost.coding import PerHop
+from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.compute import arithmetic_s, compute_s
 from simfrontier.cost.exchange import pair_shape
 from simfrontier.cost.price import Placement, placed
@@ -46,7 +46,9 @@ class Prices:
     num_devices: int
     perturbation: Perturbation | None = None
     placement: Placement = "block"
-    _groups: dict[tuple[tuple[int, int], ...], Groups] = field(default_factory=dict)  # by strides and sizes of axes
+    _groups: dict[tuple[tuple[int, int], ...], EqualGroups] = field(
+        default_factory=dict
+    )  # by strides and sizes of axes
     _pairs: dict[tuple[int, int, tuple[int, int]], tuple[GroupShape, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Prices:
             return 0.0
         return min([self._least_s(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
 
-    def _least_s(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+    def _least_s(self, way: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
         """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
         cap."""
         if not algorithm(way).has_floor:
@@ -97,7 +99,7 @@ class Prices:
         start_up = sum(library.least_latency_s(way, kind, size, shape, slowest) for size in sizes)
         return start_up + sum(sizes) * algorithm(way).sent(kind, shape.size) / library.cap_bytes_per_s(way, shape)
 
-    def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: Groups) -> float:
+    def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
         return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
 
     def _collective_s(self, op: Collective, schedule: Schedule) -> float:
@@ -105,19 +107,19 @@ class Prices:
         if table is not None:
             return sum(map(table.seconds, sizes))
         seconds = min([self._by(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
-        hops = PerHop.of(op, schedule.tensors, schedule.mesh, self.machine)
+        hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         if hops is None:
             return seconds
         volume = sum(sizes) * float(sent_share(op, RING, schedule.mesh))
         return seconds + hops.num_gaps * self.machine.device.kernel_gap_s + volume * hops.seconds
 
-    def _call(self, op: Collective, schedule: Schedule) -> tuple[Groups, list[int], CallTable | None]:
+    def _call(self, op: Collective, schedule: Schedule) -> tuple[EqualGroups, list[int], CallTable | None]:
         """The groups of a call, its messages, and the times measured of it, if there are any."""
         groups = self._over(schedule.mesh, op.axes)
         sizes = [message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)]
         return groups, sizes, self.library.table(call_of(op), groups.shape)
 
-    def _ways(self, op: Collective, sizes: list[int], groups: Groups) -> tuple[str, ...]:
+    def _ways(self, op: Collective, sizes: list[int], groups: EqualGroups) -> tuple[str, ...]:
         ways = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
         refuse_alone(self.library, ways)
         return ways
@@ -143,12 +145,12 @@ class Prices:
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
-    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> Groups:
+    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
         """The groups over some axes, by where their ranks stand."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
             group_shape(self.fabric, mesh, axes)
-            self._groups[key] = Groups.over(self.fabric, mesh.groups(axes))
+            self._groups[key] = EqualGroups.over(self.fabric, mesh.groups(axes))
         return self._groups[key]
 
 

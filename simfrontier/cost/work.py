@@ -25,7 +25,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpWork:
     """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
     interned. While latency lasts the flow `starting`, which moves nothing, holds what `flow` holds; -1: nothing."""
 
@@ -41,12 +41,12 @@ class Work:
         return self.latency_s + (self.amount / self.alone if self.amount else 0.0)
 
 
-NO_WORK = Work(0.0, 0.0, 1.0, -1)
+NO_WORK = OpWork(0.0, 0.0, 1.0, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedOp:
     """An op on every activity class of its pattern; on those of other roles there is no work."""
 
     pattern: str
-    works: tuple[Work, ...]
+    works: tuple[OpWork, ...]

@@ -12,7 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.plan.options import Options
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.scenario.plans import GRID, SearchTable, options_of
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 
 _ABOUT_PLANS = ("published", "sensitivity", "earlier")  # tables that compare plans, and name those that are not here
 
@@ -31,9 +31,9 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
     return replace(made, found=found)
 
 
-def decided(scenario: Scenario, plan: str, devices: int, searcher: Searcher) -> tuple[Scenario, dict[str, Any]]:
+def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
     """The scenario with the plan's search at a size decided, and the setting that says so (nothing where the plan
-    leaves nothing open). Errors as `Searcher.resolved`."""
+    leaves nothing open). Errors as `GridSearcher.resolved`."""
     here = scenario.at(devices)
     if plan not in here.searches:
         return scenario, {}

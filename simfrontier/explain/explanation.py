@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simfrontier.analysis.attribution import Difference, part_words
+from simfrontier.analysis.attribution import PathDifference, part_words
 from simfrontier.analysis.critical import CriticalPath
 from simfrontier.errors import SimfrontierError
 from simfrontier.explain.changes import Kind
@@ -20,7 +20,7 @@ class DoesNotFitError(SimfrontierError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TriedChange:
     """Something that might help, simulated.
 
     `settings`: what to give to `--set`, each text once. `step_s`: the step with it, in seconds; `saved_s`: how much
@@ -40,13 +40,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
+class PlanComparison:
     """Another plan at the same size: its critical path, the parts of the explained plan's path minus its own (seconds
     that sum to the difference of the steps), and a sentence. `samples`: sequences of one of its steps."""
 
     plan: str
     path: CriticalPath
-    differences: tuple[Difference, ...]
+    differences: tuple[PathDifference, ...]
     sentence: str
     samples: int
 
@@ -70,8 +70,8 @@ class Explanation:
     step_s: float
     samples: int
     path: CriticalPath
-    changes: tuple[Change, ...]
-    against: Against | None
+    changes: tuple[TriedChange, ...]
+    against: PlanComparison | None
     given: tuple[str, ...]
     kept: tuple[str, ...]
 

@@ -11,14 +11,14 @@ from simfrontier.analysis.critical import critical_path
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.explain.changes import RESCHEDULED, WhatIf, what_ifs
 from simfrontier.explain.decided import decided, only
-from simfrontier.explain.explanation import Against, Change, DoesNotFitError, Explanation
-from simfrontier.explain.told import setting_text
+from simfrontier.explain.explanation import DoesNotFitError, Explanation, PlanComparison, TriedChange
+from simfrontier.explain.setting_text import setting_text
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.schedule.store import digest
 from simfrontier.simulate import Fidelity, SimulatedStep
 from simfrontier.simulate.memory import fullest
-from simfrontier.study import Shop, simulated
-from simfrontier.tune import Searcher
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tune import GridSearcher
 from simfrontier.units import written
 
 Progress = Callable[[str, int], None]
@@ -60,7 +60,7 @@ def explain(
     """
     names, size = _names(scenario, plan, against), devices or max(scenario.file.run.devices)
     chosen = fidelity or scenario.file.run.fidelity
-    searcher = Searcher()
+    searcher = GridSearcher()
     base, kept = decided(only(scenario, names, size), names[0], size, searcher)
     ours = _run(base, names[0], size, chosen, searcher.shop)
     theirs = None
@@ -99,7 +99,7 @@ def _names(scenario: Scenario, plan: str | None, against: str | None) -> tuple[s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ran:
+class _SimulatedPlan:
     """A plan that was simulated at a size, with the digest of its schedule and what its fullest rank holds."""
 
     plan: str
@@ -111,7 +111,7 @@ class _Ran:
     samples: int
 
 
-def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: Shop) -> _Ran:
+def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: ScheduleCache) -> _SimulatedPlan:
     """Raises DoesNotFitError, too."""
     case = scenario.case(plan, devices)
     built = shop.of_case(scenario, case)
@@ -124,7 +124,7 @@ def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: 
             f"{scenario.where}: plans.{plan}: at {devices} devices: does not fit into memory: needs "
             f"{written(memory.peak_bytes, 'bytes')} of {written(capacity, 'bytes')} ({parts}); nothing to explain"
         )
-    return _Ran(
+    return _SimulatedPlan(
         plan=plan,
         devices=devices,
         fidelity=fidelity,
@@ -135,12 +135,12 @@ def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: 
     )
 
 
-def _against(ours: _Ran, theirs: _Ran) -> Against:
+def _against(ours: _SimulatedPlan, theirs: _SimulatedPlan) -> PlanComparison:
     mine, other = critical_path(ours.step), critical_path(theirs.step)
     sentence = why_faster(mine, other, theirs.plan)
     if ours.samples != theirs.samples:
         sentence += f" (a step of {theirs.plan} has {theirs.samples:,} sequences, not {ours.samples:,})"
-    return Against(
+    return PlanComparison(
         plan=theirs.plan,
         path=other,
         differences=differences(mine, other),
@@ -162,8 +162,13 @@ def _possible(base: Scenario, plan: str, devices: int, tries: Iterator[WhatIf]) 
 
 
 def _changes(
-    base: Scenario, ours: _Ran, tries: Sequence[_Try], jobs: int, shop: Shop, said: Callable[[str], None]
-) -> tuple[Change, ...]:
+    base: Scenario,
+    ours: _SimulatedPlan,
+    tries: Sequence[_Try],
+    jobs: int,
+    shop: ScheduleCache,
+    said: Callable[[str], None],
+) -> tuple[TriedChange, ...]:
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
     found = []
@@ -178,11 +183,11 @@ def _changes(
     return tuple(sorted(found, key=lambda change: -change.saved_s))
 
 
-def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capacity: float) -> Change:
+def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capacity: float) -> TriedChange:
     saved_s = before_s - step_s
     fits = peak_bytes <= capacity
     big = "" if fits else f"does not fit: {written(peak_bytes, 'bytes')} of {written(int(capacity), 'bytes')}"
-    return Change(
+    return TriedChange(
         label=each.label,
         kind=each.kind,
         settings=tuple(setting_text(key, value) for key, value in each.settings.items()),
@@ -200,7 +205,7 @@ _Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, 
 
 
 def _all(
-    told: _Told, tries: Sequence[_Try], jobs: int, shop: Shop, said: Callable[[str], None]
+    told: _Told, tries: Sequence[_Try], jobs: int, shop: ScheduleCache, said: Callable[[str], None]
 ) -> Iterator[_Result | None]:
     """The results in order; with several jobs on so many processes, each with every so-manieth change."""
     parts = min(jobs, len(tries))
@@ -222,11 +227,11 @@ def _all(
 
 
 def _try_all(told: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
-    shop = Shop()
+    shop = ScheduleCache()
     return [_try(told, scenario, shop) for _, scenario in tries]
 
 
-def _try(told: _Told, scenario: Scenario, shop: Shop) -> _Result | None:
+def _try(told: _Told, scenario: Scenario, shop: ScheduleCache) -> _Result | None:
     """None where the plan cannot be built, or the machine cannot run it, with the change."""
     plan, devices, fidelity = told
     try:

@@ -8,28 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.errors import InputError
-from simfrontier.fitting.fit import Fitted, Floats, Problem, fit, shown
+from simfrontier.fitting.fit import FitProblem, FitResult, Floats, fit, shown
 from simfrontier.validation.fits import was_fitted
 
 Where = tuple[str, int]  # machine, devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossed:
+class CrossValidation:
     """Log errors of every point by a fit without its machine's and device count's points; NaN where no fit could be
     made. `fits` by (machine, devices) that were left out; `faults` say why there is none."""
 
     errors: Floats
-    fits: Mapping[Where, Fitted]
+    fits: Mapping[Where, FitResult]
     faults: Mapping[Where, str]
 
 
-def places_of(problem: Problem) -> tuple[Where, ...]:
+def places_of(problem: FitProblem) -> tuple[Where, ...]:
     """The device counts of every machine, in the order of the points."""
     return tuple(dict.fromkeys((row.machine, row.devices) for row in problem.rows))
 
 
-def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda place: None) -> Crossed:
+def cross_validated(problem: FitProblem, progress: Callable[[Where], None] = lambda place: None) -> CrossValidation:
     """Leave out whole device counts, one after the other; `progress` is told each before its fit.
 
     Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
@@ -38,7 +38,7 @@ def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda
     With one device count there is nothing to fit to: no errors, no fits.
     """
     errors = np.full(len(problem.rows), np.nan)
-    fits: dict[Where, Fitted] = {}
+    fits: dict[Where, FitResult] = {}
     faults: dict[Where, str] = {}
     places = places_of(problem)
     for place in places if len(places) > 1 else ():
@@ -52,10 +52,10 @@ def cross_validated(problem: Problem, progress: Callable[[Where], None] = lambda
             continue
         fits[place] = fitted
         errors[left] = alone.log_errors(fitted.values)
-    return Crossed(errors=errors, fits=fits, faults=faults)
+    return CrossValidation(errors=errors, fits=fits, faults=faults)
 
 
-def _refuse_known(alone: Problem, fitted: Fitted) -> None:
+def _refuse_known(alone: FitProblem, fitted: FitResult) -> None:
     """Raise InputError where the file's values, which the fit without these points kept, were fitted to them."""
     if fitted.unseen and any(map(was_fitted, alone.rows)):
         known = [key for key in shown(alone)[0] if key in fitted.unseen]

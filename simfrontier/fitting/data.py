@@ -14,7 +14,7 @@ from simfrontier.validation.calls import lacking, other_place, shown_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class FitRows:
     """Rows to fit to, and how many others are left out, by reason."""
 
     library: str
@@ -23,7 +23,7 @@ class Chosen:
     set_aside: Mapping[str, int]
 
 
-def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> Chosen:
+def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> FitRows:
     """The rows of a library on these machines (none named: those of the rows, if they are of one).
 
     Raises InputError where the rows are of several and none is named, a name has no rows, or no row can be fitted to.
@@ -44,7 +44,7 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
     if not kept:
         reason, number = reasons.most_common(1)[0]
         raise InputError(f"none of {len(rows):,} rows can be fitted to: {reason} ({number:,})")
-    return Chosen(library=one, machines=where, rows=tuple(kept), set_aside=dict(reasons))
+    return FitRows(library=one, machines=where, rows=tuple(kept), set_aside=dict(reasons))
 
 
 def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, load_library
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
 from simfrontier.measured.rows import CallRow
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FitResult:
     """What a fit found: values by dotted key, 90 % confidence intervals, and the log error left at every point.
 
     The stepped parameter's interval is the run of values that sort the points alike: within it nothing changes.
@@ -47,7 +47,7 @@ class Fitted:
 
 
 @dataclass(eq=False)
-class Problem:
+class FitProblem:
     """Points of one library, with what their model needs; laid out once, evaluated often."""
 
     library: Library
@@ -55,7 +55,7 @@ class Problem:
     rows: Sequence[CallRow]
 
     def __post_init__(self) -> None:
-        self.groups: list[Groups] = [groups_of(row.machine, row.devices) for row in self.rows]
+        self.groups: list[EqualGroups] = [groups_of(row.machine, row.devices) for row in self.rows]
         self.log_times = np.log([row.seconds for row in self.rows])
         self.added = [[each.covers(row) for each in self.harnesses] for row in self.rows]
 
@@ -69,19 +69,19 @@ class Problem:
         ]
         return np.log(times) - self.log_times
 
-    def only(self, keep: NDArray[np.bool_]) -> Problem:
+    def only(self, keep: NDArray[np.bool_]) -> FitProblem:
         """The same problem with some of its points."""
         rows = [row for row, kept in zip(self.rows, keep.tolist(), strict=True) if kept]
-        return Problem(library=self.library, harnesses=self.harnesses, rows=rows)
+        return FitProblem(library=self.library, harnesses=self.harnesses, rows=rows)
 
 
-def problem_of(library: str, rows: Sequence[CallRow]) -> Problem:
+def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
     """Points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
     harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
-    return Problem(library=load_library(library), harnesses=harnesses, rows=rows)
+    return FitProblem(library=load_library(library), harnesses=harnesses, rows=rows)
 
 
-def fit(problem: Problem) -> Fitted:
+def fit(problem: FitProblem) -> FitResult:
     """Fit the free parameters, beginning from the values of the files. Raises InputError where points are too few."""
     free, name, number = free_parameters(problem.library, problem.harnesses), problem.library.name, len(problem.rows)
     if not free:
@@ -100,7 +100,7 @@ def fit(problem: Problem) -> Fitted:
     found = [(run, *_least_squares(problem, smooth, free, run)) for run in _runs(problem, free, STEPPED in seen)]
     run, _, best = min(found, key=lambda each: each[1])
     values = dict(zip(smooth, best.tolist(), strict=True)) | run.values
-    return Fitted(
+    return FitResult(
         values=values,
         intervals=_intervals(problem, smooth, values) | run.intervals,
         unseen=tuple(unseen),
@@ -108,7 +108,7 @@ def fit(problem: Problem) -> Fitted:
     )
 
 
-def shown(problem: Problem) -> tuple[list[str], list[str]]:
+def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
     """Which free parameters change any point, and which none."""
     free = free_parameters(problem.library, problem.harnesses)
     base = problem.log_errors(free)
@@ -135,7 +135,7 @@ class _Run:
         return {STEPPED: (self.steps[0], self.steps[-1])} if self.steps else {}
 
 
-def _runs(problem: Problem, free: Mapping[str, float], is_seen: bool) -> list[_Run]:
+def _runs(problem: FitProblem, free: Mapping[str, float], is_seen: bool) -> list[_Run]:
     """Every way in which the stepped parameter sorts the points."""
     if not is_seen:
         return [_Run()]
@@ -161,7 +161,9 @@ def _alike(steps: Sequence[float], look: Callable[[float], bytes]) -> list[tuple
     return [*left[:-1], left[-1] + right[0], *right[1:]]
 
 
-def _least_squares(problem: Problem, keys: Sequence[str], free: Mapping[str, float], run: _Run) -> tuple[float, Floats]:
+def _least_squares(
+    problem: FitProblem, keys: Sequence[str], free: Mapping[str, float], run: _Run
+) -> tuple[float, Floats]:
     """Cost and values; in logs, so that all stay positive."""
     from scipy.optimize import least_squares
 
@@ -176,7 +178,7 @@ def _least_squares(problem: Problem, keys: Sequence[str], free: Mapping[str, flo
     return float(found.cost), np.exp(found.x)
 
 
-def _intervals(problem: Problem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """90 % confidence intervals from the curvature at the solution: covariance (J'WJ / s² + P)⁻¹ in logs, with the
     weights W that the robust loss gives the points and s² their weighted mean square error over the degrees of freedom.
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from simfrontier.collectives import Calibration
 from simfrontier.collectives.calibration import HARNESS, RESIDUAL
 from simfrontier.collectives.fit_record import Far, FitRecord, Place
-from simfrontier.fitting.cross import Crossed, Where
-from simfrontier.fitting.data import Chosen
-from simfrontier.fitting.fit import Fitted, Floats, Problem
+from simfrontier.fitting.cross import CrossValidation, Where
+from simfrontier.fitting.data import FitRows
+from simfrontier.fitting.fit import FitProblem, FitResult, Floats
 from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.units import unit_of
 from simfrontier.validation.calls import KINDS
@@ -38,10 +38,10 @@ class Parameter:
 class FitOutcome:
     """The rows chosen, the fit to all of them, and the fits without each device count."""
 
-    chosen: Chosen
-    problem: Problem
-    fitted: Fitted
-    crossed: Crossed
+    chosen: FitRows
+    problem: FitProblem
+    fitted: FitResult
+    crossed: CrossValidation
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from simfrontier.collectives import HopTimes, Library, algorithms, load_library
 from simfrontier.collectives.load import ranks_and_packages
 from simfrontier.collectives.ring_law import LowLatency, Pipeline
-from simfrontier.collectives.tuning import Tuning
+from simfrontier.collectives.tuning import TuningModel
 from simfrontier.collectives.two_level import Levels
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.validation.harness import Harness
@@ -30,7 +30,7 @@ _LEVELS = ("levels.", "harness.")
 _HOPS = {"base_s": "base_s", "hop_in_node_s": "in_node_s", "hop_between_nodes_s": "between_nodes_s"}
 
 _Said = TypeVar("_Said")  # of a parameter: its value, or its interval
-_Value = TypeVar("_Value", Library, Harness, HopTimes, Pipeline, LowLatency, Tuning, Levels)
+_Value = TypeVar("_Value", Library, Harness, HopTimes, Pipeline, LowLatency, TuningModel, Levels)
 
 
 def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str, float]:

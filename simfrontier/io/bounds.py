@@ -155,13 +155,13 @@ class _Nobody:
     """What no file holds."""
 
 
-class Told(Protocol[T_co]):
+class StatedNumber(Protocol[T_co]):
     """A number that a file tells."""
 
     @property
     def value(self) -> T_co: ...
 
 
-def told(number: Told[T] | None, default: T) -> T:
+def told(number: StatedNumber[T] | None, default: T) -> T:
     """A number that a file may leave out."""
     return default if number is None else number.value

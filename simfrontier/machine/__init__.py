@@ -19,7 +19,7 @@ from simfrontier.machine.hardware import (
     Packets,
     Provenance,
 )
-from simfrontier.machine.load import Measured, catalog, load_machine
+from simfrontier.machine.load import MeasuredNumbers, catalog, load_machine
 from simfrontier.machine.sizes import SizeError, mesh_sizes
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "Machine",
     "Matmul",
     "MatmulForms",
-    "Measured",
+    "MeasuredNumbers",
     "Messages",
     "Node",
     "Packets",

@@ -22,7 +22,7 @@ OVERRIDE_SOURCE = "scenario override"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredNumbers:
     """Numbers of a machine's file that were measured elsewhere: dotted key → value, and their common source."""
 
     numbers: Mapping[str, float]
@@ -35,7 +35,7 @@ def catalog() -> tuple[str, ...]:
 
 
 def load_machine(
-    name_or_path: str, overrides: Mapping[str, float] | None = None, measured: Measured | None = None
+    name_or_path: str, overrides: Mapping[str, float] | None = None, measured: MeasuredNumbers | None = None
 ) -> Machine:
     """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
 

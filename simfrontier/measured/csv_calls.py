@@ -10,7 +10,7 @@ from typing import Final
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.measured.rows import CALL_KINDS, CallRow, kind_of, refuse_repeats
-from simfrontier.measured.units_told import refuse_other_units
+from simfrontier.measured.units_stated import refuse_other_units
 
 COLUMNS: Final = ("machine", "collective", "library", "devices", "bytes", "time_s", "source")
 LEAST_ROWS: Final = 2

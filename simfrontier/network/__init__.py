@@ -1,7 +1,7 @@
 """The network: a job's links, patterns of loads on them, fair rates, and folding of what is alike."""
 
-from simfrontier.network.fabric import Fabric, Kind
-from simfrontier.network.fold import Column, Folding, fold
+from simfrontier.network.fabric import Fabric, ResourceKind
+from simfrontier.network.fold import Folding, LoadColumn, fold
 from simfrontier.network.maxmin import solve
 from simfrontier.network.messages import messages_loads
 from simfrontier.network.pairs import paired
@@ -9,12 +9,12 @@ from simfrontier.network.pattern import Pattern, assemble, equal_parts, finished
 from simfrontier.network.perturbation import Perturbation
 
 __all__ = [
-    "Column",
     "Fabric",
     "Folding",
-    "Kind",
+    "LoadColumn",
     "Pattern",
     "Perturbation",
+    "ResourceKind",
     "assemble",
     "equal_parts",
     "finished",

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Kind(IntEnum):
+class ResourceKind(IntEnum):
     """What a link is a resource of: bytes on a wire, bytes of device memory, or compute units."""
 
     WIRE = 0
@@ -94,7 +94,9 @@ class Fabric:
             ]
         )
         sizes = [num_nodes * len(wires), num_slots, num_slots, num_pools]
-        kind = np.repeat(np.array([Kind.WIRE, Kind.HBM, Kind.UNITS, Kind.WIRE], np.int8), sizes)
+        kind = np.repeat(
+            np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
+        )
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.network.fabric import Fabric, Kind
+from simfrontier.network.fabric import Fabric, ResourceKind
 from simfrontier.network.pattern import Pattern
 from simfrontier.network.refine import combine, mix, number, number_hash, refine
 
@@ -23,7 +23,7 @@ HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Column:
+class LoadColumn:
     """What all activities of one class take from the representative link of each link class, per unit of speed.
 
     rows              link classes, ascending
@@ -76,17 +76,17 @@ class Folding:
         """Number of link classes, those that no pattern uses included."""
         return len(self.capacity)
 
-    def column(self, key: str, cls: int) -> Column:
+    def column(self, key: str, cls: int) -> LoadColumn:
         """The quotient's column of one activity class; unit: speed, at which the busiest wire link moves its peak."""
         quotient = self._quotients[key]
         low, high = np.searchsorted(quotient.cls, (cls, cls + 1))
         rows, load = quotient.row[low:high], quotient.load[low:high]
         kind = self._kind[rows]
-        return Column(
+        return LoadColumn(
             rows=rows,
-            wire=np.where(kind == Kind.WIRE, load, 0.0),
-            hbm=np.where(kind == Kind.HBM, load, 0.0),
-            units=np.where(kind == Kind.UNITS, load, 0.0),
+            wire=np.where(kind == ResourceKind.WIRE, load, 0.0),
+            hbm=np.where(kind == ResourceKind.HBM, load, 0.0),
+            units=np.where(kind == ResourceKind.UNITS, load, 0.0),
         )
 
     def activity_of(self, key: str) -> Classes:

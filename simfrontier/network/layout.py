@@ -11,7 +11,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Layout:
+class GroupLayout:
     """The groups of a pattern as visits, sorted by group, then by node.
 
     group_of   [num_ranks]   group of each rank
@@ -37,7 +37,7 @@ class Layout:
         return len(self.group) > self.num_groups
 
 
-def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> Layout:
+def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
     """Sort the members of the groups ([num_groups, size] ranks, every rank in exactly one group) into visits."""
     num_groups, size = groups.shape
     assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
@@ -56,7 +56,7 @@ def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> Layout:
     assert (num_visits == 1).all() or (num_visits > 1).all(), "groups within a node and over nodes in one pattern"
     following = np.arange(1, len(group) + 1)
     following[opens + num_visits - 1] = opens
-    return Layout(
+    return GroupLayout(
         num_groups=num_groups,
         size=size,
         group_of=group_of,

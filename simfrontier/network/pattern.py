@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.network.fabric import Fabric
-from simfrontier.network.layout import Layout, lay_out
+from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import Template
 
 Ints = NDArray[np.int64]
@@ -94,7 +94,7 @@ def finished(
     return pattern
 
 
-def masks(at: Layout) -> list[int]:
+def masks(at: GroupLayout) -> list[int]:
     return [int(mask) for mask in np.unique(at.mask)]
 
 
@@ -107,7 +107,7 @@ def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats
 
 def assemble(
     fabric: Fabric,
-    at: Layout,
+    at: GroupLayout,
     templates: Mapping[int, Template],
     shares: Mapping[str, float],
     *,

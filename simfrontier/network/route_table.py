@@ -17,7 +17,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between:
+class BetweenGroups:
     """What a message from a node of group a to one of another group b passes between the NICs: `route`, names of pools
     in which {a} and {b} stand for the groups; node i is in group i // nodes_per_group. Of the traffic of collectives
     and exchanges at fidelity `flow`, `nonminimal_share` goes by way of a third group; single messages never do."""
@@ -51,7 +51,7 @@ class RouteTable:
     within_node: tuple[tuple[Names, ...], ...]
     to_network: tuple[Names, ...]
     from_network: tuple[Names, ...]
-    between: Between | None
+    between: BetweenGroups | None
 
 
 def route_table(machine: Machine, num_nodes: int) -> RouteTable:
@@ -78,12 +78,12 @@ def _named(machine: Machine, route: tuple[int, ...]) -> Names:
     return tuple(machine.node.links[link].name for link in route)
 
 
-def _between(machine: Machine, pools: Pools) -> Between | None:
+def _between(machine: Machine, pools: Pools) -> BetweenGroups | None:
     if not pools.num_groups:
         return None
     fly = machine.dragonfly
     goes_round = fly is not None and pools.num_groups > 2
-    return Between(
+    return BetweenGroups(
         nodes_per_group=pools.nodes_per_group,
         num_groups=pools.num_groups,
         link_class=pools.link_class,

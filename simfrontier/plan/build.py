@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simfrontier.plan.builder import Builder, Part
+from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.hops import with_collectives
-from simfrontier.plan.layout import Layout
+from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
@@ -52,14 +52,14 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
     """The tensors that are there before any op is."""
-    tensors = Tensors(workload, plan, mesh, engine, Layout(workload, plan, mesh))
+    tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
     declare_scalars(tensors)
     return tensors
 
 
 def naive_program(tensors: Tensors, grad_accum: int) -> Program:
     """The program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
-    builder = Builder(tensors, Part(range(tensors.workload.num_layers)), grad_accum - 1)
+    builder = ProgramBuilder(tensors, ModelPart(range(tensors.workload.num_layers)), grad_accum - 1)
     for micro in range(grad_accum):
         builder.forward(micro)
         builder.backward(micro)

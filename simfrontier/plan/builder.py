@@ -13,7 +13,7 @@ from simfrontier.codecs import Plain
 from simfrontier.opnames import OpName
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
-from simfrontier.plan.program import Hook, Item, Move, Piece
+from simfrontier.plan.program import CallItems, Hook, Item, Move
 from simfrontier.plan.tensors import Tensors, as_form
 from simfrontier.schedule.ir import Compute, Ref, Stage
 from simfrontier.schedule.names import gathered_name
@@ -23,7 +23,7 @@ AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Mega
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ModelPart:
     """What of a model a rank computes: some of its layers, and the embedding (`first`) and the head (`last`)."""
 
     layers: range
@@ -32,13 +32,13 @@ class Part:
 
 
 @dataclass
-class Builder:
+class ProgramBuilder:
     """Makes pieces of program for one part of the model; micro-batch `last_micro` is the last of the step."""
 
     tensors: Tensors
-    part: Part
+    part: ModelPart
     last_micro: int
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[CallItems] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Builder:
         if self.part.first:
             yield from self.workload.embedding.backward
 
-    def taken(self) -> tuple[Piece, ...]:
+    def taken(self) -> tuple[CallItems, ...]:
         """The pieces made so far, which are then forgotten."""
         pieces, self.pieces = tuple(self.pieces), []
         return pieces
@@ -69,7 +69,7 @@ class Builder:
     def close(self, label: str, layer: int, micro: int) -> None:
         """What was made since the last close is a call."""
         if self.items:
-            self.pieces.append(Piece(label, layer, micro, tuple(self.items)))
+            self.pieces.append(CallItems(label, layer, micro, tuple(self.items)))
         self.items = []
 
     # ── one micro-batch ──

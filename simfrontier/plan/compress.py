@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from simfrontier.plan.program import Gate, Hook, Item, Move, Piece, Program
+from simfrontier.plan.program import CallItems, Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Tensor
 
 
@@ -41,8 +41,8 @@ class Compressor:
         return known
 
 
-def _relative(item: Item, piece: Piece, tensors: Mapping[str, Tensor]) -> Op:
-    assert not isinstance(item, Move | Hook | Gate), "moves become collectives before a program is compressed"
+def _relative(item: Item, piece: CallItems, tensors: Mapping[str, Tensor]) -> Op:
+    assert not isinstance(item, Move | Hook | StreamWait), "moves become collectives before a program is compressed"
     layer, micro = piece.layer, piece.micro
 
     def rel(ref: Ref) -> Ref:

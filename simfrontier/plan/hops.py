@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
-from simfrontier.plan.moves import Hop, Step, steps_of
+from simfrontier.plan.moves import Hop, MoveStep, steps_of
 from simfrontier.plan.plan import Groups, Purpose
-from simfrontier.plan.program import Gate, Hook, Item, Move, Program
+from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule.algorithms import RING
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
@@ -43,7 +43,7 @@ def with_collectives(
         elif isinstance(item, Hook):
             if hooks:
                 out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
-        elif isinstance(item, Gate):
+        elif isinstance(item, StreamWait):
             if item.lane != "compute":
                 out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
         else:
@@ -61,11 +61,11 @@ class _Maker:
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
-        self.routes: dict[tuple[object, ...], tuple[Step, ...]] = {}
+        self.routes: dict[tuple[object, ...], tuple[MoveStep, ...]] = {}
 
     def ops(self, move: Move) -> list[Op]:
         """The ops of one move; pairs whose steps differ (one is whole, one is sharded) go one after the other."""
-        groups: dict[tuple[Step, ...], list[tuple[Ref, Ref]]] = {}
+        groups: dict[tuple[MoveStep, ...], list[tuple[Ref, Ref]]] = {}
         for src, dst in zip(move.src, move.dst, strict=True):
             groups.setdefault(self._steps(move, src, dst), []).append((src, dst))
         out: list[Op] = []
@@ -75,7 +75,7 @@ class _Maker:
             _write_token(out, move.token)
         return out
 
-    def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[Step, ...]:
+    def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[MoveStep, ...]:
         before, after = self.tensors[src.name], self.tensors[dst.name]
         hops = tuple(self._worth_coding(hop, before, after) for hop in move.hops)
         key = (before.nesting or after.nesting, before.placement, after.placement, hops)
@@ -92,7 +92,7 @@ class _Maker:
             return hop
         return Hop(hop.axes, plain, hop.via, whole=hop.whole)
 
-    def _run(self, move: Move, steps: tuple[Step, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
+    def _run(self, move: Move, steps: tuple[MoveStep, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
         lane = move.lane
         src, dst = [a for a, _ in pairs], [b for _, b in pairs]
         # buffers on the way belong to the micro-batch of what is moved, also where the end of the move has none
@@ -115,7 +115,7 @@ class _Maker:
         return out
 
     def _step(
-        self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
     ) -> list[Op]:
         if step.kind == "slice":
             return [_local("slice", move.purpose, src, dst, lane)]
@@ -148,7 +148,7 @@ class _Maker:
         ]
 
     def _merged(
-        self, move: Move, step: Step, codec: Codec, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str
+        self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str
     ) -> list[Op]:
         """All contributions side by side on every rank, which merges them."""
         own = Plain(self.tensors[src[0].name].dtype)
@@ -164,7 +164,7 @@ class _Maker:
         return [self._collective(move, step, src, stacked, lane), _local("merge", move.purpose, stacked, dst, lane)]
 
     def _native(
-        self, move: Move, step: Step, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
     ) -> list[Op]:
         """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
         call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
@@ -184,7 +184,7 @@ class _Maker:
         mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(ways, src, strict=True)]
         return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
 
-    def _collective(self, move: Move, step: Step, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
+    def _collective(self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
         assert step.kind != "slice" and step.codec is not None
         return Collective(
             kind="all_gather" if step.kind == "merge" else step.kind,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from simfrontier.plan.plan import Purpose
-from simfrontier.plan.program import Gate, Item, Move, Program
+from simfrontier.plan.program import Item, Move, Program, StreamWait
 from simfrontier.schedule.ir import Compute, Ref
 
 Numbered = list[tuple[int, Item]]
@@ -31,7 +31,7 @@ def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
     return program.with_items(
         [
             (number, replace(item, lane=LANE_OF[item.purpose]))
-            if isinstance(item, Move | Gate) and item.purpose in chosen
+            if isinstance(item, Move | StreamWait) and item.purpose in chosen
             else (number, item)
             for number, item in program.items()
         ]

@@ -10,7 +10,7 @@ from simfrontier.plan.plan import Plan
 from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import PartialOp, Placement, placements_of
-from simfrontier.workload import MatmulLabels, Use, Value, Way, Weight, Workload, WorkOp
+from simfrontier.workload import LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them
 Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and their sizes
@@ -18,7 +18,7 @@ SUMS_BEFORE = ("add",)  # kinds of ops that may add up partial values first
 
 
 @dataclass
-class Layout:
+class CutLayout:
     """Placements that follow from a plan's cuts.
 
     `kept`: where each value is kept, which is as an op gives it, or, where every op gives it partial, as its first
@@ -42,7 +42,7 @@ class Layout:
             self._sum_branches()
 
     @cached_property
-    def way(self) -> Way:
+    def way(self) -> LossMethod:
         """How the loss is formed: as the plan says where it cuts the classes, the last dimension of the logits."""
         logits = self.workload.values.get("logits")
         return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"

@@ -42,7 +42,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
     `merge` is an all-gather of contributions and their local merge.
 
@@ -62,7 +62,7 @@ class Step:
 
 def steps_of(
     mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
-) -> tuple[Step, ...]:
+) -> tuple[MoveStep, ...]:
     """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers, in this
     order.
 
@@ -82,9 +82,9 @@ class _Builder:
     hops: tuple[Hop, ...]
     name: str
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[MoveStep, ...]:
         self.now = self.src
-        self.out: list[Step] = []
+        self.out: list[MoveStep] = []
         self._know_hops()
         self._shrink()
         self._all_reduce()
@@ -108,7 +108,7 @@ class _Builder:
     ) -> None:
         codec = hop.codec if hop else None
         via = hop.via if hop and hop.via != HIERARCHICAL else LIBRARY
-        self.out.append(Step(kind, axes, self.now, to, codec, via, permute, hop is not None and hop.per_hop))
+        self.out.append(MoveStep(kind, axes, self.now, to, codec, via, permute, hop is not None and hop.per_hop))
         self.now = to
 
     def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:

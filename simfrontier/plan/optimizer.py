@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from simfrontier.plan.builder import Builder
+from simfrontier.plan.builder import ProgramBuilder
 from simfrontier.plan.program import token_tensor
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.ir import Compute, Ref, Tensor
@@ -40,8 +40,8 @@ def declare_scalars(tensors: Tensors) -> None:
 
 
 def end_of_step(
-    builder: Builder,
-    before_norm: Callable[[Builder], None] | None = None,
+    builder: ProgramBuilder,
+    before_norm: Callable[[ProgramBuilder], None] | None = None,
     uncounted: frozenset[str] = frozenset(),
 ) -> None:
     """The pieces that end the step of the builder's part; `uncounted` weights are in another stage's norm."""
@@ -69,7 +69,7 @@ def end_of_step(
         builder.close(f"follow.{label}", layer, 0)
 
 
-def _weights_by_place(builder: Builder) -> list[Place]:
+def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
     """The weights of the part: those of the embedding, of each layer, and of every module of the head."""
     weights = builder.workload.weights
     mine = [weights[name] for name in weights if name in builder.completed_by]
@@ -83,11 +83,11 @@ def _weights_by_place(builder: Builder) -> list[Place]:
     ]
 
 
-def _gradient(builder: Builder, weight: Weight, layer: int) -> Ref:
+def _gradient(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
     return Ref(builder.tensors.optimizer_gradient(weight), layer)
 
 
-def _norm(builder: Builder, weights: list[Weight], layer: int) -> None:
+def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
     """The norm of these weights' gradients; where each is clipped by its own, the host waits for it."""
     grads = tuple(_gradient(builder, w, layer) for w in weights)
     if not grads:
@@ -105,7 +105,7 @@ def _norm(builder: Builder, weights: list[Weight], layer: int) -> None:
     ]
 
 
-def _follow(builder: Builder, weights: list[Weight], layer: int) -> None:
+def _follow(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
     """States that follow weights become their moving averages, one by one."""
     followers = {state.follows: state.name for state in builder.workload.states.values() if state.follows}
     for weight in weights:
@@ -116,7 +116,7 @@ def _follow(builder: Builder, weights: list[Weight], layer: int) -> None:
             )
 
 
-def _scalar(builder: Builder, name: str) -> None:
+def _scalar(builder: ProgramBuilder, name: str) -> None:
     total = Ref(f"{name}.total")
     if builder.tensors[name].placement == Placement():
         builder.items.append(Compute(kind="slice", name=name, reads=(Ref(name),), writes=(total,)))
@@ -124,7 +124,7 @@ def _scalar(builder: Builder, name: str) -> None:
         builder.move("scalar", Ref(name), total, builder.plan.hops["scalar"])
 
 
-def _adam(builder: Builder, weights: list[Weight], layer: int) -> None:
+def _adam(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
     reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
     for weight in weights:
         reads.append(_gradient(builder, weight, layer))

@@ -10,7 +10,7 @@ from simfrontier.plan.plan import Pipeline
 Direction = Literal["forward", "backward", "both"]
 
 
-class Work(NamedTuple):
+class StagePass(NamedTuple):
     """A stage's forward or backward of one micro-batch through one of its chunks of layers."""
 
     is_forward: bool
@@ -18,7 +18,7 @@ class Work(NamedTuple):
     micro: int
 
 
-class Meeting(NamedTuple):
+class Boundary(NamedTuple):
     """Two stages exchange at the boundary after chunk `chunk` of stage `upper`: the stream of micro-batch `forward`,
     the gradient of micro-batch `backward`, or both at once."""
 
@@ -29,7 +29,7 @@ class Meeting(NamedTuple):
     backward: int
 
 
-Event = Work | Meeting
+Event = StagePass | Boundary
 
 
 def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Event]:
@@ -41,7 +41,7 @@ def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -
     return list(_one_forward_one_backward(num_stages, stage, num_micro))
 
 
-def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Work]:
+def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[StagePass]:
     """A stage's forwards and backwards in order.
 
     gpipe: all forwards, then all backwards. 1f1b: as many forwards as there are stages after this one, then a forward
@@ -57,11 +57,11 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
     else:
         warm = min((num_stages - 1 - stage) * 2 + (per_chunk - 1) * num_stages, total)
         warm = total if num_micro == num_stages else warm
-    forwards = [Work(True, *_chunk_and_micro(k, num_stages, per_chunk)) for k in range(total)]
+    forwards = [StagePass(True, *_chunk_and_micro(k, num_stages, per_chunk)) for k in range(total)]
     backwards = []
     for k in range(total):
         chunk, micro = _chunk_and_micro(k, num_stages, per_chunk)
-        backwards.append(Work(False, per_chunk - 1 - chunk, micro))
+        backwards.append(StagePass(False, per_chunk - 1 - chunk, micro))
     out = forwards[:warm]
     for number in range(total - warm):
         out += [forwards[warm + number], backwards[number]]
@@ -81,20 +81,20 @@ def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, in
 def _gpipe(num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
     for micro in range(num_micro):
         if stage > 0:
-            yield Meeting(stage - 1, 0, "forward", micro, 0)
-        yield Work(True, 0, micro)
+            yield Boundary(stage - 1, 0, "forward", micro, 0)
+        yield StagePass(True, 0, micro)
         if stage < num_stages - 1:
-            yield Meeting(stage, 0, "forward", micro, 0)
+            yield Boundary(stage, 0, "forward", micro, 0)
     for micro in range(num_micro):
         yield from _backward_alone(num_stages, stage, micro)
 
 
 def _backward_alone(num_stages: int, stage: int, micro: int) -> Iterator[Event]:
     if stage < num_stages - 1:
-        yield Meeting(stage, 0, "backward", 0, micro)
-    yield Work(False, 0, micro)
+        yield Boundary(stage, 0, "backward", 0, micro)
+    yield StagePass(False, 0, micro)
     if stage > 0:
-        yield Meeting(stage - 1, 0, "backward", 0, micro)
+        yield Boundary(stage - 1, 0, "backward", 0, micro)
 
 
 def _one_forward_one_backward(num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
@@ -104,23 +104,23 @@ def _one_forward_one_backward(num_stages: int, stage: int, num_micro: int) -> It
     is_first, is_last = stage == 0, stage == num_stages - 1
     for micro in range(warm):
         if not is_first:
-            yield Meeting(stage - 1, 0, "forward", micro, 0)
-        yield Work(True, 0, micro)
+            yield Boundary(stage - 1, 0, "forward", micro, 0)
+        yield StagePass(True, 0, micro)
         if not is_last:
-            yield Meeting(stage, 0, "forward", micro, 0)
+            yield Boundary(stage, 0, "forward", micro, 0)
     if warm < num_micro and not is_first:
-        yield Meeting(stage - 1, 0, "forward", warm, 0)
+        yield Boundary(stage - 1, 0, "forward", warm, 0)
     for micro in range(num_micro - warm):
         ahead = warm + micro
-        yield Work(True, 0, ahead)
+        yield StagePass(True, 0, ahead)
         if not is_last:
-            yield Meeting(stage, 0, "both", ahead, micro)
-        yield Work(False, 0, micro)
+            yield Boundary(stage, 0, "both", ahead, micro)
+        yield StagePass(False, 0, micro)
         if not is_first:
             if ahead + 1 < num_micro:
-                yield Meeting(stage - 1, 0, "both", ahead + 1, micro)
+                yield Boundary(stage - 1, 0, "both", ahead + 1, micro)
             else:
-                yield Meeting(stage - 1, 0, "backward", 0, micro)
+                yield Boundary(stage - 1, 0, "backward", 0, micro)
     for micro in range(num_micro - warm, num_micro):
         yield from _backward_alone(num_stages, stage, micro)
 
@@ -135,10 +135,10 @@ def _beside(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> 
         first, second = (before, after) if work.is_forward else (after, before)
         direction: Direction = "forward" if work.is_forward else "backward"
         if first is not None:
-            yield Meeting(*first, direction, work.micro, work.micro)
+            yield Boundary(*first, direction, work.micro, work.micro)
         yield work
         if second is not None:
-            yield Meeting(*second, direction, work.micro, work.micro)
+            yield Boundary(*second, direction, work.micro, work.micro)
 
 
 def _boundary(num_stages: int, stage: int, chunk: int, above: bool) -> tuple[int, int] | None:

@@ -15,7 +15,7 @@ from simfrontier.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.products import inputs_first, weights_first
-from simfrontier.plan.program import Gate, Hook, Item, Move, Program, token_tensor
+from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait, token_tensor
 from simfrontier.schedule.ir import Compute, Ref
 from simfrontier.schedule.names import gathered_name
 
@@ -183,11 +183,11 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
     return program.with_items(out)
 
 
-def _gate_of(held: list[Move]) -> Gate:
+def _gate_of(held: list[Move]) -> StreamWait:
     """DeepSpeed's reduction stream has nothing to do until a bucket is full, and then waits for the last gradient
     (stage3.py, `__reduce_and_partition_ipg_grads`)."""
     waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
-    return Gate(name="bucket", waits=waits, purpose=held[0].purpose)
+    return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
 
 
 def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
@@ -304,7 +304,7 @@ def fetch_at_hooks(program: Program) -> Program:
             written = _activations(program, item.writes) or written
         elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
             waits = dict.fromkeys((*written, *_read_next(program, items, index)))
-            out.append((number, Gate(name=item.module, waits=tuple(waits), purpose="weight_gather")))
+            out.append((number, StreamWait(name=item.module, waits=tuple(waits), purpose="weight_gather")))
             continue
         out.append((number, item))
     return program.with_items(out)

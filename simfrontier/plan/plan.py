@@ -44,7 +44,7 @@ others those of equal axes and lane (DeepSpeed); lane: those of equal axes and l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class States:
+class WeightStates:
     """Placements of one weight's states. `copy` is a second copy of the weight, plain or coded, or None."""
 
     weight: Placement
@@ -128,13 +128,13 @@ class Plan:
         """Whether the ordinary route of a gradient has a hop whose messages cannot be added up as they are."""
         return any(hop.codec is not None and hop.codec.is_opaque for hop in self.hops["gradient"])
 
-    def states(self, weight: Weight, raw: Placement, persistent: bool) -> States:
+    def states(self, weight: Weight, raw: Placement, persistent: bool) -> WeightStates:
         """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks
         that contribute); `persistent` weights are not spread over the ranks that have the same shard."""
         spread = frozenset(self.axes) - (self.whole_vectors_over if len(weight.shape) == 1 else frozenset())
         accumulator = self.accumulator & spread & raw.partial_axes
         pending = tuple(part for part in raw.partial if part[0] not in accumulator)
-        return States(
+        return WeightStates(
             weight=Placement(raw.shards, frozenset() if persistent else self.weight & spread),
             copy=None if self.copy is None or persistent else Placement(raw.shards, self.copy & spread),
             accumulator=Placement(raw.shards, accumulator, pending),

@@ -6,7 +6,7 @@ One makes the gradient of the module's input, the other those of its weights; bo
 from __future__ import annotations
 
 from simfrontier.plan.lanes import Numbered
-from simfrontier.plan.program import Gate, Item, Move, Program
+from simfrontier.plan.program import Item, Move, Program, StreamWait
 from simfrontier.schedule.ir import Compute, Ref
 
 GRADIENTS = ("gradient", "accumulator")  # roles of what the second product makes
@@ -40,7 +40,7 @@ def inputs_first(program: Program) -> Program:
             assert isinstance(back, Compute)
             if made is not None and _are_of_one_module(program, back, made) and not set(item.src) & set(back.writes):
                 at = out[back_at][0]
-                gate = Gate(name="inputs", waits=_begins_with(program, out, back_at), purpose="input_gather")
+                gate = StreamWait(name="inputs", waits=_begins_with(program, out, back_at), purpose="input_gather")
                 out[back_at:back_at] = [(at, gate), (at, item)]
                 back_at += 2
                 continue

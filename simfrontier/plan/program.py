@@ -41,7 +41,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class StreamWait:
     """The wait of one stream for another: what stands behind it on its `lane`, that of moves of a `purpose`, begins
     when what it `waits` for is there. It takes no time, and is nothing on the lane of the work itself."""
 
@@ -51,11 +51,11 @@ class Gate:
     lane: str = "compute"
 
 
-Item = Compute | Collective | Exchange | Move | Hook | Gate
+Item = Compute | Collective | Exchange | Move | Hook | StreamWait
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CallItems:
     """The items of one call, with absolute references."""
 
     label: str
@@ -68,7 +68,7 @@ class Piece:
 class Program:
     """Pieces in issue order, and every tensor they mention by name."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CallItems, ...]
     tensors: dict[str, Tensor]
 
     def items(self) -> Iterator[tuple[int, Item]]:
@@ -83,7 +83,7 @@ class Program:
         for number, item in items:
             held[number].append(item)
         pieces = tuple(
-            Piece(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
+            CallItems(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
         )
         return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
 

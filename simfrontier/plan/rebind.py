@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from simfrontier.plan.layout import BATCH
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Call, Compute, Op, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Workload
@@ -54,7 +54,7 @@ def resized(
     return [_op(op, batch, old) for op in ops], {name: _tensor(tensor, batch, old) for name, tensor in tensors.items()}
 
 
-def rebound_program(program: Expanded, schedule: Schedule) -> Expanded:
+def rebound_program(program: ExpandedProgram, schedule: Schedule) -> ExpandedProgram:
     """The expansion of a rebound schedule of one role: other ops, the same order and waits."""
     return program.with_ops(
         [schedule.ops[op.number] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.codecs import Plain
-from simfrontier.plan.builder import Builder, Part
+from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.optimizer import end_of_step
-from simfrontier.plan.orders import Meeting, Work, events_of
+from simfrontier.plan.orders import Boundary, StagePass, events_of
 from simfrontier.plan.plan import Pipeline
-from simfrontier.plan.program import Piece, Program
+from simfrontier.plan.program import CallItems, Program
 from simfrontier.plan.tensors import Tensors
 from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role
@@ -39,7 +39,7 @@ class _Stages:
     num_micro: int
     lower: Lower
     compressor: Compressor = field(default_factory=Compressor)
-    built: dict[tuple[Part, bool, int], tuple[Call, ...]] = field(default_factory=dict)
+    built: dict[tuple[ModelPart, bool, int], tuple[Call, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         work, mesh = self.tensors.workload, self.tensors.mesh
@@ -57,24 +57,24 @@ class _Stages:
         """The program of one stage."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
-            calls += self._work(stage, event) if isinstance(event, Work) else [self._meeting(stage, event)]
+            calls += self._work(stage, event) if isinstance(event, StagePass) else [self._meeting(stage, event)]
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
-    def _part(self, stage: int, chunk: int) -> Part:
+    def _part(self, stage: int, chunk: int) -> ModelPart:
         number = chunk * self.num_stages + stage
         begin = number * self.layers_per_chunk
         is_first, is_last = number == 0, number == self.num_chunks - 1
-        return Part(range(begin, begin + self.layers_per_chunk), is_first, is_last)
+        return ModelPart(range(begin, begin + self.layers_per_chunk), is_first, is_last)
 
     # ── forwards and backwards ──
 
-    def _work(self, stage: int, work: Work) -> tuple[Call, ...]:
+    def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
         """A forward or backward: that of a chunk like it at a micro-batch like it, shifted."""
         part = self._part(stage, work.chunk)
         like = part
         if not part.first and not part.last:
-            like = Part(range(self.layers_per_chunk, 2 * self.layers_per_chunk), False, False)
+            like = ModelPart(range(self.layers_per_chunk, 2 * self.layers_per_chunk), False, False)
         last = self.num_micro - 1
         micro = work.micro if work.micro in (0, last) else min(1, last)
         key = (like, work.is_forward, micro)
@@ -85,8 +85,8 @@ class _Stages:
             return self.built[key]
         return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops, c.block) for c in self.built[key]])
 
-    def _calls(self, part: Part, is_forward: bool, micro: int) -> tuple[Call, ...]:
-        builder = Builder(self.tensors, part, self.num_micro - 1)
+    def _calls(self, part: ModelPart, is_forward: bool, micro: int) -> tuple[Call, ...]:
+        builder = ProgramBuilder(self.tensors, part, self.num_micro - 1)
         if is_forward:
             builder.forward(micro)
             builder.close("head", self.tensors.workload.num_layers, micro)
@@ -94,12 +94,12 @@ class _Stages:
             builder.backward(micro)
         return self._lowered(builder.taken())
 
-    def _lowered(self, pieces: tuple[Piece, ...]) -> tuple[Call, ...]:
+    def _lowered(self, pieces: tuple[CallItems, ...]) -> tuple[Call, ...]:
         return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.known), self.tensors))
 
     # ── between stages ──
 
-    def _meeting(self, stage: int, meeting: Meeting) -> Call:
+    def _meeting(self, stage: int, meeting: Boundary) -> Call:
         """The exchange at a boundary, and a stage's coding of what it sends and gets; its layer is the first one
         below."""
         lower = (meeting.upper + 1) % self.num_stages
@@ -163,12 +163,12 @@ class _Stages:
         """Reductions, the swap of what two stages know of a tied weight, and the optimizer."""
         parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
-        builder = Builder(self.tensors, Part(range(0), first, last), self.num_micro - 1)
+        builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
         builder.layers = tuple(layer for part in parts for layer in part.layers)
         end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
         return self._lowered(builder.taken())
 
-    def _swap(self, builder: Builder) -> None:
+    def _swap(self, builder: ProgramBuilder) -> None:
         """Both holders of a tied weight give the other their gradient and add what they get."""
         for name in self.tied:
             weight = self.tensors.workload.weights[name]

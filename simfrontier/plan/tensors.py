@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from simfrontier.plan.layout import Layout
-from simfrontier.plan.plan import Engine, Plan, States
+from simfrontier.plan.layout import CutLayout
+from simfrontier.plan.plan import Engine, Plan, WeightStates
 from simfrontier.schedule.codec import FLOATS, Codec
 from simfrontier.schedule.ir import Stage, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
@@ -23,9 +23,9 @@ class Tensors:
     plan: Plan
     mesh: Mesh
     engine: Engine
-    layout: Layout
+    layout: CutLayout
     known: dict[str, Tensor] = field(default_factory=dict)
-    states: dict[str, States] = field(default_factory=dict)
+    states: dict[str, WeightStates] = field(default_factory=dict)
     sharded: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

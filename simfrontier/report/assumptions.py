@@ -10,8 +10,8 @@ from simfrontier.machine import Provenance
 from simfrontier.plan.options import HopOptions, Options
 from simfrontier.report.batches import batch, checkpointing, training
 from simfrontier.report.markup import paragraph, section, table, text
-from simfrontier.report.view import View
-from simfrontier.report.words import exactly, in_words, listed
+from simfrontier.report.phrases import exactly, in_words, listed
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
 from simfrontier.workload import sizes_of
 
@@ -27,7 +27,7 @@ KINDS = {
 }
 
 
-def assumptions(view: View) -> str:
+def assumptions(view: StudyView) -> str:
     """The section: settings of model, training, engine and plans, then every number of machine and library."""
     return section(
         "assumptions",
@@ -83,7 +83,7 @@ def _row(part: str, number: Provenance) -> list[str]:
     return [f"<code>{text(part)}.{text(number.key)}</code>", value, tag, text(number.source)]
 
 
-def _settings(view: View) -> Iterable[list[str]]:
+def _settings(view: StudyView) -> Iterable[list[str]]:
     scenario = view.scenario
     file = scenario.file
     yield from _models(view)
@@ -114,7 +114,7 @@ def settings_of(
         yield ["perturbation", "none: every device and link is as good as new"]
 
 
-def _models(view: View) -> Iterable[list[str]]:
+def _models(view: StudyView) -> Iterable[list[str]]:
     """The model and its shape, of each size where they differ."""
     several = len(set(view.shapes.values())) > 1
     for size, shape in view.shapes.items() if several else [(view.largest, view.shapes[view.largest])]:
@@ -124,7 +124,7 @@ def _models(view: View) -> Iterable[list[str]]:
         yield [f"shape{on}", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))]
 
 
-def _otherwise(view: View, name: str, value: object) -> str:
+def _otherwise(view: StudyView, name: str, value: object) -> str:
     """What plans with an engine of their own have instead, at the largest size."""
     own: dict[object, list[str]] = {}
     for plan in view.plans:
@@ -141,7 +141,7 @@ _FIDELITIES: Mapping[str, str] = {
 }
 
 
-def _plans(view: View) -> Iterable[list[str]]:
+def _plans(view: StudyView) -> Iterable[list[str]]:
     classes = {outcome.plan: outcome.row["rank_classes"] for outcome in view.drawn}
     for name in view.scenario.plans:
         options = view.cases[name, view.largest].options.in_precision(view.scenario.precision.model)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simfrontier.report.view import View
-from simfrontier.report.words import in_words, listed
+from simfrontier.report.phrases import in_words, listed
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Case
 
 
-def models(view: View) -> str:
+def models(view: StudyView) -> str:
     """The model with its parameters: `gpt-80b with 79.7 billion parameters`; of each size where they differ."""
     if len(set(view.shapes.values())) == 1:
         shape = view.shapes[view.largest]
@@ -18,7 +18,7 @@ def models(view: View) -> str:
     return f"{listed(several)} {view.devices}"
 
 
-def training(view: View) -> str:
+def training(view: StudyView) -> str:
     """Micro-batch and accumulation: once where all plans have the same, otherwise by plan."""
     cases = list(view.cases.values())
     per = view.device if all(case.batch_ranks == case.devices for case in cases) else "data-parallel rank"
@@ -28,7 +28,7 @@ def training(view: View) -> str:
     return f"micro-batch per {per} × micro-batches of a step: {said}"
 
 
-def checkpointing(view: View) -> str:
+def checkpointing(view: StudyView) -> str:
     """Whether activations are recomputed: `full`, or by plan where that differs."""
     by_plan = {plan: "full" if recomputes else "none" for plan, recomputes in view.recomputing.items()}
     if len(set(by_plan.values())) == 1:
@@ -36,7 +36,7 @@ def checkpointing(view: View) -> str:
     return "; ".join(f"{plan} {how}" for plan, how in by_plan.items())
 
 
-def _of_plan(view: View, plan: str) -> str:
+def _of_plan(view: StudyView, plan: str) -> str:
     cases = [case for (name, _), case in view.cases.items() if name == plan]
     return f"{_range(case.micro_batch for case in cases)} × {_range(case.grad_accum for case in cases)}"
 
@@ -46,7 +46,7 @@ def _range(counts: Iterable[int]) -> str:
     return f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def batch(view: View) -> str:
+def batch(view: StudyView) -> str:
     """The sequences of a step over all devices where plans have them in common: `steps of 2,048 sequences`; of each
     size where they differ; empty where plans of a size differ."""
     samples = {size: {case.samples for case in _at(view, size)} for size in view.sizes}
@@ -58,7 +58,7 @@ def batch(view: View) -> str:
     return f"steps of {listed([f'{count:,}' for count in known.values()])} {_unit(view)}"
 
 
-def work(view: View) -> str:
+def work(view: StudyView) -> str:
     """What of the work of a step is the same at every size."""
     if len(view.sizes) == 1:
         return ""
@@ -72,9 +72,9 @@ def work(view: View) -> str:
     return f"The model grows with the machine: {models(view)}{f'; {steps}' if steps else ''}."
 
 
-def _at(view: View, size: int) -> list[Case]:
+def _at(view: StudyView, size: int) -> list[Case]:
     return [case for (_, number), case in view.cases.items() if number == size]
 
 
-def _unit(view: View) -> str:
+def _unit(view: StudyView) -> str:
     return "samples" if view.shapes[view.largest].sequence == 1 else "sequences"

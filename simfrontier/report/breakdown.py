@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table
+from simfrontier.report.phrases import TOO_BIG, percent, quantity
 from simfrontier.report.theme import CODEC, COMPUTE, IDLE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
-from simfrontier.report.view import View, step_s
-from simfrontier.report.words import TOO_BIG, percent, quantity
+from simfrontier.report.view import StudyView, step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StepPart:
     """A part of a step (a field of `Exposure`): its name in a legend, in a narrow column, and its colour."""
 
     name: str
@@ -19,14 +19,14 @@ class Part:
     colour: str
 
 
-def _part(name: str, colour: str) -> Part:
-    return Part(name=name, short=name, colour=colour)
+def _part(name: str, colour: str) -> StepPart:
+    return StepPart(name=name, short=name, colour=colour)
 
 
 PARTS = {
     "compute": _part("compute", COMPUTE),
     **{
-        level: Part(name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour)
+        level: StepPart(name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour)
         for level, colour in LEVEL_COLOURS.items()
     },
     "codec": _part("codec and reordering", CODEC),
@@ -36,7 +36,7 @@ _BUBBLE = " In a pipeline, a rank that waits for other stages is idle: that is t
 _BESIDE = " With exchanges on lanes of their own, waiting counts as exposed until the exchange ends, and not as idle."
 
 
-def breakdown(view: View) -> str:
+def breakdown(view: StudyView) -> str:
     """The section: bars for every size, and the numbers at the largest."""
     figures = {f"{size:,}": bars(view, size) for size in reversed(view.sizes)}
     return section(
@@ -54,14 +54,14 @@ def breakdown(view: View) -> str:
     )
 
 
-def _of_pipelines(view: View) -> str:
+def _of_pipelines(view: StudyView) -> str:
     """What waiting for other stages counts as, where there are stages."""
     plans = [view.cases[o.plan, o.devices].plan.pipeline for o in view.piped]
     beside = any(pipeline is not None and pipeline.overlap for pipeline in plans)
     return f"{_BUBBLE if plans else ''}{_BESIDE if beside else ''}"
 
 
-def bars(view: View, size: int) -> Figure:
+def bars(view: StudyView, size: int) -> Figure:
     """Stacked horizontal bars of one size, the scenario's first plan on top."""
     outcomes = view.at(size)
     labels = [o.plan if o.row["fits"] else f"{o.plan}<br>({TOO_BIG})" for o in outcomes]
@@ -102,7 +102,7 @@ def bars(view: View, size: int) -> Figure:
     return figure(traces, axis(f"time of one step ({unit})"), axis("", **rows), height, barmode="stack", bargap=0.35)
 
 
-def _table(view: View) -> str:
+def _table(view: StudyView) -> str:
     rows = []
     for outcome in view.drawn:
         name = keyed(view.marks[outcome.plan].colour, outcome.plan)

@@ -10,14 +10,14 @@ from simfrontier.collectives.fit_record import Far
 from simfrontier.fitting.fit import Floats
 from simfrontier.fitting.outcome import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
-from simfrontier.report.calibration_words import calibration_findings, calibration_lead, far_rows
+from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
+from simfrontier.report.phrases import NOTHING, exactly, number, percent
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import agreement_figure
-from simfrontier.report.validation_words import counted
-from simfrontier.report.words import NOTHING, exactly, number, percent
-from simfrontier.validation.outcome import NORMAL_90, Held, Prediction, Use
+from simfrontier.report.validation_text import counted
+from simfrontier.validation.outcome import NORMAL_90, ComparedRow, Prediction, Use
 
 CONTENTS = {
     "headline": "In short",
@@ -58,10 +58,10 @@ def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
     return whole_page(heading, f"{heading}: simfrontier calibrate", subtitle, CONTENTS, sections)
 
 
-def _held(done: FitOutcome, use: Use, errors: Floats) -> list[Held]:
+def _held(done: FitOutcome, use: Use, errors: Floats) -> list[ComparedRow]:
     """The points as a fit predicts them; its 90 % interval by the spread that the calibration says."""
     return [
-        Held(
+        ComparedRow(
             table=row.source,
             row=row,
             measured_s=row.seconds,

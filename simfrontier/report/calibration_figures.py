@@ -8,18 +8,18 @@ from typing import Any
 from simfrontier.measured import CallRow
 from simfrontier.report.crosscheck_figures import LINE
 from simfrontier.report.markup import Figure, text
+from simfrontier.report.phrases import binary
 from simfrontier.report.theme import axis, figure, powers_of_two
 from simfrontier.report.validation_figures import USE_MARKS, USE_NAMES, clipped
 from simfrontier.report.validation_series import row_name
-from simfrontier.report.validation_words import apart
-from simfrontier.report.words import binary
-from simfrontier.validation.outcome import Held
+from simfrontier.report.validation_text import apart
+from simfrontier.validation.outcome import ComparedRow
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge
 MAX_TICKS = 12
 
 
-def residual_figure(rows: Sequence[Held]) -> Figure:
+def residual_figure(rows: Sequence[ComparedRow]) -> Figure:
     """Error of every point over its bytes, on a logarithmic axis."""
     traces: list[dict[str, Any]] = []
     for use, mark in USE_MARKS.items():

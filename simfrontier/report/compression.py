@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from simfrontier.analysis.dimensions import SIDES, Sent, Side, sent_by_dimension
-from simfrontier.analysis.losses import NUM_SD, PER_HOP, Losses, policy_of
+from simfrontier.analysis.dimensions import SIDES, SentBytes, Side, sent_by_dimension
+from simfrontier.analysis.losses import NUM_SD, PER_HOP, LossCurves, policy_of
 from simfrontier.plan.compression import DIMENSIONS, Compression
 from simfrontier.plan.options import PLAIN
 from simfrontier.plan.tensor import MegatronOptions
-from simfrontier.report.compression_figures import Point, curves, trade_off
+from simfrontier.report.compression_figures import GainLossPoint, curves, trade_off
 from simfrontier.report.markup import keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
 from simfrontier.report.published import comparable
 from simfrontier.report.theme import marks
-from simfrontier.report.view import View, rate
-from simfrontier.report.words import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
+from simfrontier.report.view import StudyView, rate
 from simfrontier.schedule.codec import Codec
 from simfrontier.study import schedule_of_case
 
-Bytes = Mapping[str, Mapping[Side, Sent]]  # by plan
+Bytes = Mapping[str, Mapping[Side, SentBytes]]  # by plan
 SIDE_NAMES: Final[Mapping[Side, str]] = {
     "dp": "gradients (dp)",
     "tp": "inside layers (tp)",
@@ -36,7 +36,7 @@ _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CompressionRow:
     """A plan whose messages may be compressed.
 
     `of`: the type of its messages where they are not compressed; `baseline`: the plan that sends the same messages
@@ -64,7 +64,7 @@ class Told:
         return self.options.compression + (PER_HOP if self.options.compress_per_hop and not self.is_plain else "")
 
 
-def compression(view: View) -> str:
+def compression(view: StudyView) -> str:
     """The section, or nothing where no plan compresses or widens its messages."""
     known = told(view)
     if all(one.options.compressed is None for one in known):
@@ -83,7 +83,7 @@ def compression(view: View) -> str:
     )
 
 
-def told(view: View) -> list[Told]:
+def told(view: StudyView) -> list[CompressionRow]:
     """The plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
     plans = {
         plan: case.options
@@ -93,9 +93,9 @@ def told(view: View) -> list[Told]:
     return [_told(view, plan, options, plans) for plan, options in plans.items()]
 
 
-def _told(view: View, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> Told:
+def _told(view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> CompressionRow:
     of, losses = _type(view, options), view.scenario.losses
-    one = Told(plan=plan, options=options, of=of)
+    one = CompressionRow(plan=plan, options=options, of=of)
     baseline = plan if one.is_plain else _baseline(view, options, plans)
     size, gain = _gain(view, plan, baseline)
     one = replace(one, baseline=baseline, size=size, gain=gain, published=_published(view, plan, baseline))
@@ -104,12 +104,12 @@ def _told(view: View, plan: str, options: MegatronOptions, plans: Mapping[str, M
     return replace(one, distance=losses.distance(one.policy), stays=losses.stays(one.policy))
 
 
-def _type(view: View, options: MegatronOptions) -> str:
+def _type(view: StudyView, options: MegatronOptions) -> str:
     own = view.scenario.file.model.precision if options.message_dtype == "model" else options.message_dtype
     return own.upper()
 
 
-def _baseline(view: View, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
+def _baseline(view: StudyView, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
     """The plan with the same messages uncompressed: the one that is the same in all else too, if there is one."""
     plain = {
         plan: other
@@ -124,7 +124,7 @@ def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
     return options.model_copy(update={key: MegatronOptions.model_fields[key].default for key in _OF_CODECS})
 
 
-def _gain(view: View, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
+def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
     """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
     fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
     for size in reversed(view.sizes):
@@ -133,7 +133,7 @@ def _gain(view: View, plan: str, baseline: str | None) -> tuple[int | None, floa
     return None, None
 
 
-def _published(view: View, plan: str, baseline: str | None) -> float | None:
+def _published(view: StudyView, plan: str, baseline: str | None) -> float | None:
     """The published gain, if the figures are of this machine and have both plans."""
     figures = comparable(view.scenario)
     ratios = {} if figures is None else figures.ratios
@@ -143,7 +143,7 @@ def _published(view: View, plan: str, baseline: str | None) -> float | None:
 # ── in short ──
 
 
-def gains(view: View, known: list[Told]) -> Iterator[str]:
+def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
     """For each kind of messages: which policy gains how much, and whether its loss stays in the band."""
     groups: dict[tuple[str, str | None, int | None], list[str]] = {}
     idle = []
@@ -166,13 +166,13 @@ def gains(view: View, known: list[Told]) -> Iterator[str]:
         yield f"{one.plan} has nothing to be held against: {why}."
 
 
-def _said(view: View, one: Told, gain: float) -> str:
+def _said(view: StudyView, one: CompressionRow, gain: float) -> str:
     size = percent(abs(gain))
     speed = "gains nothing" if size == percent(0.0) else f"{'gains' if gain > 0 else 'loses'} {size}"
     return f"{one.plan} {speed}{_ending(view.scenario.losses, one)}"
 
 
-def _ending(losses: Losses | None, one: Told) -> str:
+def _ending(losses: LossCurves | None, one: CompressionRow) -> str:
     """What becomes of the loss, in words."""
     if losses is None:
         return ""
@@ -191,7 +191,7 @@ def _apart(distance: float) -> str:
     return f"{number(abs(distance), 2)} {'above' if distance > 0 else 'below'} the baseline’s loss"
 
 
-def _introduced(view: View, known: list[Told]) -> str:
+def _introduced(view: StudyView, known: list[CompressionRow]) -> str:
     """What is compressed, by what, and what gain and band mean."""
     per_hop = any(one.options.compress_per_hop and not one.is_plain for one in known)
     from_bytes = {one.options.compress_from for one in known if not one.is_plain}
@@ -212,7 +212,7 @@ def _introduced(view: View, known: list[Told]) -> str:
 # ── accuracy ──
 
 
-def _accuracy(view: View, known: list[Told]) -> Iterator[str]:
+def _accuracy(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
     losses = view.scenario.losses
     if losses is None:
         yield paragraph(
@@ -239,10 +239,10 @@ def _accuracy(view: View, known: list[Told]) -> Iterator[str]:
         + ("Shaded: the baseline’s band at every step. " if losses.half_bands is not None else "")
         + "The distance is taken seed by seed, so that what a seed does to all policies alike cancels."
     )
-    yield plot("fig-losses", curves(losses, _colours(view, known, losses)), "Losses by step")
+    yield plot("fig-losses", curves(losses, _colours(view, known, losses)), "LossCurves by step")
 
 
-def _band_in_words(losses: Losses, seeds: int) -> str:
+def _band_in_words(losses: LossCurves, seeds: int) -> str:
     final = f"A final loss is the mean of the last {losses.last} steps"
     half, band = losses.half_band, losses.band
     if half is None or band is None:
@@ -254,14 +254,14 @@ def _band_in_words(losses: Losses, seeds: int) -> str:
     )
 
 
-def _points(view: View, known: list[Told]) -> Iterator[Point]:
+def _points(view: StudyView, known: list[CompressionRow]) -> Iterator[GainLossPoint]:
     for one in known:
         if one.is_plain or one.gain is None or one.distance is None or not math.isfinite(one.distance):
             continue
-        yield Point(plan=one.plan, of=one.of, distance=one.distance, gain=one.gain, mark=view.marks[one.plan])
+        yield GainLossPoint(plan=one.plan, of=one.of, distance=one.distance, gain=one.gain, mark=view.marks[one.plan])
 
 
-def _colours(view: View, known: list[Told], losses: Losses) -> Mapping[str, str]:
+def _colours(view: StudyView, known: list[CompressionRow], losses: LossCurves) -> Mapping[str, str]:
     """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
     spare = marks([*view.plans, *losses.policies])
     of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(known)}
@@ -271,8 +271,8 @@ def _colours(view: View, known: list[Told], losses: Losses) -> Mapping[str, str]
 # ── bytes ──
 
 
-def _sent(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
-    least = {plan: _SEEN * sum(sent.values(), Sent()).num_bytes for plan, sent in bytes_of.items()}
+def _sent(view: StudyView, known: list[CompressionRow], bytes_of: Bytes) -> Iterator[str]:
+    least = {plan: _SEEN * sum(sent.values(), SentBytes()).num_bytes for plan, sent in bytes_of.items()}
     used = [side for side in SIDES if any(sent[side].num_bytes > least[plan] for plan, sent in bytes_of.items())]
     kept = view.scenario.losses is not None
     yield paragraph(
@@ -284,13 +284,15 @@ def _sent(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
     yield table([*head, *["final loss"] * kept], (_row(view, one, bytes_of[one.plan], used, kept) for one in known))
 
 
-def _row(view: View, one: Told, sent: Mapping[Side, Sent], used: list[Side], kept: bool) -> list[str]:
+def _row(
+    view: StudyView, one: CompressionRow, sent: Mapping[Side, SentBytes], used: list[Side], kept: bool
+) -> list[str]:
     compressed = one.options.compressed
     return [
         keyed(view.marks[one.plan].colour, one.plan),
         _codecs(one, compressed),
         *(_size(sent[side]) for side in used),
-        f"<b>{_size(sum(sent.values(), Sent()))}</b>",
+        f"<b>{_size(sum(sent.values(), SentBytes()))}</b>",
         _error(compressed.relative_error) if compressed and not one.is_plain else NOTHING,
         _faster(view, one),
         *([_loss(one)] if kept else []),
@@ -301,7 +303,7 @@ def _error(bound: float) -> str:
     return percent(bound) if bound >= 0.001 else f"{100 * bound:.1g}\u00a0%" if bound else "none"
 
 
-def _codecs(one: Told, compressed: Compression | None) -> str:
+def _codecs(one: CompressionRow, compressed: Compression | None) -> str:
     """One codec where all dimensions have it, else one line for each; and the type of the messages."""
     names: dict[str, list[str]] = {}
     for side in DIMENSIONS:
@@ -312,12 +314,12 @@ def _codecs(one: Told, compressed: Compression | None) -> str:
     return f"{'<br>'.join(said)}<small>{one.of} messages{per_hop}</small>"
 
 
-def _size(sent: Sent) -> str:
+def _size(sent: SentBytes) -> str:
     share = "" if sent.share is None else f"<small>{percent(float(sent.share))}</small>"
     return f"{quantity(float(sent.num_bytes), 'bytes')}{share}" if sent.num_bytes else NOTHING
 
 
-def _faster(view: View, one: Told) -> str:
+def _faster(view: StudyView, one: CompressionRow) -> str:
     if one.is_plain or one.baseline is None:
         return NOTHING
     if one.gain is None:
@@ -327,7 +329,7 @@ def _faster(view: View, one: Told) -> str:
     return f"<b>{signed(one.gain)}</b>{at}{known}"
 
 
-def _loss(one: Told) -> str:
+def _loss(one: CompressionRow) -> str:
     """How far its final loss is from the baseline's, and whether that is within the band."""
     if one.distance is None or one.is_plain:
         return NOTHING
@@ -341,7 +343,7 @@ def _loss(one: Told) -> str:
 # ── messages of 16 bits ──
 
 
-def trap(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
+def trap(view: StudyView, known: list[CompressionRow], bytes_of: Bytes) -> Iterator[str]:
     """What is left of a codec's gain where numbers have 16 bits already; nothing where no such messages are
     compressed."""
     precision = view.scenario.file.model.precision
@@ -353,7 +355,7 @@ def trap(view: View, known: list[Told], bytes_of: Bytes) -> Iterator[str]:
         str(codec): codec.on(precision).bits_with_scales for one in own for codec in _codecs_of(one.options.compressed)
     }
     coded = [f"{float(size):.3g} with {codec} ({percent(float(size / wide))})" for codec, size in bits.items()]
-    shares = {one.plan: sum(bytes_of[one.plan].values(), Sent()).share for one in own}
+    shares = {one.plan: sum(bytes_of[one.plan].values(), SentBytes()).share for one in own}
     parts = [f"{plan} sends {percent(float(share))}" for plan, share in shares.items() if share is not None]
     yield (
         f"The 16-bit trap: codecs work on 32-bit numbers, and a rate counts bits of these. Messages of {called} have "
@@ -369,7 +371,7 @@ def _codecs_of(compressed: Compression | None) -> list[Codec]:
     return [codec for codec in codecs if codec is not None]
 
 
-def _against_wide(view: View, known: list[Told], own: list[Told], called: str) -> str:
+def _against_wide(view: StudyView, known: list[CompressionRow], own: list[CompressionRow], called: str) -> str:
     """How the same policies do on FP32 messages, and whether the fastest of these is worth its loss."""
     wider = [one for one in known if one.options.message_dtype != "model"]
     same = [

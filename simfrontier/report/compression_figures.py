@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.analysis.losses import Floats, Losses
+from simfrontier.analysis.losses import Floats, LossCurves
 from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import Mark, axis, figure
-from simfrontier.report.words import number, signed
+from simfrontier.report.phrases import number, signed
+from simfrontier.report.theme import PlanMark, axis, figure
 
 SHADE: Final = "rgba(125,135,145,0.25)"  # the band of the baseline
 GREY: Final = "#8A8F94"
@@ -24,17 +24,17 @@ _SIDES: Final = ("top center", "bottom center", "middle right", "middle left")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class GainLossPoint:
     """A plan whose gain and loss are both known. `of`: the type of its messages."""
 
     plan: str
     of: str
     distance: float
     gain: float
-    mark: Mark
+    mark: PlanMark
 
 
-def trade_off(points: Sequence[Point], published: Mapping[str, float], half_band: float | None) -> Figure:
+def trade_off(points: Sequence[GainLossPoint], published: Mapping[str, float], half_band: float | None) -> Figure:
     """Gain over distance of the final loss, the baseline in the origin, its band shaded; a published gain is a dotted
     line."""
     place, ticks = _scale([point.distance for point in points], half_band)
@@ -107,7 +107,7 @@ def _marked(name: str, x: list[float], y: list[float], marker: dict[str, Any]) -
 
 
 def _published(
-    name: str, gain: float, place: Callable[[float], float], points: Sequence[Point], half_band: float | None
+    name: str, gain: float, place: Callable[[float], float], points: Sequence[GainLossPoint], half_band: float | None
 ) -> dict[str, Any]:
     low, high = (place(end) for end in _ends(points, half_band))
     return {
@@ -124,7 +124,7 @@ def _published(
     }
 
 
-def _ends(points: Sequence[Point], half_band: float | None) -> tuple[float, float]:
+def _ends(points: Sequence[GainLossPoint], half_band: float | None) -> tuple[float, float]:
     known = [0.0, *(point.distance for point in points), *([] if half_band is None else [-half_band, half_band])]
     low, high = min(known), max(known)
     return (low, high) if high > low else (-1.0, 1.0)
@@ -158,7 +158,7 @@ def _apart(distance: float) -> str:
 # ── losses over the steps ──
 
 
-def curves(losses: Losses, colours: Mapping[str, str]) -> dict[str, Figure]:
+def curves(losses: LossCurves, colours: Mapping[str, str]) -> dict[str, Figure]:
     """Smoothed losses by step, and how far they are from the baseline's of the same seed; `colours` by policy."""
     steps, half = list(losses.steps), losses.half_bands
     base, others = losses.smoothed(losses.baseline), [one for one in losses.policies if _other(one, losses)]
@@ -176,7 +176,7 @@ def curves(losses: Losses, colours: Mapping[str, str]) -> dict[str, Figure]:
     }
 
 
-def _other(one: str, losses: Losses) -> bool:
+def _other(one: str, losses: LossCurves) -> bool:
     return losses.of(one) != losses.of(losses.baseline)
 
 

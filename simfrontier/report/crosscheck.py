@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, differences, held_to
+from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, differences, held_to
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
 from simfrontier.report.markup import Figure, cards, items, panels, paragraph, plot, section, table, text
+from simfrontier.report.phrases import number, percent, quantity, signed
 from simfrontier.report.shell import whole_page
 from simfrontier.report.sweep import sweep_section
 from simfrontier.report.theme import marks
-from simfrontier.report.words import number, percent, quantity, signed
 from simfrontier.trace.compare import Comparison
 from simfrontier.trace.deltas import CrossCheck, Delta, deltas, step_times
 from simfrontier.trace.links import WITHIN

@@ -7,12 +7,12 @@ from statistics import median
 from typing import Any
 
 from simfrontier.report.markup import Figure
-from simfrontier.report.theme import CODEC, COMPUTE, Mark, axis, decades, figure
+from simfrontier.report.phrases import quantity
+from simfrontier.report.theme import CODEC, COMPUTE, PlanMark, axis, decades, figure
 from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
-from simfrontier.report.words import quantity
 from simfrontier.trace import Span
-from simfrontier.trace.compare import Comparison, Pair
-from simfrontier.trace.deltas import CrossCheck, StepTimes, duration
+from simfrontier.trace.compare import Comparison, OpPair
+from simfrontier.trace.deltas import CrossCheck, PlanStepTimes, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
 INK = "#111111"  # the page's script turns it into the reader's text colour
@@ -42,7 +42,7 @@ def kind_of(span: Span) -> str:
     return "matrix products" if span.kind == "matmul" else "other kernels"
 
 
-def steps_figure(steps: Sequence[StepTimes]) -> Figure:
+def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
     longest = max(max(step.sim_s, step.real_s) for step in steps)
     scale, unit = _scale(longest)
@@ -67,7 +67,7 @@ def steps_figure(steps: Sequence[StepTimes]) -> Figure:
     return figure(traces, axis("plan", type="category"), y, 360, barmode="group")
 
 
-def scatter_figure(check: CrossCheck, marks: Mapping[str, Mark]) -> Figure:
+def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     """Real against simulated time of every collective, medians over ranks; the line of equality, and the tolerance."""
     traces: list[dict[str, Any]] = []
     everything: list[float] = []
@@ -111,16 +111,16 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, Mark]) -> Figure:
     return figure(traces, x, y, 560)
 
 
-def _calls(comparison: Comparison) -> dict[str, list[list[Pair]]]:
+def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
     """Collectives by colour, then by op: the pairs of all ranks."""
-    out: dict[str, dict[int, list[Pair]]] = {}
+    out: dict[str, dict[int, list[OpPair]]] = {}
     for pair in comparison.pairs:
         if pair.sim.axes:
             out.setdefault(kind_of(pair.sim), {}).setdefault(pair.sim.op, []).append(pair)
     return {kind: list(calls.values()) for kind, calls in out.items()}
 
 
-def _call(plan: str, sim_s: float, real_s: float, pairs: list[Pair]) -> str:
+def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
     span = pairs[0].sim
     return (
         f"<b>{plan}: {span.name}</b> over {span.axes}<br>op {span.op}, {span.call} of layer {span.layer}, "

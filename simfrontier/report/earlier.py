@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from simfrontier.report.markup import items, paragraph, section, table, text
+from simfrontier.report.phrases import NOTHING, number, signed
 from simfrontier.report.published import given, lacking, rates_at
-from simfrontier.report.view import View
-from simfrontier.report.words import NOTHING, number, signed
+from simfrontier.report.view import StudyView
 
 
-def earlier(view: View) -> str:
+def earlier(view: StudyView) -> str:
     """The section, or nothing where the scenario records no earlier prediction, nothing of it was run again, or results
     are of other settings than the scenario's: what differs would not be what was changed since."""
     figures = view.scenario.file.earlier

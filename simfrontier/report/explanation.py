@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from simfrontier.explain import Against, Change, Explanation
+from simfrontier.explain import Explanation, PlanComparison, TriedChange
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import (
     changes_figure,
@@ -14,7 +14,7 @@ from simfrontier.report.explanation_figures import (
     strip_figure,
     waterfall_figure,
 )
-from simfrontier.report.explanation_words import (
+from simfrontier.report.explanation_text import (
     best_sentence,
     headline_sentence,
     set_words,
@@ -23,8 +23,8 @@ from simfrontier.report.explanation_words import (
     signed_seconds,
 )
 from simfrontier.report.markup import cards, paragraph, plot, section, table, text
+from simfrontier.report.phrases import percent, quantity, signed
 from simfrontier.report.shell import whole_page
-from simfrontier.report.words import percent, quantity, signed
 from simfrontier.wholefile import write_whole
 
 CONTENTS = {
@@ -143,7 +143,7 @@ def _help(found: Explanation) -> str:
     )
 
 
-def _change_rows(changes: Iterable[Change]) -> list[list[str]]:
+def _change_rows(changes: Iterable[TriedChange]) -> list[list[str]]:
     return [
         [
             text(change.label) + (f"<small{_warned(change)}>{text(change.note)}</small>" if change.note else ""),
@@ -156,11 +156,11 @@ def _change_rows(changes: Iterable[Change]) -> list[list[str]]:
     ]
 
 
-def _warned(change: Change) -> str:
+def _warned(change: TriedChange) -> str:
     return "" if change.fits else ' class="no"'
 
 
-def _difference(found: Explanation, other: Against) -> str:
+def _difference(found: Explanation, other: PlanComparison) -> str:
     paths = {found.plan: found.path, other.plan: other.path}
     rows = [
         [text(words), quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s)]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from simfrontier.analysis.attribution import part_words
 from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel
-from simfrontier.explain import Against, Change, Explanation
-from simfrontier.report.explanation_words import OTHER, shown_differences, signed_seconds
+from simfrontier.explain import Explanation, PlanComparison, TriedChange
+from simfrontier.report.explanation_text import OTHER, shown_differences, signed_seconds
 from simfrontier.report.markup import Figure, text
+from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import CODEC, IDLE, axis, figure
-from simfrontier.report.words import percent, quantity
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -155,7 +155,7 @@ def changes_figure(found: Explanation) -> Figure:
     return figure(traces, x, axis("", **rows), height, barmode="overlay", bargap=0.25)
 
 
-def waterfall_figure(found: Explanation, other: Against) -> Figure:
+def waterfall_figure(found: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
     scale, unit = _scale(max(found.step_s, other.path.step_s))
     rows = list(_falls(found, other))
@@ -177,7 +177,7 @@ def waterfall_figure(found: Explanation, other: Against) -> Figure:
     return figure([bars], axis(f"time of one step ({unit})"), axis("", **order), 110 + 30 * len(rows), bargap=0.3)
 
 
-def _falls(found: Explanation, other: Against) -> Iterator[tuple[str, float, float, str]]:
+def _falls(found: Explanation, other: PlanComparison) -> Iterator[tuple[str, float, float, str]]:
     """(name, from where, how long, colour) of the bars of a waterfall, in seconds."""
     yield f"a step of {other.plan}", 0.0, other.path.step_s, _TOTAL
     at = other.path.step_s
@@ -188,7 +188,7 @@ def _falls(found: Explanation, other: Against) -> Iterator[tuple[str, float, flo
     yield f"a step of {found.plan}", 0.0, found.step_s, _TOTAL
 
 
-def _hover(change: Change) -> str:
+def _hover(change: TriedChange) -> str:
     note = f"<br>{text(change.note)}" if change.note else ""
     return (
         f"<b>{text(change.label)}</b><br>step {quantity(change.step_s, 's')}, saved {signed_seconds(change.saved_s)} "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simfrontier.report.crosscheck_words import link_bytes
+from simfrontier.report.crosscheck_text import link_bytes
 from simfrontier.report.fabric_drawing import drawing, key
 from simfrontier.report.markup import panels, paragraph, section, table, text
-from simfrontier.report.words import percent, quantity, signed
+from simfrontier.report.phrases import percent, quantity, signed
 from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
 
 MAX_WORST = 8  # links that are listed

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from simfrontier.report.crosscheck_words import link_words
-from simfrontier.report.fabric_layout import Layout, Point, layout
+from simfrontier.report.crosscheck_text import link_words
+from simfrontier.report.fabric_layout import FabricLayout, Point, layout
 from simfrontier.report.markup import text
 from simfrontier.report.node import colour
-from simfrontier.report.words import quantity, signed
+from simfrontier.report.phrases import quantity, signed
 from simfrontier.trace.links import LinkPair
 
 _THIN, _THICK = 1.4, 8.6
@@ -51,7 +51,7 @@ def tooltip(pair: LinkPair) -> str:
     return f"{pair.name} ({pair.link_class}), {pair.src} → {pair.dst}: {link_words(pair)} per step"
 
 
-def _lines(both: Sequence[LinkPair], where: Layout, full: float) -> Iterator[str]:
+def _lines(both: Sequence[LinkPair], where: FabricLayout, full: float) -> Iterator[str]:
     """A line per direction, right of the middle as it goes; several of one direction side by side."""
     room: dict[str, float] = {}
     for pair in both:
@@ -75,7 +75,7 @@ def _shifted(start: Point, end: Point, shift: float) -> tuple[Point, Point]:
     return (start[0] + x, start[1] + y), (end[0] + x, end[1] + y)
 
 
-def _label(both: Sequence[LinkPair], where: Layout) -> Iterator[str]:
+def _label(both: Sequence[LinkPair], where: FabricLayout) -> Iterator[str]:
     """How far the worse direction is off, of links that are judged."""
     judged = [pair for pair in both if pair.is_judged]
     if not judged or where.line(both[0].src, both[0].dst) is None:
@@ -87,7 +87,7 @@ def _label(both: Sequence[LinkPair], where: Layout) -> Iterator[str]:
     yield f'<text class="load" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle"{warned}>{text(words)}</text>'
 
 
-def _spot(pair: LinkPair, where: Layout) -> Point:
+def _spot(pair: LinkPair, where: FabricLayout) -> Point:
     """The middle of a line; off it towards a NIC, and on long lines, which cross in the middle."""
     ends = where.line(pair.src, pair.dst)
     assert ends is not None
@@ -100,7 +100,7 @@ def _spot(pair: LinkPair, where: Layout) -> Point:
     return x1 + share * (x2 - x1), y1 + share * (y2 - y1)
 
 
-def _boxes(where: Layout) -> Iterator[str]:
+def _boxes(where: FabricLayout) -> Iterator[str]:
     for box in where.boxes.values():
         x, y = box.at
         title = f"<title>{text(box.name)}</title>"
@@ -116,7 +116,7 @@ def _boxes(where: Layout) -> Iterator[str]:
         yield f'<text class="network" x="{x:.1f}" y="{y:.1f}">{text(name)}</text>'
 
 
-def _hubs(where: Layout) -> Iterator[str]:
+def _hubs(where: FabricLayout) -> Iterator[str]:
     for hub in where.hubs.values():
         x, y = hub.at[0] - hub.width / 2, hub.at[1] - hub.height / 2
         yield (

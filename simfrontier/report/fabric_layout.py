@@ -45,7 +45,7 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class FabricLayout:
     """Everything with a place; `nodes` are the points of the nodes' names, `radius` is that of a device."""
 
     width: float
@@ -72,7 +72,7 @@ class Layout:
         return min(max(other[0], hub.at[0] - half), hub.at[0] + half), hub.at[1] + edge
 
 
-def layout(ends: Iterable[Ends]) -> Layout:
+def layout(ends: Iterable[Ends]) -> FabricLayout:
     """A place for every box that is an end of a link. Equal links give equal places."""
     pairs = sorted({(min(pair), max(pair)) for pair in ends})
     nodes: dict[int, list[str]] = {}
@@ -101,7 +101,7 @@ def layout(ends: Iterable[Ends]) -> Layout:
             boxes[name] = Box(name=name, label=_label(name), is_nic=_is_nic(name), at=at)
         titles[f"node {node}"] = column * _CELL + 14.0, 26.0 if row == 0 else 2 * middle - 16.0
     width, share = columns * _CELL, columns * _CELL / max(len(hubs), 1)
-    return Layout(
+    return FabricLayout(
         width=width,
         height=2 * middle if rows == 2 else middle + (_BAR if hubs else 0.0),
         radius=round(min(23.0, 0.36 * math.pi * (_ACROSS + _DOWN) / most), 1),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from simfrontier.analysis.gathers import Gather, Gathers
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import binary, listed, percent, quantity, signed
 from simfrontier.report.theme import axis, figure
-from simfrontier.report.view import View, step_s
-from simfrontier.report.words import binary, listed, percent, quantity, signed
-from simfrontier.study import Outcome
+from simfrontier.report.view import StudyView, step_s
+from simfrontier.study import PlanOutcome
 
 NAMES: Mapping[str, str] = {
     "teacher/instance.key.0": "keys of the instance head, first view",
@@ -23,7 +23,7 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def gathers(view: View) -> str:
+def gathers(view: StudyView) -> str:
     """The section; empty where no plan gathers anything of the sort."""
     drawn = [(o, o.gathers) for o in view.drawn if o.gathers is not None and o.row["fits"]]
     if not drawn:
@@ -48,7 +48,7 @@ def gathers(view: View) -> str:
     )
 
 
-def _lead(view: View, drawn: list[tuple[Outcome, Gathers]]) -> str:
+def _lead(view: StudyView, drawn: list[tuple[PlanOutcome, Gathers]]) -> str:
     holding = [(o, g) for o, g in drawn if g.held_s > 0]
     beside = [o for o, g in drawn if not g.held_s]
     said = []
@@ -69,11 +69,11 @@ def _lead(view: View, drawn: list[tuple[Outcome, Gathers]]) -> str:
     return lead.strip()
 
 
-def _gain(slower: Outcome, faster: Outcome) -> str:
+def _gain(slower: PlanOutcome, faster: PlanOutcome) -> str:
     return f"{signed(step_s(slower) / step_s(faster) - 1)} ({faster.plan} over {slower.plan})"
 
 
-def _calls(view: View, drawn: list[tuple[Outcome, Gathers]]) -> str:
+def _calls(view: StudyView, drawn: list[tuple[PlanOutcome, Gathers]]) -> str:
     calls = drawn[0][1].calls
     head = ["call", "kind", "brought", "sent", *(keyed(view.marks[o.plan].colour, o.plan) for o, _ in drawn)]
     rows = []
@@ -95,7 +95,7 @@ def _time(call: Gather) -> str:
     return quantity(call.seconds, "s") + ("" if call.holds else " beside")
 
 
-def _by_size(view: View) -> Figure:
+def _by_size(view: StudyView) -> Figure:
     """Per plan, the time that a rank's work waits for the calls, over the number of devices."""
     traces = []
     for plan in view.plans:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from simfrontier.report.markup import cards, items, paragraph, section, swatch, text
+from simfrontier.report.phrases import in_words, listed, number, percent, quantity, tokens_per_second
 from simfrontier.report.probability import SURE, faster_in, median_rate, sampled_rate, sampled_step, share_faster
-from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import in_words, listed, number, percent, quantity, tokens_per_second
-from simfrontier.study import Outcome
+from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.study import PlanOutcome
 
 _PARTS = {
     "inter_node": "communication between nodes that kernels do not hide",
@@ -19,7 +19,7 @@ _BUBBLE = "waiting for other stages of the pipeline (the bubble)"
 _SAME = 0.0005
 
 
-def headline(view: View) -> str:
+def headline(view: StudyView) -> str:
     """The first section: sentences, key numbers, and one line for every other plan."""
     if not view.ranked:
         lead = f"None of the {len(view.plans)} plans fits in memory at {view.largest:,} {view.devices}."
@@ -33,7 +33,7 @@ def headline(view: View) -> str:
     )
 
 
-def lead_sentence(view: View) -> str:
+def lead_sentence(view: StudyView) -> str:
     """Which plan is fastest at the largest size, and by how much, or that the samples do not agree on which it is."""
     best, *rest = view.ranked
     ahead = [outcome for outcome in rest if view.pace(best) / view.pace(outcome) - 1 >= _SAME]
@@ -57,7 +57,7 @@ def lead_sentence(view: View) -> str:
     return said + (f"; {best.plan} is faster than {ahead[0].plan} in {often}." if often else ".")
 
 
-def _cards(view: View, best: Outcome) -> str:
+def _cards(view: StudyView, best: PlanOutcome) -> str:
     row, hbm = best.row, view.scenario.machine.device.hbm_bytes
     first = min(o.devices for o in view.study.of(best.plan) if o.row["fits"])
     exposed, step = float(row["exposed_comm_s"]), step_s(best)
@@ -81,20 +81,20 @@ def _cards(view: View, best: Outcome) -> str:
     )
 
 
-def _per_device(view: View, best: Outcome) -> str:
+def _per_device(view: StudyView, best: PlanOutcome) -> str:
     said, sampled = f"{best.plan} on {view.largest:,}", sampled_rate(view.scenario, best)
     if not sampled:
         return said
     return f"{said}{', all typical' if view.scenario.machine.device.speed_sd else ''}; {sampled}"
 
 
-def _per_step(view: View, best: Outcome) -> str:
+def _per_step(view: StudyView, best: PlanOutcome) -> str:
     unit = tokens_per_second(view.shapes[view.largest].sequence)
     said, sampled = f"{in_words(float(best.row['tokens_per_s']))} {unit} in all", sampled_step(view.scenario, best)
     return f"{said}; {sampled}" if sampled else said
 
 
-def _others(view: View, best: Outcome | None) -> str:
+def _others(view: StudyView, best: PlanOutcome | None) -> str:
     others = [outcome for outcome in [*view.ranked, *view.drawn] if outcome is not best]
     ordered = list({outcome.plan: outcome for outcome in others}.values())
     return items(
@@ -102,7 +102,7 @@ def _others(view: View, best: Outcome | None) -> str:
     )
 
 
-def limit(outcome: Outcome) -> str:
+def limit(outcome: PlanOutcome) -> str:
     """What costs a plan the most beside its kernels, or that it does not fit."""
     if not outcome.row["fits"]:
         return f"does not fit: {outcome.row['note']}."

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simfrontier.report.markup import paragraph, section, table, text
-from simfrontier.report.words import number, percent, quantity
-from simfrontier.trace.limits import Limit
-from simfrontier.trace.slowed import Slowed
+from simfrontier.report.phrases import number, percent, quantity
+from simfrontier.trace.limits import AgreementLimit
+from simfrontier.trace.slowed import SlowLinkEffect
 
 
-def limits_section(limits: Sequence[Limit]) -> str:
+def limits_section(limits: Sequence[AgreementLimit]) -> str:
     """Every limit, what was allowed and what was seen; empty where there is none."""
     if not limits:
         return ""
@@ -31,7 +31,7 @@ def limits_section(limits: Sequence[Limit]) -> str:
 _HEAD = ["", "allowed apart", "seen", "holds"]
 
 
-def limits_words(limits: Sequence[Limit]) -> str:
+def limits_words(limits: Sequence[AgreementLimit]) -> str:
     """How many hold, and which do not."""
     missed = [each.what for each in limits if not each.holds]
     if not missed:
@@ -39,7 +39,7 @@ def limits_words(limits: Sequence[Limit]) -> str:
     return f"{len(limits) - len(missed)} of {len(limits)} limits hold; missed: {'; '.join(missed)}."
 
 
-def slowed_section(effects: Sequence[Slowed]) -> str:
+def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
     """What takes how many times as long; empty where no link was slowed."""
     if not effects:
         return ""

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table
+from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import MEMORY_COLOURS, axis, figure
-from simfrontier.report.view import View
-from simfrontier.report.words import percent, quantity
+from simfrontier.report.view import StudyView
 from simfrontier.simulate.memory import MemoryTimeline
 
 
-def memory(view: View) -> str:
+def memory(view: StudyView) -> str:
     """The section: stacked areas per plan at the largest size with the capacity, and the peaks of all plans."""
     capacity = view.scenario.machine.device.hbm_bytes
     figures = {o.plan: areas(o.memory, capacity) for o in view.drawn if o.memory is not None}
@@ -39,7 +39,7 @@ def memory(view: View) -> str:
     )
 
 
-def _whose(view: View) -> str:
+def _whose(view: StudyView) -> str:
     if not view.piped:
         return "the critical rank"
     fullest = "a rank of the pipeline stage that needs most"
@@ -97,7 +97,7 @@ def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
     return figure(traces, x, axis(f"memory ({size})", rangemode="tozero"), 440, hovermode="x unified")
 
 
-def _table(view: View, capacity: float) -> str:
+def _table(view: StudyView, capacity: float) -> str:
     known = [kind for kind in MEMORY_COLOURS if any(o.at_peak.get(kind) for o in view.drawn)]
     known += sorted({kind for o in view.drawn for kind in o.at_peak} - set(MEMORY_COLOURS))
     rows = []

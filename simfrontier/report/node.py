@@ -12,7 +12,7 @@ from simfrontier.analysis.links import LinkLoad, NodeLinks
 from simfrontier.machine import Machine
 from simfrontier.machine.hardware import BUS
 from simfrontier.report.markup import text
-from simfrontier.report.words import percent, quantity
+from simfrontier.report.phrases import percent, quantity
 
 _WIDTH, _HEIGHT, _CENTRE_X, _CENTRE_Y = 720, 600, 360, 300
 _NET_Y = (22, 578)
@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class NodeLayout:
     """Where the devices and NICs of a node are drawn, and the radius of a device."""
 
     devices: tuple[Point, ...]
@@ -35,7 +35,7 @@ class Layout:
         return self.nics[int(end.removeprefix("nic"))] if end.startswith("nic") else self.devices[int(end)]
 
 
-def layout(machine: Machine) -> Layout:
+def layout(machine: Machine) -> NodeLayout:
     """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the first
     outside, where there are three packages or more, otherwise along the ellipse. NICs are above or below."""
     packages, per = machine.packages_per_node, machine.devices_per_package
@@ -51,7 +51,7 @@ def layout(machine: Machine) -> Layout:
             way = out if packages > 2 and per == 2 else (-along[0], -along[1])
             x, y = _WIDER * (ring * out[0] + shift * way[0]), ring * out[1] + shift * way[1]
             points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
-    return Layout(devices=tuple(points), nics=_nics(machine, points), radius=radius)
+    return NodeLayout(devices=tuple(points), nics=_nics(machine, points), radius=radius)
 
 
 def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
@@ -118,7 +118,7 @@ def _rgb(value: tuple[int, ...]) -> str:
     return "#" + "".join(f"{part:02x}" for part in value)
 
 
-def _ends(where: Layout, a: str, b: str) -> tuple[Point, Point]:
+def _ends(where: NodeLayout, a: str, b: str) -> tuple[Point, Point]:
     if "net" in (a, b):
         nic = where.at(b if a == "net" else a)
         return nic, (nic[0], float(_NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]))
@@ -126,7 +126,7 @@ def _ends(where: Layout, a: str, b: str) -> tuple[Point, Point]:
 
 
 def _lines(
-    both: list[LinkLoad], start: Point, end: Point, where: Layout, widths: Mapping[str, float], full: float
+    both: list[LinkLoad], start: Point, end: Point, where: NodeLayout, widths: Mapping[str, float], full: float
 ) -> list[str]:
     """One line per direction, side by side; pointing at it shows its numbers."""
     length = math.dist(start, end) or 1.0
@@ -146,7 +146,7 @@ def _lines(
     return made
 
 
-def _bus(load: LinkLoad, where: Layout, width: float, full: float) -> list[str]:
+def _bus(load: LinkLoad, where: NodeLayout, width: float, full: float) -> list[str]:
     """What all devices share: a box in the middle with a line from each of them."""
     shade, busy = colour(load.utilisation / full if full else 0.0), percent(load.utilisation)
     carried = f"{quantity(load.num_bytes, 'bytes')} per step, {busy} of its capacity"
@@ -172,7 +172,7 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> str:
     return f'<text class="load" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{percent(busiest)}</text>'
 
 
-def _devices(where: Layout) -> list[str]:
+def _devices(where: NodeLayout) -> list[str]:
     made = []
     for number, (x, y) in enumerate(where.devices):
         made.append(f'<circle class="device" cx="{x}" cy="{y}" r="{where.radius}"/>')
@@ -183,7 +183,7 @@ def _devices(where: Layout) -> list[str]:
     return made
 
 
-def _packages(machine: Machine, where: Layout) -> list[str]:
+def _packages(machine: Machine, where: NodeLayout) -> list[str]:
     """A rounded outline around the devices of each package."""
     per, margin = machine.devices_per_package, where.radius + 9
     if per < 2:

@@ -12,6 +12,7 @@ from simfrontier.report.earlier import earlier
 from simfrontier.report.gathers import gathers
 from simfrontier.report.headline import headline
 from simfrontier.report.memory import memory
+from simfrontier.report.phrases import sizes_in_words
 from simfrontier.report.pipeline import pipeline
 from simfrontier.report.probability import probability
 from simfrontier.report.published import published
@@ -23,8 +24,7 @@ from simfrontier.report.shell import whole_page
 from simfrontier.report.softmax import softmax
 from simfrontier.report.timeline import timeline
 from simfrontier.report.traffic import traffic
-from simfrontier.report.view import Searches, View
-from simfrontier.report.words import sizes_in_words
+from simfrontier.report.view import Searches, StudyView
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
@@ -54,7 +54,7 @@ CONTENTS = {
 def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | None = None) -> str:
     """The page as text; the same study gives the same text. `searches`: the candidates that were compared for plans
     that leave options open, by plan and size."""
-    view = View(study=study, searches=searches or {})
+    view = StudyView(study=study, searches=searches or {})
     sections = {
         "headline": headline(view),
         "published": published(view, sensitivity),
@@ -83,7 +83,7 @@ def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, search
     write_whole(path, page(study, sensitivity, searches))
 
 
-def _subtitle(view: View) -> str:
+def _subtitle(view: StudyView) -> str:
     scenario = view.scenario
     given = f"{steps}; " if scenario.file.training.batch is not None and (steps := batch(view)) else ""
     return (
@@ -94,7 +94,7 @@ def _subtitle(view: View) -> str:
     )
 
 
-def _plans(view: View) -> str:
+def _plans(view: StudyView) -> str:
     return f"{len(view.plans)} plans" if len(view.plans) > 1 else "1 plan"
 
 
@@ -108,7 +108,7 @@ def _samples(shape: Shape) -> str:
     return f"sequences of {shape.sequence:,} tokens"
 
 
-def _held(view: View) -> str:
+def _held(view: StudyView) -> str:
     """Which calibration is in force, or that the library was never held against this machine."""
     calibration = view.scenario.file.library.calibration
     if calibration is not None:
@@ -117,7 +117,7 @@ def _held(view: View) -> str:
     return f" {elsewhere}." if elsewhere else ""
 
 
-def _ills(view: View) -> str:
+def _ills(view: StudyView) -> str:
     """What the scenario says is wrong with the machine."""
     ill = view.scenario.perturbation
     if ill is None:

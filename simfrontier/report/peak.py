@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simfrontier.report.markup import keyed, paragraph, table, text
-from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, percent, percent_between, quantity
+from simfrontier.report.phrases import NOT_RUN, NOTHING, TOO_BIG, distance, percent, percent_between, quantity
+from simfrontier.report.view import StudyView, rate, step_s
 from simfrontier.scenario import Scenario
 from simfrontier.sensitivity import Sensitivity
-from simfrontier.study import BAND, Outcome
+from simfrontier.study import BAND, PlanOutcome
 
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class PeakShare:
     """The share of the peak (0 to 1) of one plan at one size: as published, as predicted (None where it was not run or
     does not fit, as `state` says), and its range over samples and over the variations of what is unknown, where there
     are any. `paced`: in samples the slowest device sets the pace."""
@@ -32,7 +32,7 @@ class Share:
     paced: bool = False
 
 
-def shares(view: View, sensitivity: Sensitivity | None) -> list[Share]:
+def shares(view: StudyView, sensitivity: Sensitivity | None) -> list[PeakShare]:
     """All published shares, in the scenario's order."""
     figures = view.scenario.file.published
     if figures is None:
@@ -46,17 +46,17 @@ def shares(view: View, sensitivity: Sensitivity | None) -> list[Share]:
 
 
 def _share(
-    view: View, plan: str, size: int, published: float, found: Outcome | None, sensitivity: Sensitivity | None
-) -> Share:
+    view: StudyView, plan: str, size: int, published: float, found: PlanOutcome | None, sensitivity: Sensitivity | None
+) -> PeakShare:
     if found is None or not found.row["fits"]:
         state = NOT_RUN if found is None else TOO_BIG
-        return Share(plan=plan, devices=size, published=published, predicted=None, state=state)
+        return PeakShare(plan=plan, devices=size, published=published, predicted=None, state=state)
     peak = view.scenario.at(size).peak_flops_per_s / 1e12
     sampled = None
     if found.samples_s is not None:
         work = rate(found) * step_s(found) / peak
         sampled = work / float(found.row[BAND[2]]), work / float(found.row[BAND[0]])
-    return Share(
+    return PeakShare(
         plan=plan,
         devices=size,
         published=published,
@@ -105,7 +105,7 @@ def written(ends: Range) -> str:
     return percent_between(*ends)
 
 
-def sentence(share: Share) -> str:
+def sentence(share: PeakShare) -> str:
     """One figure in a line: `published 57 %, predicted 70.8 %, 51.2 to 72.0 % over what is unknown`."""
     said = f"published {100 * share.published:g}\u00a0% of the peak"
     if share.predicted is None:
@@ -119,7 +119,7 @@ def sentence(share: Share) -> str:
     return said
 
 
-def peak_table(view: View, sensitivity: Sensitivity | None, judged: bool) -> str:
+def peak_table(view: StudyView, sensitivity: Sensitivity | None, judged: bool) -> str:
     """The table with what the shares are of; empty where none is published."""
     known = shares(view, sensitivity)
     if not known:
@@ -139,11 +139,11 @@ def peak_table(view: View, sensitivity: Sensitivity | None, judged: bool) -> str
     return paragraph(said) + table(*_rows(view, known, judged))
 
 
-def _rows(view: View, known: list[Share], judged: bool) -> tuple[list[str], list[list[str]]]:
+def _rows(view: StudyView, known: list[PeakShare], judged: bool) -> tuple[list[str], list[list[str]]]:
     with_samples = any(share.sampled for share in known)
     with_unknown = any(share.unknown for share in known)
 
-    def cells(share: Share) -> Iterator[str]:
+    def cells(share: PeakShare) -> Iterator[str]:
         name = share.plan
         yield keyed(view.marks[name].colour, name) if name in view.marks else text(name)
         yield f"{share.devices:,}"

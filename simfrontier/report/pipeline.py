@@ -7,9 +7,9 @@ from typing import Any
 
 from simfrontier.analysis.stages import OUTSIDE, Stages, StageSpan
 from simfrontier.report.markup import Figure, keyed, panels, paragraph, plot, section, table, text
+from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import IDLE, MEMORY_COLOURS, axis, figure
-from simfrontier.report.view import View
-from simfrontier.report.words import percent, quantity
+from simfrontier.report.view import StudyView
 
 IDLE_NAME = "idle (bubble)"
 COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
@@ -24,7 +24,7 @@ _OUTSIDE_COLOUR = "#6B5B95"
 _BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; exchanges that run beside lie at its foot
 
 
-def pipeline(view: View) -> str:
+def pipeline(view: StudyView) -> str:
     """The section, or nothing where no plan at the largest size is a pipeline."""
     known = {o.plan: o.stages for o in view.piped if o.stages is not None}
     if not known:
@@ -51,7 +51,7 @@ def pipeline(view: View) -> str:
     )
 
 
-def _in_time(view: View, known: Mapping[str, Stages], first: str) -> Iterator[str]:
+def _in_time(view: StudyView, known: Mapping[str, Stages], first: str) -> Iterator[str]:
     """The timeline and the bubble of plans that fit."""
     if not known:
         yield paragraph(f"No pipeline fits on {view.largest:,} {view.devices}.")
@@ -154,7 +154,7 @@ def _hover(stage: int, span: StageSpan) -> str:
 # ── the bubble ──
 
 
-def _summary(view: View, known: Mapping[str, Stages]) -> tuple[list[str], Iterable[list[str]]]:
+def _summary(view: StudyView, known: Mapping[str, Stages]) -> tuple[list[str], Iterable[list[str]]]:
     head = [
         "plan",
         "P stages",

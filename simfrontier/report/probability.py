@@ -9,10 +9,10 @@ from itertools import pairwise
 from simfrontier.analysis.uncertainty import band_of, probability_faster, spread_of
 from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
-from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import binary, device_word, listed, number, percent, quantity, sizes_in_words
+from simfrontier.report.phrases import binary, device_word, listed, number, percent, quantity, sizes_in_words
+from simfrontier.report.view import StudyView, rate, step_s
 from simfrontier.scenario import Scenario
-from simfrontier.study import BAND, Outcome
+from simfrontier.study import BAND, PlanOutcome
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 _UNKNOWN = (
@@ -26,7 +26,7 @@ SHARED = (
 _OFF = "There are no error bars: the scenario asks for no samples (uncertainty.samples = 0)."
 
 
-def probability(view: View) -> str:
+def probability(view: StudyView) -> str:
     """The section: what was sampled, what the slowest device costs, and one table of pairs for every size."""
     sizes = [size for size in view.sizes if sampled(view, size)]
     if not sizes:
@@ -52,19 +52,19 @@ _LIMITS = (
 )
 
 
-def sampled(view: View, size: int) -> list[Outcome]:
+def sampled(view: StudyView, size: int) -> list[PlanOutcome]:
     """Outcomes at a size that have samples, the fastest first."""
     known = [outcome for outcome in view.at(size) if outcome.samples_s is not None]
     return sorted(known, key=lambda outcome: -view.pace(outcome))
 
 
-def share_faster(first: Outcome, second: Outcome) -> float | None:
+def share_faster(first: PlanOutcome, second: PlanOutcome) -> float | None:
     """The share of samples in which the first is faster; None where there are no samples."""
     found = _share(first, second)
     return None if found is None else found[0]
 
 
-def _share(first: Outcome, second: Outcome) -> tuple[float, int] | None:
+def _share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
     """The share of samples in which the first is faster, and how many there are; None where there are none."""
     if first.samples_s is None or second.samples_s is None:
         return None
@@ -87,13 +87,13 @@ def in_samples(share: float, num_samples: int) -> str:
     return f"{said} of the samples"
 
 
-def faster_in(first: Outcome, second: Outcome) -> str:
+def faster_in(first: PlanOutcome, second: PlanOutcome) -> str:
     """In what share of the samples the first is faster, in words; empty where there are no samples."""
     found = _share(first, second)
     return "" if found is None else in_samples(*found)
 
 
-def verdict(first: Outcome, second: Outcome) -> str:
+def verdict(first: PlanOutcome, second: PlanOutcome) -> str:
     """Which of two plans with samples is faster, or that it is too close to call; the first is the one ranked
     higher."""
     share, said = share_faster(first, second), faster_in(first, second)
@@ -103,7 +103,7 @@ def verdict(first: Outcome, second: Outcome) -> str:
     return f"{first.plan} and {second.plan} are too close to call: {first.plan} is faster in {said}."
 
 
-def sources(view: View) -> Iterator[str]:
+def sources(view: StudyView) -> Iterator[str]:
     """What is sampled in a study, as `sources_of`."""
     return sources_of(view.scenario)
 
@@ -138,7 +138,7 @@ def _others(law: Residual) -> str:
     return f" (over several nodes {', '.join(others)})" if others else ""
 
 
-def bias(view: View, outcome: Outcome) -> str:
+def bias(view: StudyView, outcome: PlanOutcome) -> str:
     """What the slowest of many devices does to a step, in plain words, on the example of one outcome."""
     assert outcome.samples_s is not None, "only outcomes with samples are an example"
     low, middle, high = band_of(outcome.samples_s)
@@ -159,7 +159,7 @@ def bias(view: View, outcome: Outcome) -> str:
     return said + (f"; the {one} lies {outside} that range." if outside else ".")
 
 
-def sampled_step(scenario: Scenario, outcome: Outcome) -> str:
+def sampled_step(scenario: Scenario, outcome: PlanOutcome) -> str:
     """Samples of a step beside the typical one: `with the slowest of 384: 4.91 s (4.80 s to 5.10 s)`; empty where there
     are no samples."""
     if outcome.samples_s is None:
@@ -168,7 +168,7 @@ def sampled_step(scenario: Scenario, outcome: Outcome) -> str:
     return f"{_of_samples(scenario, outcome)}: {quantity(middle, 's')} ({_range(low, high)})"
 
 
-def sampled_rate(scenario: Scenario, outcome: Outcome) -> str:
+def sampled_rate(scenario: Scenario, outcome: PlanOutcome) -> str:
     """Samples of TFLOPS per device: `with the slowest of 384: 76.0 (74.0 to 78.1)`; empty where there are none."""
     if outcome.samples_s is None:
         return ""
@@ -176,19 +176,19 @@ def sampled_rate(scenario: Scenario, outcome: Outcome) -> str:
     return f"{median_rate(scenario, outcome)} ({number(low)} to {number(high)})"
 
 
-def median_rate(scenario: Scenario, outcome: Outcome) -> str:
+def median_rate(scenario: Scenario, outcome: PlanOutcome) -> str:
     """The median of sampled TFLOPS per device: `with the slowest of 384: 76.0`; of an outcome that has samples."""
     return f"{_of_samples(scenario, outcome)}: {number(_rates(outcome)[1])}"
 
 
-def _rates(outcome: Outcome) -> tuple[float, float, float]:
+def _rates(outcome: PlanOutcome) -> tuple[float, float, float]:
     """Sampled TFLOPS per device: the low end of the band, the median, the high end."""
     work = rate(outcome) * step_s(outcome)
     high, middle, low = (work / float(outcome.row[column]) for column in BAND)
     return low, middle, high
 
 
-def _of_samples(scenario: Scenario, outcome: Outcome) -> str:
+def _of_samples(scenario: Scenario, outcome: PlanOutcome) -> str:
     if scenario.machine.device.speed_sd:
         return f"with the slowest of {outcome.devices:,}"
     return "median of the samples"
@@ -198,17 +198,17 @@ def _range(low: float, high: float) -> str:
     return f"{quantity(low, 's')} to {quantity(high, 's')}"
 
 
-def _num_samples(view: View) -> int:
+def _num_samples(view: StudyView) -> int:
     return view.scenario.file.uncertainty.samples
 
 
-def _why_not(view: View) -> str:
+def _why_not(view: StudyView) -> str:
     if not any(outcome.row["fits"] for outcome in view.study.outcomes):
         return f"No plan fits on {sizes_in_words(view.sizes)} {view.devices}, so there is nothing to compare."
     return _UNKNOWN if _num_samples(view) else _OFF
 
 
-def _pairs(view: View, size: int) -> str:
+def _pairs(view: StudyView, size: int) -> str:
     """Of one size: neighbours in the ranking in words, and every pair in a table."""
     ranked = sampled(view, size)
     said = (verdict(a, b) for a, b in pairwise(ranked))
@@ -216,12 +216,12 @@ def _pairs(view: View, size: int) -> str:
     return items((text(sentence) for sentence in said), "findings") + table(head, _rows(view, ranked), "named")
 
 
-def _rows(view: View, ranked: Sequence[Outcome]) -> Iterator[list[str]]:
+def _rows(view: StudyView, ranked: Sequence[PlanOutcome]) -> Iterator[list[str]]:
     for outcome in ranked:
         cells = (_cell(outcome, other) if other is not outcome else "" for other in ranked)
         yield [keyed(view.marks[outcome.plan].colour, outcome.plan), *cells]
 
 
-def _cell(first: Outcome, second: Outcome) -> str:
+def _cell(first: PlanOutcome, second: PlanOutcome) -> str:
     found = _share(first, second)
     return "" if found is None else text(as_percent(*found))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from simfrontier.analysis.uncertainty import band_of
 from simfrontier.report.batches import batch
 from simfrontier.report.markup import items, paragraph, section, table, text
-from simfrontier.report.peak import Range, Share, peak_table, ratio_over_unknown, shares
+from simfrontier.report.peak import PeakShare, Range, peak_table, ratio_over_unknown, shares
 from simfrontier.report.peak import sentence as share_sentence
+from simfrontier.report.phrases import NOT_RUN, NOTHING, TOO_BIG, distance, distance_to, listed, number
 from simfrontier.report.ranks import grid
-from simfrontier.report.view import View, rate
-from simfrontier.report.words import NOT_RUN, NOTHING, TOO_BIG, distance, distance_to, listed, number
+from simfrontier.report.view import StudyView, rate
 from simfrontier.scenario import PublishedTable, Scenario
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.units import unit_of
@@ -25,7 +25,7 @@ _NAMED = 4  # settings that are named before it is said how many more there are
 _HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 
 
-def published(view: View, sensitivity: Sensitivity | None) -> str:
+def published(view: StudyView, sensitivity: Sensitivity | None) -> str:
     """The section, or nothing where the scenario gives no published figures."""
     figures = view.scenario.file.published
     if figures is None:
@@ -49,7 +49,7 @@ def published(view: View, sensitivity: Sensitivity | None) -> str:
     )
 
 
-def ratio_sentences(view: View, sensitivity: Sensitivity | None) -> list[str]:
+def ratio_sentences(view: StudyView, sensitivity: Sensitivity | None) -> list[str]:
     """Per plan, how far the predicted ratio to the first plan lies from the published one, and its range."""
     figures = view.scenario.file.published
     if figures is None or not figures.ratios:
@@ -58,7 +58,7 @@ def ratio_sentences(view: View, sensitivity: Sensitivity | None) -> list[str]:
     return sentences(figures, found.rates, found.first, what(view), found.bands, found.unknown)
 
 
-def _named(share: Share) -> str:
+def _named(share: PeakShare) -> str:
     return f"{share.plan} on {share.devices:,}"
 
 
@@ -74,7 +74,7 @@ class _Ratios:
     unknown: Mapping[str, Range]
 
     @classmethod
-    def of(cls, view: View, sensitivity: Sensitivity | None, figures: PublishedTable) -> _Ratios:
+    def of(cls, view: StudyView, sensitivity: Sensitivity | None, figures: PublishedTable) -> _Ratios:
         size, first = sensitivity.devices if sensitivity else view.largest, next(iter(figures.ratios))
         ranges = {p: ratio_over_unknown(sensitivity, p, first) for p in figures.ratios if p != first}
         return cls(
@@ -86,12 +86,12 @@ class _Ratios:
             unknown={plan: ends for plan, ends in ranges.items() if ends is not None},
         )
 
-    def table(self, view: View, judged: bool) -> str:
+    def table(self, view: StudyView, judged: bool) -> str:
         what = f"TFLOPS per {view.device} relative to {self.first} at {self.devices:,} {view.devices}."
         return paragraph(what + (_SHARED if self.bands else "")) + _ratios(self, judged)
 
 
-def assumed(view: View, sensitivity: Sensitivity | None) -> str:
+def assumed(view: StudyView, sensitivity: Sensitivity | None) -> str:
     """What the scenario takes where the source is silent: what was searched for and found, and what is varied."""
     found = {(plan, size): case for (plan, size), case in view.cases.items() if plan in view.scenario.at(size).searches}
     said = []
@@ -117,7 +117,7 @@ def comparable(scenario: Scenario) -> PublishedTable | None:
     return None if was_set else scenario.file.published
 
 
-def rates_at(view: View, sensitivity: Sensitivity | None, size: int) -> dict[str, float]:
+def rates_at(view: StudyView, sensitivity: Sensitivity | None, size: int) -> dict[str, float]:
     """Predicted TFLOPS per device by plan at a size; nan where the plan does not fit; plans that were not run are not
     in it."""
     rates = {o.plan: rate(o) if o.row["fits"] else math.nan for o in view.at(size)}
@@ -129,7 +129,7 @@ def lacking(rates: Mapping[str, float], plan: str) -> str:
     return NOT_RUN if plan not in rates else TOO_BIG if math.isnan(rates[plan]) else ""
 
 
-def ratio_bands(view: View, size: int, first: str) -> dict[str, tuple[float, float]]:
+def ratio_bands(view: StudyView, size: int, first: str) -> dict[str, tuple[float, float]]:
     """Within what nine of ten paired samples of each plan's rate over the first plan's lie; plans without samples are
     not in it."""
     samples = {o.plan: o.samples_s for o in view.at(size) if o.samples_s is not None}
@@ -140,7 +140,7 @@ def ratio_bands(view: View, size: int, first: str) -> dict[str, tuple[float, flo
     return {plan: (low, high) for plan, (low, _, high) in ratios.items()}
 
 
-def given(view: View) -> list[str]:
+def given(view: StudyView) -> list[str]:
     """What was set on the command line that changes results."""
     settings = [setting for setting in view.scenario.settings if not setting.startswith(_HARMLESS)]
     if view.study.fidelity != view.scenario.file.run.fidelity:
@@ -148,12 +148,12 @@ def given(view: View) -> list[str]:
     return settings
 
 
-def what(view: View) -> str:
+def what(view: StudyView) -> str:
     """What the prediction may be called: the default one only if nothing was set on the command line."""
     return "prediction with these settings" if given(view) else "default prediction"
 
 
-def at_what(view: View) -> str:
+def at_what(view: StudyView) -> str:
     """With which settings the prediction was made."""
     settings = given(view)
     return "with " + ", ".join(settings) + " set" if settings else "at the documented defaults"
@@ -205,7 +205,7 @@ def _why(states: Mapping[str, str]) -> str:
     return listed([*said, *(f"{plan} {state}" for plan, state in states.items() if state and state != NOT_RUN)])
 
 
-def _elsewhere(view: View) -> str:
+def _elsewhere(view: StudyView) -> str:
     return (
         "These figures are of the machine that the scenario file names; the prediction is for "
         f"{view.scenario.machine.name}, set on the command line. How far two machines are apart says nothing of the "
@@ -227,7 +227,7 @@ def _ratios(known: _Ratios, judged: bool) -> str:
     return table(["plan", "published ratio", "predicted ratio", "the prediction is", *over, "predicted TFLOPS"], rows)
 
 
-def _efficiencies(view: View, figures: PublishedTable, judged: bool) -> str:
+def _efficiencies(view: StudyView, figures: PublishedTable, judged: bool) -> str:
     rows = [
         [text(plan), *_efficiency(view, figures, plan, value, judged)] for plan, value in figures.efficiency.items()
     ]
@@ -235,7 +235,7 @@ def _efficiencies(view: View, figures: PublishedTable, judged: bool) -> str:
     return table(head, rows) if rows else ""
 
 
-def _efficiency(view: View, figures: PublishedTable, plan: str, value: float, judged: bool) -> Iterator[str]:
+def _efficiency(view: StudyView, figures: PublishedTable, plan: str, value: float, judged: bool) -> Iterator[str]:
     """The cells of a plan's row behind its name."""
     rates = {o.devices: rate(o) if o.row["fits"] else math.nan for o in view.study.of(plan)}
     fitting = [size for size, own in rates.items() if math.isfinite(own)]

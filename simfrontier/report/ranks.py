@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from simfrontier.plan.options import Options
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.report.markup import keyed, paragraph, section, table, text
-from simfrontier.report.view import View
-from simfrontier.report.words import NOTHING, number, signed
+from simfrontier.report.phrases import NOTHING, number, signed
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Case
-from simfrontier.tune import Tried
+from simfrontier.tune import TriedGrid
 
 GRID = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # axes of a mesh, as they are called
 DATA = "data"
 
 
-def ranks(view: View) -> str:
+def ranks(view: StudyView) -> str:
     """The section, or nothing where no plan has a grid of its own."""
     if not any(isinstance(case.options, TensorOptions) for case in view.cases.values()):
         return ""
@@ -50,7 +50,7 @@ def grid(case: Case) -> str:
     return " × ".join(f"{word} {count}" for word, count in sizes(case).items() if count > 1) or "one rank"
 
 
-def _layouts(view: View) -> tuple[list[str], list[list[str]]]:
+def _layouts(view: StudyView) -> tuple[list[str], list[list[str]]]:
     known = {key: sizes(case) for key, case in view.cases.items()}
     owned = {key: _own(case.options) for key, case in view.cases.items()}
     words = [
@@ -90,7 +90,7 @@ def _own(options: Options) -> list[str]:
     return [GRID[axis] for axis, _ in reversed(options.inside)] + [GRID["stage"]]
 
 
-def _how(view: View, plan: str, size: int) -> str:
+def _how(view: StudyView, plan: str, size: int) -> str:
     tried = view.searches.get((plan, size))
     if tried is None:
         return "search" if plan in view.scenario.at(size).searches else "given"
@@ -100,12 +100,12 @@ def _how(view: View, plan: str, size: int) -> str:
 # ── what a search compared ──
 
 
-def ordered(tried: Sequence[Tried]) -> list[Tried]:
+def ordered(tried: Sequence[TriedGrid]) -> list[TriedGrid]:
     """The candidates, best first; those that have no rate last, in the order in which they were tried."""
     return sorted(tried, key=lambda one: -one.rate if one.rate is not None else 1.0)
 
 
-def _candidates(plan: str, size: int, tried: Sequence[Tried], view: View) -> str:
+def _candidates(plan: str, size: int, tried: Sequence[TriedGrid], view: StudyView) -> str:
     """What was compared, in a box that a reader may open."""
     best, differing = ordered(tried), _differing(tried)
     columns = [_columns(one.options, size, differing) for one in best]
@@ -122,7 +122,7 @@ def _candidates(plan: str, size: int, tried: Sequence[Tried], view: View) -> str
     return f"<details><summary>{title}</summary>{said}{table(head, rows, 'named')}</details>"
 
 
-def _cells(one: Tried, best: float | None) -> Iterator[str]:
+def _cells(one: TriedGrid, best: float | None) -> Iterator[str]:
     if one.rate is None or best is None:
         yield NOTHING
         yield f'<span class="no">{text(one.why)}</span>'
@@ -131,7 +131,7 @@ def _cells(one: Tried, best: float | None) -> Iterator[str]:
         yield signed(one.rate / best - 1) if one.rate < best else "best"
 
 
-def _differing(tried: Sequence[Tried]) -> list[str]:
+def _differing(tried: Sequence[TriedGrid]) -> list[str]:
     """Keys in which the candidates differ."""
     tables = [_table(one.options) for one in tried]
     return [key for key in tables[0] if any(table[key] != tables[0][key] for table in tables)]
@@ -158,6 +158,6 @@ def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str,
     return made | others or {"candidate": "the only one"}
 
 
-def found_grid(options: Options, size: int, tried: Sequence[Tried]) -> str:
+def found_grid(options: Options, size: int, tried: Sequence[TriedGrid]) -> str:
     """What a search found in a line: `x 1, y 1, z 512, data 2`."""
     return ", ".join(f"{word.lower()} {value}" for word, value in _columns(options, size, _differing(tried)).items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.markup import paragraph, section, table, text
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.simulate import Fidelity
 from simfrontier.workload import GptShape
 
@@ -24,7 +24,7 @@ _LIMITS: dict[Fidelity, str] = {
 }
 
 
-def reading(view: View) -> str:
+def reading(view: StudyView) -> str:
     """The last section: definitions, and what made this page."""
     rows = [[f"<code>{text(name)}</code>", text(meaning)] for name, meaning in definitions(view).items()]
     return section(
@@ -41,7 +41,7 @@ def reading(view: View) -> str:
     )
 
 
-def definitions(view: View) -> dict[str, str]:
+def definitions(view: StudyView) -> dict[str, str]:
     """Meaning of the columns of results.csv that the page uses."""
     return {
         "step_time_s": (
@@ -72,7 +72,7 @@ def definitions(view: View) -> dict[str, str]:
     }
 
 
-def _tflops(view: View) -> str:
+def _tflops(view: StudyView) -> str:
     recomputing = set(view.recomputing.values())
     factor, recomputed = f"{4 if True in recomputing else 3}", "the recomputation of activation checkpointing"
     recomputed = f"{'with' if True in recomputing else 'without'} {recomputed}"
@@ -89,7 +89,7 @@ def _tflops(view: View) -> str:
     )
 
 
-def _mfu(view: View) -> str:
+def _mfu(view: StudyView) -> str:
     precision = view.scenario.precision.model
     peak = "16-bit" if precision in ("fp16", "bf16") else precision
     has_formula = isinstance(view.shapes[view.largest], GptShape)
@@ -99,7 +99,7 @@ def _mfu(view: View) -> str:
     )
 
 
-def _made(view: View) -> list[list[str]]:
+def _made(view: StudyView) -> list[list[str]]:
     rows = [[text(name), text(version)] for name, version in versions().items()]
     rows.append(["scenario (SHA-256 of its settings)", f"<code>{scenario_digest(view.scenario)}</code>"])
     for outcome in view.drawn:

@@ -9,11 +9,11 @@ from typing import Any
 
 from simfrontier.report.batches import work
 from simfrontier.report.markup import Figure, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import TOO_BIG, number, percent, sizes_in_words
 from simfrontier.report.probability import SHARED
 from simfrontier.report.theme import axis, figure
-from simfrontier.report.view import View, rate, step_s
-from simfrontier.report.words import TOO_BIG, number, percent, sizes_in_words
-from simfrontier.study import BAND, Outcome
+from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.study import BAND, PlanOutcome
 
 _HEIGHT, _HEIGHT_WITH_BARS = 400, 500
 _NOT_ZERO = " Vertical axes do not start at zero."
@@ -22,7 +22,7 @@ _ROOM = 0.5  # of the least gap between two sizes, that the bars of one size tak
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 
 
-def scaling(view: View) -> str:
+def scaling(view: StudyView) -> str:
     """The section with both charts, the table of rates, and the points that are missing with their reason."""
     if not any(outcome.row["fits"] for outcome in view.study.outcomes):
         return section("scaling", "How the plans scale", paragraph("No plan fits at any size."), _missing(view))
@@ -47,7 +47,7 @@ def scaling(view: View) -> str:
     )
 
 
-def _efficiencies(view: View) -> str:
+def _efficiencies(view: StudyView) -> str:
     """The chart of efficiencies, which one size does not have."""
     zoomed = _NOT_ZERO.strip() if _zoomed(view) else ""
     if len(view.sizes) == 1:
@@ -59,7 +59,7 @@ def _efficiencies(view: View) -> str:
     )
 
 
-def _bands(view: View) -> str:
+def _bands(view: StudyView) -> str:
     """What lines and bars are, if there are bars; the slowest device sets the pace where devices differ."""
     if all(outcome.samples_s is None for outcome in view.study.outcomes):
         return ""
@@ -72,28 +72,28 @@ def _bands(view: View) -> str:
     )
 
 
-def rates(view: View) -> Figure:
+def rates(view: StudyView) -> Figure:
     """TFLOPS per device against devices, one line per plan, with the bars of its samples."""
 
-    def of(outcome: Outcome, seconds: float) -> float:
+    def of(outcome: PlanOutcome, seconds: float) -> float:
         return rate(outcome) * step_s(outcome) / seconds
 
     lines = _lines(view, "tflops_per_device", f"TFLOPS per {view.device}", 1.0, "%{y:.4~g} TFLOPS")
     return _banded(view, lines, of, "TFLOPS")
 
 
-def step_times(view: View) -> Figure:
+def step_times(view: StudyView) -> Figure:
     """Seconds of a step against devices, one line per plan, with the bars of its samples."""
     lines = _lines(view, "step_time_s", "step time (s)", 1.0, "%{y:.4~g} s")
     return _banded(view, lines, lambda _, seconds: seconds, "s")
 
 
-def efficiencies(view: View) -> Figure:
+def efficiencies(view: StudyView) -> Figure:
     """Scaling efficiency in per cent against devices, one line per plan."""
     return _lines(view, "scaling_efficiency", "scaling efficiency (%)", 100.0, "%{y:.1f} %")
 
 
-def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Figure:
+def _lines(view: StudyView, column: str, title: str, scale: float, hover: str) -> Figure:
     traces = []
     for plan in view.plans:
         points = [(o.devices, scale * float(o.row[column])) for o in view.study.of(plan) if o.row["fits"]]
@@ -125,7 +125,7 @@ def _lines(view: View, column: str, title: str, scale: float, hover: str) -> Fig
     return figure(traces, x, axis(title, rangemode="normal" if _zoomed(view) else "tozero"), _HEIGHT)
 
 
-def _banded(view: View, lines: Figure, of: Callable[[Outcome, float], float], unit: str) -> Figure:
+def _banded(view: StudyView, lines: Figure, of: Callable[[PlanOutcome, float], float], unit: str) -> Figure:
     """The lines with the samples' medians and bands beside them, which go away with them; `of` is the value of an
     outcome whose step takes so long."""
     bars = []
@@ -171,14 +171,14 @@ def _dodged(sizes: tuple[int, ...], num_plans: int) -> list[float]:
     return [10 ** (apart * (place - (num_plans - 1) / 2)) for place in range(num_plans)]
 
 
-def _zoomed(view: View) -> bool:
+def _zoomed(view: StudyView) -> bool:
     """Whether the axes start near the smallest value: only where that is not far below the largest, in both charts."""
     rows = [outcome.row for outcome in view.study.outcomes if outcome.row["fits"]]
     columns = [[float(row[name]) for row in rows] for name in ("tflops_per_device", "scaling_efficiency")]
     return all(min(values) > _ZOOM_FROM * max(values) for values in columns)
 
 
-def _table(view: View) -> str:
+def _table(view: StudyView) -> str:
     rows = []
     for plan in view.plans:
         cells = []
@@ -196,7 +196,7 @@ def _table(view: View) -> str:
     return table(head, rows, "rates")
 
 
-def _missing(view: View) -> str:
+def _missing(view: StudyView) -> str:
     """Every point that does not fit, by plan."""
     made = []
     for plan, group in groupby(view.misfits, key=lambda outcome: outcome.plan):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from simfrontier.report.markup import Figure, items, keyed, panels, paragraph, plot, section, table, text
 from simfrontier.report.peak import published_tflops, sizes_of
+from simfrontier.report.phrases import NOTHING, TOO_BIG, exactly, listed, number
 from simfrontier.report.published import comparable
 from simfrontier.report.theme import axis, figure
-from simfrontier.report.view import View
-from simfrontier.report.words import NOTHING, TOO_BIG, exactly, listed, number
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario
-from simfrontier.sensitivity import Sensitivity, Varied
+from simfrontier.sensitivity import Sensitivity, VariedRates
 from simfrontier.units import unit_of
 
 _WRAP = 26  # characters of a line beside the chart
@@ -21,7 +21,7 @@ _DEFAULT = "documented defaults"
 _PUBLISHED = "published"
 
 
-def sensitivity(view: View, found: Sensitivity | None) -> str:
+def sensitivity(view: StudyView, found: Sensitivity | None) -> str:
     """The section, or nothing where no sensitivity was run."""
     if found is None:
         return ""
@@ -72,7 +72,7 @@ def published_values(scenario: Scenario, found: Sensitivity) -> dict[str, float]
     return {} if known is None else {found.plans[0]: known}
 
 
-def dots(view: View, found: Sensitivity) -> Figure:
+def dots(view: StudyView, found: Sensitivity) -> Figure:
     """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
     published = published_values(view.scenario, found)
     varied = sorted(found.varied, key=lambda one: -_moved(found, one.rates))
@@ -122,7 +122,7 @@ def dots(view: View, found: Sensitivity) -> Figure:
     return figure(traces, axis(what), y, 150 + _row_height(names) * len(names), shapes=shapes)
 
 
-def named(one: Varied) -> tuple[str, str]:
+def named(one: VariedRates) -> tuple[str, str]:
     """What was varied, and its value as people write it: with the unit that the key says, 342 µs for 0.000342."""
     unit = unit_of(one.key)
     try:
@@ -151,7 +151,7 @@ def _wrapped(label: str, value: str) -> str:
     return "<br>".join(map(text, lines))
 
 
-def _table(view: View, found: Sensitivity) -> str:
+def _table(view: StudyView, found: Sensitivity) -> str:
     is_one, published = len(found.plans) == 1, published_values(view.scenario, found)
     others = () if is_one else _compared(found)
     rows = [_row("<b>documented defaults</b>", "", found, found.default)]

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from simfrontier.analysis.softmax import LossCall, Softmaxes
 from simfrontier.report.markup import keyed, panels, paragraph, plot, section, table, text
+from simfrontier.report.phrases import NOTHING, binary, listed, percent, quantity, signed
 from simfrontier.report.softmax_figures import bars
-from simfrontier.report.view import View, step_s
-from simfrontier.report.words import NOTHING, binary, listed, percent, quantity, signed
-from simfrontier.schedule.softmax import KERNELS, Passes
+from simfrontier.report.view import StudyView, step_s
+from simfrontier.schedule.softmax import KERNELS, MemoryPasses
 
 Known = Mapping[str, Softmaxes]  # by plan, of those that fit
 
 
-def softmax(view: View) -> str:
+def softmax(view: StudyView) -> str:
     """The section, or nothing where no plan names a kernel or a way."""
     known = {size: _known(view, size) for size in reversed(view.sizes)}
     known = {size: each for size, each in known.items() if each}
@@ -40,14 +40,14 @@ def softmax(view: View) -> str:
     )
 
 
-def _known(view: View, size: int) -> Known:
+def _known(view: StudyView, size: int) -> Known:
     return {o.plan: o.softmaxes for o in view.at(size) if o.softmaxes is not None and o.row["fits"]}
 
 
 # ── in short ──
 
 
-def _gained(view: View, known: Mapping[int, Known]) -> Iterator[str]:
+def _gained(view: StudyView, known: Mapping[int, Known]) -> Iterator[str]:
     """What each plan gains over the first, at every size."""
     parts = []
     for size in sorted(known):
@@ -64,13 +64,13 @@ def _changed(gain: float) -> str:
     return "changes nothing" if size == percent(0.0) else f"{'gains' if gain > 0 else 'loses'} {size}"
 
 
-def _gain(view: View, plan: str, size: int) -> float | None:
+def _gain(view: StudyView, plan: str, size: int) -> float | None:
     """Samples per second over those of the scenario's first plan at a size, less 1; None of the first itself."""
     speedup = next((o.row["speedup"] for o in view.at(size) if o.plan == plan), "")
     return None if speedup == "" or plan == view.plans[0] else float(speedup) - 1.0
 
 
-def _why(view: View, known: Mapping[int, Known]) -> Iterator[str]:
+def _why(view: StudyView, known: Mapping[int, Known]) -> Iterator[str]:
     every = [one for each in known.values() for one in each.values()]
     kernels = [kernel for kernel in KERNELS if any(one.kernel == kernel for one in every)]
     if kernels != ["fused"]:
@@ -90,7 +90,7 @@ def _why(view: View, known: Mapping[int, Known]) -> Iterator[str]:
         ).strip()
 
 
-def _widths(view: View) -> str:
+def _widths(view: StudyView) -> str:
     """Where the loss's result is narrower than its row, accesses of the two are not alike."""
     precision = view.scenario.precision
     if not precision.is_mixed:
@@ -109,7 +109,7 @@ def _alike(every: list[Softmaxes]) -> Iterator[str]:
         )
 
 
-def _accesses(passes: Passes) -> str:
+def _accesses(passes: MemoryPasses) -> str:
     reads, writes = passes.row_reads + passes.result_reads, passes.result_writes
     return f"reads {reads if reads > 1 else ''}N and writes {writes if writes > 1 else ''}N"
 
@@ -148,7 +148,7 @@ def _call(call: LossCall) -> str:
 # ── numbers ──
 
 
-def _table(view: View, size: int, known: Known) -> str:
+def _table(view: StudyView, size: int, known: Known) -> str:
     steps = {o.plan: step_s(o) for o in view.at(size) if o.plan in known}
     has_scores = any(one.scores_bytes for one in known.values())
     has_calls = any(one.calls for one in known.values())
@@ -173,7 +173,7 @@ def _signed(gain: float | None) -> str:
     return NOTHING if gain is None else signed(gain)
 
 
-def _named(view: View, plan: str, size: int, one: Softmaxes, has_calls: bool) -> str:
+def _named(view: StudyView, plan: str, size: int, one: Softmaxes, has_calls: bool) -> str:
     """The way to form the loss where ranks have some of the classes, and the kernel of whole rows; where no plan cuts
     classes, the kernel, and whether attention is fused."""
     if has_calls:
@@ -189,7 +189,7 @@ def _spent(num_bytes: int, seconds: float) -> str:
     return f"{quantity(num_bytes, 'bytes')}<small>{quantity(seconds, 's')}</small>"
 
 
-def _by_size(view: View, known: Mapping[int, Known]) -> Iterator[str]:
+def _by_size(view: StudyView, known: Mapping[int, Known]) -> Iterator[str]:
     """The gains side by side, where there are several sizes."""
     if len(known) < 2:
         return

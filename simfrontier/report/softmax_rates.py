@@ -20,9 +20,9 @@ from simfrontier.analysis.softmax_rates import (
 )
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import binary, listed, number, percent, quantity
 from simfrontier.report.shell import whole_page
 from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
-from simfrontier.report.words import binary, listed, number, percent, quantity
 from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from simfrontier.report.crosscheck_figures import KINDS, LINE, OTHER_COLOUR
-from simfrontier.report.crosscheck_words import swept
+from simfrontier.report.crosscheck_text import swept
 from simfrontier.report.markup import Figure, paragraph, plot, section, table, text
+from simfrontier.report.phrases import binary, number, percent, quantity, signed
 from simfrontier.report.theme import axis, figure, powers_of_two
-from simfrontier.report.words import binary, number, percent, quantity, signed
 from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")

@@ -35,17 +35,18 @@ MEMORY_COLOURS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class PlanMark:
     """How a plan is drawn everywhere."""
 
     colour: str
     symbol: str
 
 
-def marks(plans: Sequence[str]) -> dict[str, Mark]:
+def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
     """A mark for each plan, by its place in the scenario."""
     return {
-        plan: Mark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[i % len(_SYMBOLS)]) for i, plan in enumerate(plans)
+        plan: PlanMark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[i % len(_SYMBOLS)])
+        for i, plan in enumerate(plans)
     }
 
 

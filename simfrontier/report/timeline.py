@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from simfrontier.report.markup import Figure, paragraph, plot, section
+from simfrontier.report.phrases import listed, number, quantity
 from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
-from simfrontier.report.view import View
-from simfrontier.report.words import listed, number, quantity
-from simfrontier.study import Outcome
+from simfrontier.report.view import StudyView
+from simfrontier.study import PlanOutcome
 from simfrontier.trace import Span, Trace
 
 WAIT = "waiting for other ranks"
@@ -25,7 +25,7 @@ MOST = 12_000  # operations that a browser draws without delay
 _LANES = ("host", "compute", "gather", "reduce")
 
 
-def timeline(view: View) -> str:
+def timeline(view: StudyView) -> str:
     """The section: one chart per plan that fits at the largest size."""
     figures = {o.plan: bars(o.trace) for o in view.drawn if o.trace is not None and o.row["fits"]}
     if not figures:
@@ -48,7 +48,7 @@ def timeline(view: View) -> str:
     )
 
 
-def _drawn(figures: Iterable[str], view: View) -> str:
+def _drawn(figures: Iterable[str], view: StudyView) -> str:
     """How much of each plan's operations is drawn."""
     long = [o for o in view.drawn if o.plan in figures and o.trace is not None and len(o.trace.spans[0]) > MOST]
     if not long:
@@ -57,7 +57,7 @@ def _drawn(figures: Iterable[str], view: View) -> str:
     return f"The first {MOST:,} operations are drawn, of {counts}."
 
 
-def _stage(outcome: Outcome) -> str:
+def _stage(outcome: PlanOutcome) -> str:
     return "" if outcome.stages is None else f", stage {outcome.stages.critical}"
 
 

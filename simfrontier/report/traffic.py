@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from simfrontier.machine import Machine
 from simfrontier.report.markup import Figure, keyed, panels, paragraph, plot, section, table, text
 from simfrontier.report.node import drawing, key
+from simfrontier.report.phrases import TOO_BIG, listed, percent, quantity
 from simfrontier.report.theme import LEVEL_COLOURS, LEVEL_NAMES, axis, figure
-from simfrontier.report.view import View
-from simfrontier.report.words import TOO_BIG, listed, percent, quantity
-from simfrontier.study import Outcome
+from simfrontier.report.view import StudyView
+from simfrontier.study import PlanOutcome
 
 _BOUNDARIES = ("package", "intra_node", "inter_node")
 _EXTRAS = {
@@ -25,7 +25,7 @@ PARTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def traffic(view: View) -> str:
+def traffic(view: StudyView) -> str:
     """The section: bytes by boundary, then the drawing of a node with the table of its link classes."""
     return section(
         "traffic",
@@ -43,7 +43,7 @@ def traffic(view: View) -> str:
     )
 
 
-def bars(view: View) -> Figure:
+def bars(view: StudyView) -> Figure:
     """Stacked horizontal bars of bytes per device, in the levels' colours."""
     outcomes = view.drawn
     most = max(sum(_bytes(o, part) for part in PARTS) / o.devices for o in outcomes)
@@ -67,11 +67,11 @@ def bars(view: View) -> Figure:
     return figure(traces, x, axis("", **rows), 150 + 46 * len(outcomes), barmode="stack", bargap=0.35)
 
 
-def _bytes(outcome: Outcome, part: str) -> float:
+def _bytes(outcome: PlanOutcome, part: str) -> float:
     return float(outcome.row[f"bytes_{part}"])
 
 
-def _table(view: View) -> str:
+def _table(view: StudyView) -> str:
     used = [part for part in PARTS if part in _BOUNDARIES or any(_bytes(o, part) for o in view.drawn)]
     rows = [
         [
@@ -84,7 +84,7 @@ def _table(view: View) -> str:
     return table(["plan", *(keyed(PARTS[part][1], PARTS[part][0]) for part in used), "in all"], rows)
 
 
-def _links(view: View) -> str:
+def _links(view: StudyView) -> str:
     machine = view.scenario.machine
     shown = [o for o in view.drawn if o.links is not None and o.row["fits"]]
     if not shown:
@@ -111,7 +111,7 @@ def _links(view: View) -> str:
     )
 
 
-def _classes(machine: Machine, outcome: Outcome) -> str:
+def _classes(machine: Machine, outcome: PlanOutcome) -> str:
     assert outcome.links is not None
     rows = []
     for name, kind in machine.link_classes.items():

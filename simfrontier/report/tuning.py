@@ -9,12 +9,13 @@ from simfrontier.report.assumptions import fitted_elsewhere, numbers, settings_o
 from simfrontier.report.breakdown import PARTS
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import colours_of, parts_figure
-from simfrontier.report.explanation_words import shown_parts
+from simfrontier.report.explanation_text import shown_parts
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import device_word, in_words, percent, quantity, signed
 from simfrontier.report.probability import sources_of
 from simfrontier.report.shell import whole_page
 from simfrontier.report.tuning_figures import COLOURS, against_estimates, order, parts, scatter
-from simfrontier.report.tuning_words import (
+from simfrontier.report.tuning_text import (
     band_words,
     beaten_sentence,
     chance_text,
@@ -34,8 +35,7 @@ from simfrontier.report.tuning_words import (
     total_words,
     why_sentence,
 )
-from simfrontier.report.words import device_word, in_words, percent, quantity, signed
-from simfrontier.tune import TunedPlan, Tuning
+from simfrontier.tune import TunedPlan, TuningOutcome
 from simfrontier.tune.pins import DIMENSIONS, Value, written
 from simfrontier.tune.runner import SLACK
 from simfrontier.tune.space import Candidate
@@ -77,7 +77,7 @@ _MEANINGS = {
 }
 
 
-def tuning_page(found: Tuning) -> str:
+def tuning_page(found: TuningOutcome) -> str:
     """The page as text; the same outcome gives the same text."""
     sections = {
         "headline": _headline(found),
@@ -95,16 +95,16 @@ def tuning_page(found: Tuning) -> str:
     return whole_page(heading, f"{title}: {heading}", _subtitle(found), CONTENTS, sections)
 
 
-def write_tuning_page(found: Tuning, path: Path) -> None:
+def write_tuning_page(found: TuningOutcome, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
     write_whole(path, tuning_page(found))
 
 
-def _devices(found: Tuning) -> str:
+def _devices(found: TuningOutcome) -> str:
     return f"{device_word(found.scenario.machine)}s"
 
 
-def _subtitle(found: Tuning) -> str:
+def _subtitle(found: TuningOutcome) -> str:
     scenario = found.scenario
     elsewhere = fitted_elsewhere(scenario)
     return (
@@ -113,7 +113,7 @@ def _subtitle(found: Tuning) -> str:
     )
 
 
-def _headline(found: Tuning) -> str:
+def _headline(found: TuningOutcome) -> str:
     beaten = beaten_sentence(found)
     best, capacity = found.best, found.scenario.machine.device.hbm_bytes
     band = band_words(best.simulated.band_s) if best.simulated else ""
@@ -137,7 +137,7 @@ def _headline(found: Tuning) -> str:
     )
 
 
-def _front(found: Tuning) -> str:
+def _front(found: TuningOutcome) -> str:
     rows = [
         [
             _keyed(plan.candidate),
@@ -172,7 +172,7 @@ def _front(found: Tuning) -> str:
     )
 
 
-def _sure(found: Tuning) -> str:
+def _sure(found: TuningOutcome) -> str:
     samples = num_samples(found)
     said = [
         paragraph(
@@ -197,7 +197,7 @@ def _sure(found: Tuning) -> str:
     )
 
 
-def _ruled_words(found: Tuning) -> str:
+def _ruled_words(found: TuningOutcome) -> str:
     open_ = sum(plan.estimate.floor_s <= found.best.step_s for plan in found.estimated)
     if not open_:
         return "Every plan that was not simulated has a floor above the best step: none of them can be faster."
@@ -208,7 +208,7 @@ def _ruled_words(found: Tuning) -> str:
     )
 
 
-def _time(found: Tuning) -> str:
+def _time(found: TuningOutcome) -> str:
     return section(
         "time",
         "Where the time goes",
@@ -221,7 +221,7 @@ def _time(found: Tuning) -> str:
     )
 
 
-def _why(found: Tuning) -> str:
+def _why(found: TuningOutcome) -> str:
     colours = colours_of([found.path])
     step_s = found.path.step_s
     rows = [
@@ -251,7 +251,7 @@ def _why(found: Tuning) -> str:
     )
 
 
-def _plans(found: Tuning) -> str:
+def _plans(found: TuningOutcome) -> str:
     heads = ["plan", "step", "chance", "memory", "estimated step", *_part_heads(found)]
     own = [
         [
@@ -272,17 +272,17 @@ def _plans(found: Tuning) -> str:
     )
 
 
-def _part_heads(found: Tuning) -> list[str]:
+def _part_heads(found: TuningOutcome) -> list[str]:
     return [keyed(part.colour, part.short) for key, part in PARTS.items() if _has(found, key)]
 
 
-def _has(found: Tuning, part: str) -> bool:
+def _has(found: TuningOutcome, part: str) -> bool:
     """Whether any plan has as much of a part that a table shows it."""
     simulated = [plan.simulated for plan in found.simulated if plan.simulated is not None]
     return any(one.parts[part] >= LEAST * one.step_s for one in simulated)
 
 
-def _plan_rows(found: Tuning) -> Iterator[list[str]]:
+def _plan_rows(found: TuningOutcome) -> Iterator[list[str]]:
     for place, plan in enumerate(found.simulated):
         assert plan.simulated is not None
         step_s, band = plan.simulated.step_s, band_words(plan.simulated.band_s)
@@ -304,7 +304,7 @@ def _keyed(candidate: Candidate) -> str:
     return keyed(COLOURS[kind_of(candidate)], candidate.name)
 
 
-def _space(found: Tuning) -> str:
+def _space(found: TuningOutcome) -> str:
     known = [plan.candidate for plan in (*found.plans, *found.misfits)]
     known += [out.candidate for out in found.passed_over]
     rows = [
@@ -340,7 +340,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _assumptions(found: Tuning) -> str:
+def _assumptions(found: TuningOutcome) -> str:
     scenario = found.scenario.at(found.devices)
     shape = scenario.shape
     rows = [

@@ -8,11 +8,11 @@ from typing import Any
 
 from simfrontier.report.breakdown import PARTS
 from simfrontier.report.markup import Figure, text
+from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import axis, figure, marks
-from simfrontier.report.tuning_words import KINDS, band_words, chance_text, kind_of, num_samples
-from simfrontier.report.words import percent, quantity
-from simfrontier.tune import OwnPlan, TunedPlan, Tuning
-from simfrontier.tune.work import Simulated
+from simfrontier.report.tuning_text import KINDS, band_words, chance_text, kind_of, num_samples
+from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
+from simfrontier.tune.evaluator import SimulatedPlan
 
 COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}
 FAR = 4.0  # of the fullest plan: a capacity above that would press all marks down
@@ -22,7 +22,7 @@ _CAPACITY = "#B22222"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scales:
+class AxisUnits:
     """The units of the axes of time and memory."""
 
     per_s: float
@@ -31,7 +31,7 @@ class Scales:
     memory: str
 
     @classmethod
-    def of(cls, seconds: float, num_bytes: float) -> Scales:
+    def of(cls, seconds: float, num_bytes: float) -> AxisUnits:
         """Those in which such a time and so much memory are read easily."""
         per_s, time = scale_of(seconds)
         size, memory = next(
@@ -46,11 +46,11 @@ class Scales:
         return _short(self.per_byte * num_bytes)
 
 
-def scatter(found: Tuning) -> Figure:
+def scatter(found: TuningOutcome) -> Figure:
     """Every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the capacity."""
     own = [(each, each.simulated) for each in found.own if each.simulated is not None]
     fullest = max(max(plan.peak_bytes for plan in found.plans), *(one.peak_bytes for _, one in own), 0.0)
-    scales = Scales.of(found.best.step_s, fullest)
+    scales = AxisUnits.of(found.best.step_s, fullest)
     traces: list[dict[str, Any]] = []
     for kind in KINDS:
         for plans, is_simulated in ((found.estimated, False), (found.simulated, True)):
@@ -83,7 +83,7 @@ def scatter(found: Tuning) -> Figure:
     return figure(traces, x, y, 620, hovermode="closest", **_capacity(capacity, capacity > FAR * fullest, scales))
 
 
-def _capacity(capacity: float, is_far: bool, scales: Scales) -> dict[str, Any]:
+def _capacity(capacity: float, is_far: bool, scales: AxisUnits) -> dict[str, Any]:
     """A line at the memory of a device; where all plans take far less, the words alone."""
     line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": scales.y(capacity), "y1": scales.y(capacity)}
     words = f"memory of a device: {quantity(capacity, 'bytes')}"
@@ -100,7 +100,7 @@ def _capacity(capacity: float, is_far: bool, scales: Scales) -> dict[str, Any]:
     return {"shapes": shapes, "annotations": [label]}
 
 
-def _points(plans: Sequence[TunedPlan], kind: str, scales: Scales, is_simulated: bool) -> dict[str, Any]:
+def _points(plans: Sequence[TunedPlan], kind: str, scales: AxisUnits, is_simulated: bool) -> dict[str, Any]:
     colour = COLOURS[kind]
     return {
         "type": "scatter",
@@ -121,7 +121,7 @@ def _points(plans: Sequence[TunedPlan], kind: str, scales: Scales, is_simulated:
     }
 
 
-def _own(own: Sequence[tuple[OwnPlan, Simulated]], scales: Scales) -> dict[str, Any]:
+def _own(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: AxisUnits) -> dict[str, Any]:
     """The scenario's own plans, as stars with their names."""
     return {
         "type": "scatter",
@@ -142,7 +142,7 @@ def _own(own: Sequence[tuple[OwnPlan, Simulated]], scales: Scales) -> dict[str, 
     }
 
 
-def _bands(found: Tuning, scales: Scales) -> dict[str, Any]:
+def _bands(found: TuningOutcome, scales: AxisUnits) -> dict[str, Any]:
     """What nine samples of ten lie within, as bars about the medians."""
     bands = [(plan, plan.simulated.band_s) for plan in found.simulated if plan.simulated]
     known = [(plan, band) for plan, band in bands if band is not None]
@@ -166,7 +166,7 @@ def _bands(found: Tuning, scales: Scales) -> dict[str, Any]:
     }
 
 
-def order(found: Tuning) -> Figure:
+def order(found: TuningOutcome) -> Figure:
     """The simulated plans, the fastest on top: the step without errors, and what nine samples of ten lie within."""
     scale, unit = scale_of(found.best.step_s)
     plans = found.simulated
@@ -236,7 +236,7 @@ def order(found: Tuning) -> Figure:
     return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=chances, hovermode="closest")
 
 
-def against_estimates(found: Tuning) -> Figure:
+def against_estimates(found: TuningOutcome) -> Figure:
     """Simulated against estimated steps, with the diagonal."""
     scale, unit = scale_of(found.best.step_s)
     plans = found.simulated
@@ -274,7 +274,7 @@ def against_estimates(found: Tuning) -> Figure:
     return figure(traces, x, axis(f"simulated ({unit})", range=ends), 460, hovermode="closest")
 
 
-def parts(found: Tuning) -> Figure:
+def parts(found: TuningOutcome) -> Figure:
     """Stacked bars of what each simulated plan spends its step on, the fastest on top."""
     scale, unit = scale_of(found.best.step_s)
     plans = [(plan, plan.simulated) for plan in found.simulated if plan.simulated]

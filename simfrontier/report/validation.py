@@ -8,10 +8,11 @@ from pathlib import Path
 from simfrontier.measured.index import Table
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
+from simfrontier.report.phrases import NOTHING, percent, quantity
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import USE_NAMES, agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name
-from simfrontier.report.validation_words import (
+from simfrontier.report.validation_text import (
     apart,
     bounds_words,
     counted,
@@ -21,10 +22,9 @@ from simfrontier.report.validation_words import (
     validation_lead,
     which,
 )
-from simfrontier.report.words import NOTHING, percent, quantity
-from simfrontier.validation.bounds import Judged
-from simfrontier.validation.outcome import ONLY_BOUNDED, Held
-from simfrontier.validation.rates import Bounded
+from simfrontier.validation.bounds import JudgedBound
+from simfrontier.validation.outcome import ONLY_BOUNDED, ComparedRow
+from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.run import Validation
 from simfrontier.validation.summary import Errors, Summary
 from simfrontier.wholefile import write_whole
@@ -111,7 +111,7 @@ def _bounds(done: Validation) -> str:
     )
 
 
-def _bound_row(judged: Judged) -> list[str]:
+def _bound_row(judged: JudgedBound) -> list[str]:
     bound, errors = judged.bound, judged.errors
     return [
         f"{text(bound.series)}<small>{text(bound.table)}</small>",
@@ -188,12 +188,12 @@ def _agreement(done: Validation) -> str:
     )
 
 
-def _drawn(done: Validation) -> dict[str, list[Held]]:
+def _drawn(done: Validation) -> dict[str, list[ComparedRow]]:
     """The rows with an error, by table; no table without any."""
     return {each.name: rows for each in done.tables if (rows := _predicted(done.of(each.name)))}
 
 
-def _predicted(rows: Sequence[Held]) -> list[Held]:
+def _predicted(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     return [row for row in rows if row.error is not None]
 
 
@@ -248,7 +248,7 @@ def _worst(done: Validation) -> str:
     return section("worst", "The farthest off", table(_ROW_HEAD, map(_row_cells, ranked), "named"))
 
 
-def _row_cells(held: Held) -> list[str]:
+def _row_cells(held: ComparedRow) -> list[str]:
     made = held.prediction
     return [
         f"{text(row_name(held.row))}<small>{text(held.table)}, {USE_NAMES.get(held.use, held.use)}</small>",
@@ -258,7 +258,7 @@ def _row_cells(held: Held) -> list[str]:
     ]
 
 
-def _training(bounded: Sequence[Bounded]) -> str:
+def _training(bounded: Sequence[BoundedRate]) -> str:
     """Published rates against what the models allow; empty where there is none."""
     if not bounded:
         return ""
@@ -309,8 +309,8 @@ def _unknown(done: Validation) -> str:
     return section("unknown", "Not predicted, and why", table(["reason", "rows", "tables"], rows, "words named"))
 
 
-def _by_reason(done: Validation, use: str) -> dict[str, list[Held]]:
-    out: dict[str, list[Held]] = {}
+def _by_reason(done: Validation, use: str) -> dict[str, list[ComparedRow]]:
+    out: dict[str, list[ComparedRow]] = {}
     for row in done.rows:
         if row.use == use and row.why != ONLY_BOUNDED:
             out.setdefault(reason_words(row.why), []).append(row)

@@ -8,17 +8,17 @@ from typing import Any
 
 from simfrontier.report.crosscheck_figures import LINE
 from simfrontier.report.markup import Figure, text
-from simfrontier.report.theme import Mark, axis, decades, figure, powers_of_two
-from simfrontier.report.validation_series import BYTES, Standing, row_name, standing
-from simfrontier.report.validation_words import apart
-from simfrontier.report.words import binary, number, quantity
-from simfrontier.validation.outcome import Held, Prediction, Use
+from simfrontier.report.phrases import binary, number, quantity
+from simfrontier.report.theme import PlanMark, axis, decades, figure, powers_of_two
+from simfrontier.report.validation_series import BYTES, RowPosition, row_name, standing
+from simfrontier.report.validation_text import apart
+from simfrontier.validation.outcome import ComparedRow, Prediction, Use
 
-USE_MARKS: Mapping[Use, Mark] = {
-    "fitted": Mark(colour="#0072B2", symbol="circle"),
-    "left out": Mark(colour="#009E73", symbol="diamond"),
-    "held": Mark(colour="#D55E00", symbol="square"),
-    "pathology": Mark(colour="#7F7F7F", symbol="circle-open"),
+USE_MARKS: Mapping[Use, PlanMark] = {
+    "fitted": PlanMark(colour="#0072B2", symbol="circle"),
+    "left out": PlanMark(colour="#009E73", symbol="diamond"),
+    "held": PlanMark(colour="#D55E00", symbol="square"),
+    "pathology": PlanMark(colour="#7F7F7F", symbol="circle-open"),
 }
 USE_NAMES: Mapping[Use, str] = {
     "fitted": "fitted",
@@ -38,7 +38,7 @@ MAX_TICKS = 8
 Trace = dict[str, Any]
 
 
-def agreement_figure(rows: Sequence[Held]) -> Figure:
+def agreement_figure(rows: Sequence[ComparedRow]) -> Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     seconds = [s for row in rows if row.prediction for s in (row.measured_s, row.prediction.predicted_s) if s]
     ends = _from_decade(min(seconds) / 1.5, max(seconds) * 1.5), max(seconds) * 1.5
@@ -53,7 +53,7 @@ def agreement_figure(rows: Sequence[Held]) -> Figure:
     return figure(traces, x, y, 540)
 
 
-def errors_figure(rows: Sequence[Held]) -> Figure:
+def errors_figure(rows: Sequence[ComparedRow]) -> Figure:
     """How many rows are how far off, by what the fits had seen."""
     last = round(FARTHEST / STEP)
     traces = []
@@ -72,13 +72,13 @@ def errors_figure(rows: Sequence[Held]) -> Figure:
     return figure(traces, x, axis("rows", rangemode="tozero", **whole), 380, barmode="stack", bargap=0.06)
 
 
-def series_figure(rows: Sequence[Held]) -> Figure:
+def series_figure(rows: Sequence[ComparedRow]) -> Figure:
     """Times of one chart's rows over size, a line per series with its 90 % band; below them the errors, if any."""
     lines, far = _lines(rows), _farthest(rows)
     traces = [
         trace
         for place, (name, several) in enumerate(lines.items())
-        for trace in _series(name, several, Mark(colour=COLOURS[place % 8], symbol=SYMBOLS[place % 8]), far)
+        for trace in _series(name, several, PlanMark(colour=COLOURS[place % 8], symbol=SYMBOLS[place % 8]), far)
     ]
     sizes = [stands.size for several in lines.values() for stands, _ in several]
     ends = min(sizes) / 1.4, max(sizes) * 1.4
@@ -93,16 +93,16 @@ def series_figure(rows: Sequence[Held]) -> Figure:
     return figure(traces, {**x, "anchor": "y2"}, {**y, "domain": [0.37, 1.0]}, 600, yaxis2=below)
 
 
-def _lines(rows: Sequence[Held]) -> dict[str, list[tuple[Standing, Held]]]:
+def _lines(rows: Sequence[ComparedRow]) -> dict[str, list[tuple[RowPosition, ComparedRow]]]:
     """The series of a chart, each along its sizes."""
     placed = [(standing(row.row), row) for row in rows]
-    out: dict[str, list[tuple[Standing, Held]]] = {}
+    out: dict[str, list[tuple[RowPosition, ComparedRow]]] = {}
     for stands, row in sorted(placed, key=lambda each: (each[0].order, each[0].line, each[0].size)):
         out.setdefault(stands.line, []).append((stands, row))
     return out
 
 
-def _series(name: str, several: Sequence[tuple[Standing, Held]], mark: Mark, far: float) -> list[Trace]:
+def _series(name: str, several: Sequence[tuple[RowPosition, ComparedRow]], mark: PlanMark, far: float) -> list[Trace]:
     """A band, a line of predictions, points of measurements (open where known pathologies), and their errors, those
     beyond `far` at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
@@ -172,7 +172,9 @@ def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> Tra
     }
 
 
-def _points(name: str, x: Sequence[float | None], y: Sequence[float | None], rows: Sequence[Held], mark: Mark) -> Trace:
+def _points(
+    name: str, x: Sequence[float | None], y: Sequence[float | None], rows: Sequence[ComparedRow], mark: PlanMark
+) -> Trace:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -185,7 +187,7 @@ def _points(name: str, x: Sequence[float | None], y: Sequence[float | None], row
     }
 
 
-def _hover(held: Held) -> str:
+def _hover(held: ComparedRow) -> str:
     said = [f"<b>{text(row_name(held.row))}</b>"]
     if held.measured_s is not None:
         said.append(f"measured {quantity(held.measured_s, 's')}")
@@ -251,7 +253,7 @@ def clipped(error: float | None, far: float) -> float | None:
     return None if error is None else min(max(100 * error, -far), far)
 
 
-def _farthest(rows: Sequence[Held]) -> float:
+def _farthest(rows: Sequence[ComparedRow]) -> float:
     """How far an axis of errors reaches, per cent: as far as there are rows that count in averages."""
     errors = [100 * abs(row.error) for row in rows if row.error is not None and row.is_averaged]
     return min(max(LEAST_ERROR, *errors, 0.0) * 1.1, MOST_ERROR)

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Final
 
 from simfrontier.measured.rows import CallRow
-from simfrontier.report.validation_words import counted
-from simfrontier.report.words import number, quantity
+from simfrontier.report.phrases import number, quantity
+from simfrontier.report.validation_text import counted
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.run import Validation
 

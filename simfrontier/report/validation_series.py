@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from simfrontier.measured.index import Row
 from simfrontier.measured.rows import CallRow, CopyRow, RateRow
-from simfrontier.report.words import binary
+from simfrontier.report.phrases import binary
 from simfrontier.validation.harness import harnesses_of, shipped_harnesses
-from simfrontier.validation.outcome import Held
+from simfrontier.validation.outcome import ComparedRow
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
 _SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}
@@ -17,7 +17,7 @@ BYTES, EDGE = "message (bytes)", "edge of a cube of equal work (elements)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RowPosition:
     """A row among the others of its table.
 
     `chart`: what is measured, on what; `line`: the series of sizes that it belongs to, lines standing in the `order`
@@ -32,7 +32,7 @@ class Standing:
     size_words: str
 
 
-def standing(row: Row) -> Standing:
+def standing(row: Row) -> RowPosition:
     """The place of a row of any form."""
     match row:
         case CallRow():
@@ -52,21 +52,21 @@ def row_name(row: Row) -> str:
     return f"{stands.chart}, {stands.line}, {stands.size_words}"
 
 
-def charts_of(rows: Sequence[Held]) -> dict[str, list[Held]]:
+def charts_of(rows: Sequence[ComparedRow]) -> dict[str, list[ComparedRow]]:
     """The charts of a table: its rows that tell a time at a size, by chart, in the table's order."""
-    out: dict[str, list[Held]] = {}
+    out: dict[str, list[ComparedRow]] = {}
     for held in rows:
         if held.measured_s is not None and standing(held.row).size > 0:
             out.setdefault(standing(held.row).chart, []).append(held)
     return out
 
 
-def _of_call(row: CallRow) -> Standing:
+def _of_call(row: CallRow) -> RowPosition:
     """A chart per collective, library, machine, and program that adds to the time; a line per number of devices."""
     is_known = bool(harnesses_of(row, shipped_harnesses()))
     program = f" ({row.source.partition('@')[0].rpartition('/')[2]})" if is_known else ""
     first = f", {'-'.join(map(str, row.groups[0]))} and others" if row.groups else ""
-    return Standing(
+    return RowPosition(
         chart=f"{row.collective.replace('_', '-')}, {row.library}, {row.machine}{program}",
         line=f"{row.devices:,} devices{first}",
         order=row.devices,
@@ -76,10 +76,10 @@ def _of_call(row: CallRow) -> Standing:
     )
 
 
-def _of_copy(row: CopyRow) -> Standing:
+def _of_copy(row: CopyRow) -> RowPosition:
     """A chart per benchmark, library and machine; a line per class of path and pair."""
     pair = row.pair if not row.pair.startswith("median") else "median of pairs"
-    return Standing(
+    return RowPosition(
         chart=f"{_COPIES.get(row.benchmark, row.benchmark)}, {row.library}, {row.machine}, {_SCOPES[row.scope]}",
         line=", ".join(part for part in (row.path_class, pair) if part),
         order=0.0,
@@ -89,10 +89,10 @@ def _of_copy(row: CopyRow) -> Standing:
     )
 
 
-def _of_rate(row: RateRow) -> Standing:
+def _of_rate(row: RateRow) -> RowPosition:
     """A chart per machine and type of numbers; a line per statistic. Size 0 where the shape was not told."""
     edge = 0.0 if row.flops is None else (row.flops / 2) ** (1 / 3)
-    return Standing(
+    return RowPosition(
         chart=f"matrix products, {row.machine}, {row.dtype}",
         line=row.statistic,
         order=0.0,

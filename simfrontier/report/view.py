@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simfrontier.report.theme import Mark, marks
-from simfrontier.report.words import device_word
+from simfrontier.report.phrases import device_word
+from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario
-from simfrontier.study import Outcome, Study
-from simfrontier.tune import Tried
+from simfrontier.study import PlanOutcome, Study
+from simfrontier.tune import TriedGrid
 from simfrontier.workload import Shape
 
-Searches = Mapping[tuple[str, int], Sequence[Tried]]
+Searches = Mapping[tuple[str, int], Sequence[TriedGrid]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class StudyView:
     """A study as the page sees it, with the candidates of its searches by plan and size."""
 
     study: Study
@@ -40,7 +40,7 @@ class View:
         return self.sizes[-1]
 
     @cached_property
-    def marks(self) -> Mapping[str, Mark]:
+    def marks(self) -> Mapping[str, PlanMark]:
         return marks(self.plans)
 
     @cached_property
@@ -52,7 +52,7 @@ class View:
     def devices(self) -> str:
         return f"{self.device}s"
 
-    def at(self, size: int) -> list[Outcome]:
+    def at(self, size: int) -> list[PlanOutcome]:
         """Outcomes of all plans at a size, in the scenario's order."""
         return [outcome for outcome in self.study.outcomes if outcome.devices == size]
 
@@ -67,22 +67,22 @@ class View:
         return {size: self.scenario.at(size).shape for size in self.sizes}
 
     @property
-    def piped(self) -> list[Outcome]:
+    def piped(self) -> list[PlanOutcome]:
         """Outcomes at the largest size that are pipelines."""
         return [outcome for outcome in self.drawn if outcome.stages is not None]
 
     @cached_property
-    def drawn(self) -> list[Outcome]:
+    def drawn(self) -> list[PlanOutcome]:
         """Outcomes at the largest size."""
         return self.at(self.largest)
 
     @cached_property
-    def ranked(self) -> list[Outcome]:
+    def ranked(self) -> list[PlanOutcome]:
         """Outcomes at the largest size that fit, the fastest first."""
         fitting = [outcome for outcome in self.drawn if outcome.row["fits"]]
         return sorted(fitting, key=lambda outcome: -self.pace(outcome))
 
-    def pace(self, outcome: Outcome) -> float:
+    def pace(self, outcome: PlanOutcome) -> float:
         """Samples per second of an outcome that fits: what plans are compared by, whether they recompute or not."""
         return self.cases[outcome.plan, outcome.devices].samples / step_s(outcome)
 
@@ -92,16 +92,16 @@ class View:
         return {plan: self.cases[plan, self.largest].checkpointing for plan in self.plans}
 
     @cached_property
-    def misfits(self) -> list[Outcome]:
+    def misfits(self) -> list[PlanOutcome]:
         """Outcomes that do not fit, at any size."""
         return [outcome for outcome in self.study.outcomes if not outcome.row["fits"]]
 
 
-def rate(outcome: Outcome) -> float:
+def rate(outcome: PlanOutcome) -> float:
     """TFLOPS per device of an outcome that fits."""
     return float(outcome.row["tflops_per_device"])
 
 
-def step_s(outcome: Outcome) -> float:
+def step_s(outcome: PlanOutcome) -> float:
     """Seconds of the step of an outcome that fits."""
     return float(outcome.row["step_time_s"])

@@ -25,7 +25,7 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import Precision, Shape, find_precision
 
 if TYPE_CHECKING:
-    from simfrontier.analysis.losses import Losses
+    from simfrontier.analysis.losses import LossCurves
     from simfrontier.network import Perturbation
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -53,7 +53,7 @@ class Scenario:
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
     found: Mapping[tuple[str, int], Options] = field(default_factory=dict)
-    losses: Losses | None = None
+    losses: LossCurves | None = None
 
     @property
     def name(self) -> str:
@@ -291,7 +291,7 @@ def _beside(where: str, name: str) -> str:
     return str(beside) if name.endswith(".toml") and beside.is_file() else name
 
 
-def _losses(where: str, file: ScenarioFile) -> Losses | None:
+def _losses(where: str, file: ScenarioFile) -> LossCurves | None:
     """What the file of losses says, looked for from the scenario's folder."""
     table = file.losses
     if table is None:

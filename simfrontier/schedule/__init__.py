@@ -1,8 +1,8 @@
 """The schedule: what every rank does in one step, never how long it takes; checked, stored and drawn."""
 
-from simfrontier.schedule.check import Report, check
+from simfrontier.schedule.check import CheckReport, check
 from simfrontier.schedule.codec import Codec, parse_codec
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.finding import Finding
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.issuer import Issuer
@@ -14,11 +14,12 @@ from simfrontier.schedule.store import digest, from_json, load, save, to_json
 
 __all__ = [
     "Call",
+    "CheckReport",
     "Codec",
     "Collective",
     "Compute",
     "Exchange",
-    "Expanded",
+    "ExpandedProgram",
     "Finding",
     "Issuer",
     "Mesh",
@@ -26,7 +27,6 @@ __all__ = [
     "Peak",
     "Placement",
     "Ref",
-    "Report",
     "Role",
     "Schedule",
     "Tensor",

@@ -15,10 +15,10 @@ from simfrontier.schedule.check_meta import check_meta
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_states import check_states
-from simfrontier.schedule.check_twins import check_twins
+from simfrontier.schedule.check_streams import check_twins
 from simfrontier.schedule.check_unread import check_unread
 from simfrontier.schedule.check_values import check_values
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetimes import Peak, peak_bytes
@@ -28,7 +28,7 @@ NAMED_HOLDERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CheckReport:
     """All findings, and the most memory that the ranks of each role hold; no `peaks` where the schedule was not
     walked."""
 
@@ -49,8 +49,8 @@ class Report:
 
 
 def check(
-    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[Expanded, ...] | None = None
-) -> Report:
+    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[ExpandedProgram, ...] | None = None
+) -> CheckReport:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
     Tensors that do not fit the mesh, then ops that name what does not exist, are said first; only without such faults
@@ -59,7 +59,7 @@ def check(
     found = Findings()
     fits = _check_sizes(schedule, found)
     if not fits or any(finding.rule == "references" for finding in found.all()):
-        return Report(findings=found.all())
+        return CheckReport(findings=found.all())
     if programs is None:
         programs = tuple(expand(schedule, role) for role in schedule.roles)
     walked = list(zip(schedule.roles, programs, strict=True))
@@ -71,14 +71,14 @@ def check(
     peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
     if capacity_bytes is not None:
         _check_memory(schedule, peaks, capacity_bytes, found)
-    return Report(findings=found.all(), peaks=peaks)
+    return CheckReport(findings=found.all(), peaks=peaks)
 
 
-def check_sizes(schedule: Schedule) -> Report:
+def check_sizes(schedule: Schedule) -> CheckReport:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
     found = Findings()
     _check_sizes(schedule, found)
-    return Report(findings=found.all())
+    return CheckReport(findings=found.all())
 
 
 def _check_sizes(schedule: Schedule, found: Findings) -> bool:

@@ -17,7 +17,7 @@ MAX_LOOKED_FOR = 20  # unknown names of which the nearest declared one is told; 
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CanonicalLayout:
     """What the rules compare of a tensor, in canonical form on the mesh."""
 
     tensor: Tensor
@@ -35,7 +35,9 @@ class Operands:
         self.num_unknown = 0
         self.mesh = mesh = schedule.mesh
         self.of = {
-            name: Layout(t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), t.weight)
+            name: CanonicalLayout(
+                t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), t.weight
+            )
             for name, t in schedule.tensors.items()
         }
 

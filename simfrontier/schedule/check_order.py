@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer
 from simfrontier.schedule.roles import Sequence, members_of, sequence_of
 
-Programs = list[tuple[Role, Expanded]]
+Programs = list[tuple[Role, ExpandedProgram]]
 
 
 def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None:
@@ -30,7 +30,7 @@ def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None
         _same_calls(schedule, programs, found)
 
 
-def _collectives(program: Expanded) -> Iterator[tuple[Call, Collective]]:
+def _collectives(program: ExpandedProgram) -> Iterator[tuple[Call, Collective]]:
     """Each distinct collective of a program with its first call."""
     seen: set[int] = set()
     for index, op in enumerate(program.ops):

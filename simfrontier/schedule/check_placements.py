@@ -11,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.schedule.check_moves import MoveRules
 from simfrontier.schedule.check_operands import Say, coded_text, stacked_text, text_of
 from simfrontier.schedule.check_roles import roles_of_adam, roles_of_work
-from simfrontier.schedule.check_work import Names, faults_of_adam, faults_of_work
+from simfrontier.schedule.check_work import OpsByName, faults_of_adam, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS, NOT_SUMS
@@ -120,7 +120,7 @@ class _Rules(MoveRules):
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
-        self.names = Names(schedule.tensors)
+        self.names = OpsByName(schedule.tensors)
         self.of_all_adams: list[Ref] | None = None  # the scalars that the first one reads
 
     def work(self, op: Compute, say: Say) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Ref, Role, Schedule
 
@@ -17,7 +17,7 @@ Home = tuple[str, int]  # a weight and its layer
 MAX_NAMED = 6
 
 
-class Ledger:
+class ContributionRecord:
     """What the walks of all roles write down: who contributed to which gradient, and where sums of them were used.
 
     An op is known by its number through all roles: `base[role] + index`.
@@ -26,7 +26,7 @@ class Ledger:
     def __init__(
         self,
         schedule: Schedule,
-        programs: list[tuple[Role, Expanded]],
+        programs: list[tuple[Role, ExpandedProgram]],
         found: Findings,
     ) -> None:
         self.schedule, self.programs, self.found = schedule, programs, found

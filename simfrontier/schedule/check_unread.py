@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
 READ: Final = "read by an op later"
 
 
-def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
+def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], found: Findings) -> None:
     """A value, gradient, sum or code that is written is read before the step ends, and before it is written again; a
     value, which the backward pass may need, is never written again.
     Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
@@ -43,7 +43,14 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, Expanded]], foun
 
 
 def _say(
-    schedule: Schedule, role: Role, program: Expanded, index: int, ref: Ref, expected: str, got: str, found: Findings
+    schedule: Schedule,
+    role: Role,
+    program: ExpandedProgram,
+    index: int,
+    ref: Ref,
+    expected: str,
+    got: str,
+    found: Findings,
 ) -> None:
     op: Op = program.ops[index]
     tensor = schedule.tensors[ref.name]

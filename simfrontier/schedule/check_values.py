@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from simfrontier.schedule.check_meetings import Board, Value
+from simfrontier.schedule.check_exchanges import SentValues, Value
 from simfrontier.schedule.check_references import explain_unwritten
-from simfrontier.schedule.check_sums import Home, Ledger
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.check_sums import ContributionRecord, Home
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
@@ -25,10 +25,10 @@ WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass 
 PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
-def check_values(schedule: Schedule, programs: list[tuple[Role, Expanded]], found: Findings) -> None:
+def check_values(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], found: Findings) -> None:
     """References, sums and versions of all roles."""
-    ledger = Ledger(schedule, programs, found)
-    board = Board()
+    ledger = ContributionRecord(schedule, programs, found)
+    board = SentValues()
     walks = [_Walk(ledger, board, number) for number in range(len(programs))]
     board.run([walk.run() for walk in walks])
     for walk in walks:
@@ -53,7 +53,7 @@ class _Form:
 class _Walk:
     """One role's way through its program, in the order in which its host issues the ops."""
 
-    def __init__(self, ledger: Ledger, board: Board, number: int) -> None:
+    def __init__(self, ledger: ContributionRecord, board: SentValues, number: int) -> None:
         self.ledger, self.board, self.number = ledger, board, number
         self.program = ledger.programs[number][1]
         self.base = ledger.base[number]

@@ -181,7 +181,7 @@ def faults_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault
 Signature = tuple[object, ...]
 
 
-class Names:
+class OpsByName:
     """What ops of each name do: forward passes and those that are made again do the same, on forms of the same
     values."""
 

@@ -20,7 +20,7 @@ Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedProgram:
     """One role's program: parallel lists over its ops in issue order.
 
     `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane
@@ -42,12 +42,12 @@ class Expanded:
     def num_ops(self) -> int:
         return len(self.ops)
 
-    def with_ops(self, ops: list[Op], calls: list[Call]) -> Expanded:
+    def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
         """The same order and waits for other ops in the same places (another mesh size, say)."""
         return replace(self, ops=ops, calls=calls)
 
 
-def expand(schedule: Schedule, role: Role) -> Expanded:
+def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
     have."""
     with _collecting_nothing():
@@ -66,7 +66,7 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _expand(schedule: Schedule, role: Role) -> Expanded:
+def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     ops: list[Op] = []
     calls: list[Call] = []
     reads: list[tuple[Ref, ...]] = []
@@ -88,7 +88,7 @@ def _expand(schedule: Schedule, role: Role) -> Expanded:
     for mine in lane:
         position.append(count[mine])
         count[mine] += 1
-    out = Expanded(lanes, ops, calls, lane, position, [], reads, writes, accumulates, role.at)
+    out = ExpandedProgram(lanes, ops, calls, lane, position, [], reads, writes, accumulates, role.at)
     out.waits.extend(_waits(out, schedule))
     return out
 
@@ -137,7 +137,7 @@ class _Resolver:
         return out
 
 
-def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
+def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...]]:
     """What each op waits for: hazards on buffers, the order of its communicator (of exchanges, between the same two
     ends), the host, and room in a pool."""
     num_lanes = len(program.lanes)
@@ -189,7 +189,7 @@ def _waits(program: Expanded, schedule: Schedule) -> list[tuple[Wait, ...]]:
 class _Pools:
     """Room in the schedule's pools: a buffer that does not fit waits for buffers that the program has done with."""
 
-    def __init__(self, program: Expanded, schedule: Schedule) -> None:
+    def __init__(self, program: ExpandedProgram, schedule: Schedule) -> None:
         self.capacity = dict(schedule.pools)
         self.used: dict[str, int] = defaultdict(int)
         self.program = program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 
 
 class Issuer:
@@ -14,7 +14,7 @@ class Issuer:
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")
 
-    def __init__(self, program: Expanded, by_lane: list[list[int]] | None = None) -> None:
+    def __init__(self, program: ExpandedProgram, by_lane: list[list[int]] | None = None) -> None:
         self._program = program
         self._by_lane = ops_by_lane(program) if by_lane is None else by_lane
         self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
@@ -58,7 +58,7 @@ class Issuer:
         return out
 
 
-def ops_by_lane(program: Expanded) -> list[list[int]]:
+def ops_by_lane(program: ExpandedProgram) -> list[list[int]]:
     """The ops of each lane in order; may be shared by all ranks of a role."""
     out: list[list[int]] = [[] for _ in program.lanes]
     for index, lane in enumerate(program.lane):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.ir import Ref, Role, Schedule
 
@@ -35,7 +35,7 @@ class Peak:
     holders: tuple[Holder, ...]
 
 
-def lifetimes(program: Expanded) -> list[Lifetime]:
+def lifetimes(program: ExpandedProgram) -> list[Lifetime]:
     """Every instance that a program touches, in the order of first touch.
 
     An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
@@ -52,7 +52,7 @@ def lifetimes(program: Expanded) -> list[Lifetime]:
     return [(ref, index, last[ref]) for ref, index in first.items()]
 
 
-def peak_bytes(schedule: Schedule, role: Role | None = None, program: Expanded | None = None) -> Peak:
+def peak_bytes(schedule: Schedule, role: Role | None = None, program: ExpandedProgram | None = None) -> Peak:
     """The peak of one role (default: of the role that needs most).
 
     Persistent tensors are held throughout; a buffer from its first write to its last touch, each inclusive.

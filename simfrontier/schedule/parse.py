@@ -34,7 +34,15 @@ from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.names import named_op, tensors_as_named
 from simfrontier.schedule.placement import Placement, parse_placement
-from simfrontier.schedule.repeats import Item, Loop, Run, Step, calls_of_steps, refs_of_run, unfolded
+from simfrontier.schedule.repeats import (
+    CallLoop,
+    Item,
+    RelativeCall,
+    RepeatedRefs,
+    calls_of_steps,
+    refs_of_run,
+    unfolded,
+)
 from simfrontier.schedule.roles import fault_of_end, fault_of_exchange, faults_of_places
 from simfrontier.schedule.softmax import KERNELS, SOFTMAX_KINDS
 
@@ -91,7 +99,9 @@ def _meant(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[in
     """(calls, ops, operands) that the items mean, without running their loops; `sizes`: the same of each block."""
     totals = [0, 0, 0]
     for item in items:
-        times, each = (1, sizes[item.block]) if isinstance(item, Step) else (item.times, _meant(item.body, sizes))
+        times, each = (
+            (1, sizes[item.block]) if isinstance(item, RelativeCall) else (item.times, _meant(item.body, sizes))
+        )
         totals = [total + times * one for total, one in zip(totals, each, strict=True)]
     return totals[0], totals[1], totals[2]
 
@@ -288,15 +298,15 @@ def _two(node: Node | None) -> list[tuple[Node, Node]]:
 def _refs(node: Node | None, spent: _Spent) -> tuple[Ref, ...]:
     if node is None:
         return ()
-    runs: list[Run] = []
+    runs: list[RepeatedRefs] = []
     for item in node.items():
         if isinstance(item.value, list) and item.value and not isinstance(item.value[0], str):
             times, refs, step = item.items(3)
             group = tuple([_ref(ref) for ref in refs.items()])
             times.whole(1, OPERANDS_OF_OP.most // max(1, len(group)))
-            runs.append(Run(times.value, group, _steps(step)))
+            runs.append(RepeatedRefs(times.value, group, _steps(step)))
         else:
-            runs.append(Run(1, (_ref(item),), 0))
+            runs.append(RepeatedRefs(1, (_ref(item),), 0))
     count = sum(run.times * len(run.refs) for run in runs)
     node.within(OPERANDS_OF_OP, count)
     spent.listed += count
@@ -357,8 +367,8 @@ def _items(node: Node, num_blocks: int, depth: int, spent: _Spent) -> tuple[Item
         entries = item.items()
         if entries and isinstance(entries[0].value, str):
             label, block, layer, micro = item.items(4)
-            out.append(Step(label.name(), block.whole(0, num_blocks - 1), _steps(layer), _steps(micro)))
+            out.append(RelativeCall(label.name(), block.whole(0, num_blocks - 1), _steps(layer), _steps(micro)))
         else:
             times, body = item.items(2)
-            out.append(Loop(times.whole(1), _items(body, num_blocks, depth + 1, spent)))
+            out.append(CallLoop(times.whole(1), _items(body, num_blocks, depth + 1, spent)))
     return tuple(out)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.repeats import Item, Loop, Step, folded, num_steps, steps_of_calls
+from simfrontier.schedule.repeats import CallLoop, Item, RelativeCall, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
 from simfrontier.units import written
 
@@ -134,7 +134,7 @@ class _Page:
             if run is not None:
                 lines.append(f"{indent}{_run(run, times, begin, end)}")
             else:
-                assert isinstance(item, Loop)
+                assert isinstance(item, CallLoop)
                 lines.append(f"{indent}{item.times} times over, up to micro-batch {end[1]}; the first time:")
                 lines += self._items(item.body, layer, micro, indent + "  ")
             layer, micro = end
@@ -205,34 +205,34 @@ class _Page:
         return " ".join(parts)
 
 
-def _first(item: Item) -> Step:
-    return item if isinstance(item, Step) else _first(item.body[0])
+def _first(item: Item) -> RelativeCall:
+    return item if isinstance(item, RelativeCall) else _first(item.body[0])
 
 
-def _only_step(item: Item) -> Step | None:
+def _only_step(item: Item) -> RelativeCall | None:
     """The step of an item that is one, or a loop of one."""
-    if isinstance(item, Step):
+    if isinstance(item, RelativeCall):
         return item
     return _only_step(item.body[0]) if len(item.body) == 1 else None
 
 
-def _same_run(step: Step, item: Item) -> bool:
+def _same_run(step: RelativeCall, item: Item) -> bool:
     """Whether a loop goes on with the same block of the same label."""
     other = _only_step(item)
-    return other is not None and isinstance(item, Loop) and (other.label, other.block) == (step.label, step.block)
+    return other is not None and isinstance(item, CallLoop) and (other.label, other.block) == (step.label, step.block)
 
 
 def _way(items: Iterable[Item]) -> tuple[int, int]:
     """How far the items lead: layers and micro-batches."""
     layer = micro = 0
     for item in items:
-        inside = (item.layer, item.micro) if isinstance(item, Step) else _way(item.body)
-        times = 1 if isinstance(item, Step) else item.times
+        inside = (item.layer, item.micro) if isinstance(item, RelativeCall) else _way(item.body)
+        times = 1 if isinstance(item, RelativeCall) else item.times
         layer, micro = layer + times * inside[0], micro + times * inside[1]
     return layer, micro
 
 
-def _run(step: Step, times: int, begin: tuple[int, int], end: tuple[int, int]) -> str:
+def _run(step: RelativeCall, times: int, begin: tuple[int, int], end: tuple[int, int]) -> str:
     layers = f"layer {begin[0]}" if begin[0] == end[0] else f"layers {begin[0]}..{end[0]}"
     batches = f"micro-batch {begin[1]}" if begin[1] == end[1] else f"micro-batches {begin[1]}..{end[1]}"
     often = f" × {times}" if times > 1 else ""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from simfrontier.schedule.ir import Call, Op, Ref
 
 
-class Step(NamedTuple):
+class RelativeCall(NamedTuple):
     """One call, told from the call before it (the first from layer 0 of micro-batch 0)."""
 
     label: str
@@ -19,27 +19,27 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class CallLoop:
     """A sequence that is run `times` times over."""
 
     times: int
     body: tuple[Item, ...]
 
 
-Item = Step | Loop
+Item = RelativeCall | CallLoop
 
 
-def steps_of_calls(calls: Iterable[Call], blocks: Sequence[int]) -> list[Step]:
+def steps_of_calls(calls: Iterable[Call], blocks: Sequence[int]) -> list[RelativeCall]:
     """Each call as a step; `blocks` gives the stored block of each of the schedule's blocks."""
     out = []
     layer = micro = 0
     for call in calls:
-        out.append(Step(call.label, blocks[call.block], call.layer - layer, call.micro - micro))
+        out.append(RelativeCall(call.label, blocks[call.block], call.layer - layer, call.micro - micro))
         layer, micro = call.layer, call.micro
     return out
 
 
-def folded(steps: Iterable[Step]) -> tuple[Item, ...]:
+def folded(steps: Iterable[RelativeCall]) -> tuple[Item, ...]:
     """The steps with every sequence that follows itself as a loop; short periods first, so that the form is unique.
 
     Items are compared as numbers, all of one period at once: for each of many periods nothing else is looked at.
@@ -71,27 +71,27 @@ def _fold(items: list[Item], period: int, runs: list[tuple[int, int]]) -> list[I
             continue
         times = 1 + (end - begin) // period
         out += items[at:begin]
-        out.append(Loop(times, tuple(items[begin : begin + period])))
+        out.append(CallLoop(times, tuple(items[begin : begin + period])))
         at = begin + times * period
     return out + items[at:]
 
 
 def num_steps(items: Iterable[Item]) -> int:
     """How many calls the loops mean, without running them."""
-    return sum(1 if isinstance(item, Step) else item.times * num_steps(item.body) for item in items)
+    return sum(1 if isinstance(item, RelativeCall) else item.times * num_steps(item.body) for item in items)
 
 
-def unfolded(items: Iterable[Item]) -> Iterator[Step]:
+def unfolded(items: Iterable[Item]) -> Iterator[RelativeCall]:
     """The steps, loops run."""
     for item in items:
-        if isinstance(item, Step):
+        if isinstance(item, RelativeCall):
             yield item
         else:
             for _ in range(item.times):
                 yield from unfolded(item.body)
 
 
-def calls_of_steps(steps: Iterable[Step], blocks: list[tuple[Op, ...]]) -> tuple[Call, ...]:
+def calls_of_steps(steps: Iterable[RelativeCall], blocks: list[tuple[Op, ...]]) -> tuple[Call, ...]:
     """The calls that the steps mean; equal blocks stay the same object."""
     out = []
     layer = micro = 0
@@ -101,7 +101,7 @@ def calls_of_steps(steps: Iterable[Step], blocks: list[tuple[Op, ...]]) -> tuple
     return tuple(out)
 
 
-class Run(NamedTuple):
+class RepeatedRefs(NamedTuple):
     """Operands that stand `times` times over, each time `layer_step` layers further."""
 
     times: int
@@ -112,12 +112,12 @@ class Run(NamedTuple):
 MIN_RUN = 16  # shorter lists of operands are stored as they are
 
 
-def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | Run]:
+def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
     """Operands of a call over many layers, with the layers as runs; a short list stays as it is."""
     if len(refs) < MIN_RUN:
         return list(refs)
     finder = _Runs(refs)
-    out: list[Ref | Run] = []
+    out: list[Ref | RepeatedRefs] = []
     at = 0
     while at < len(refs):
         run = finder.at(at)
@@ -141,13 +141,13 @@ class _Runs:
             last[refs[at].name] = at
         self.ends: dict[tuple[int, int], int] = {}
 
-    def at(self, at: int) -> Run | None:
+    def at(self, at: int) -> RepeatedRefs | None:
         again = self.again[at]
         if not again:
             return None
         period, step = again - at, self.refs[again].layer - self.refs[at].layer
         times = 1 + (self._end(at, period, step) - at) // period
-        return Run(times, self.refs[at : at + period], step) if times > 1 else None
+        return RepeatedRefs(times, self.refs[at : at + period], step) if times > 1 else None
 
     def _end(self, at: int, period: int, step: int) -> int:
         """The first position from `at` on whose operand does not stand again a period and a step further."""
@@ -166,7 +166,7 @@ def _shifted(refs: tuple[Ref, ...], layers: int) -> tuple[Ref, ...]:
     return tuple(Ref(ref.name, ref.layer + layers, ref.micro) for ref in refs)
 
 
-def refs_of_run(run: Run) -> Iterator[Ref]:
+def refs_of_run(run: RepeatedRefs) -> Iterator[Ref]:
     """The operands that a run means."""
     for time in range(run.times):
         yield from _shifted(run.refs, time * run.layer_step)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import ops_by_lane
 
@@ -22,14 +22,14 @@ KIND = "call"  # of the op that stands for all ops of a call
 
 
 @dataclass(frozen=True, slots=True)
-class Segmented:
+class SegmentedProgram:
     """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a whole call.
 
     blocks   [num_nodes] the ops of the call that a node stands for, None where the node is an op as it is
     """
 
     role: Role
-    program: Expanded
+    program: ExpandedProgram
     blocks: list[tuple[Op, ...] | None]
 
     @property
@@ -38,7 +38,7 @@ class Segmented:
         return sum(1 if block is None else len(block) for block in self.blocks)
 
 
-def segmented(schedule: Schedule, role: Role, whole: bool = True) -> Segmented:
+def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedProgram:
     """A role's program in as few nodes as may be; every op is a node where `whole` calls are not wanted.
 
     Raises InputError as `expand`.
@@ -50,7 +50,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> Segmented:
         program = expand(schedule, Role(role.name, calls, role.at))
         found = _disturbed(schedule, program, blocks)
         if not found:
-            return Segmented(role, program, blocks)
+            return SegmentedProgram(role, program, blocks)
         number_of = [number for number, call in enumerate(calls) for _ in call.ops]
         apart |= {number_of[node] for node in found}
 
@@ -125,7 +125,7 @@ def _is_closed(schedule: Schedule, role: Role, call: Call) -> bool:
     return True
 
 
-def _disturbed(schedule: Schedule, program: Expanded, blocks: list[tuple[Op, ...] | None]) -> set[int]:
+def _disturbed(schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]) -> set[int]:
     """Nodes that stand for calls but may not: an op in their middle waits, or is waited for."""
     if len(program.lanes) == 1:
         return set()
@@ -153,18 +153,18 @@ def _disturbed(schedule: Schedule, program: Expanded, blocks: list[tuple[Op, ...
     return out
 
 
-def _holds_host(program: Expanded, node: int) -> bool:
+def _holds_host(program: ExpandedProgram, node: int) -> bool:
     """Whether all that is issued later waits for the op."""
     return program.lanes[program.lane[node]] == "host" or getattr(program.ops[node], "blocking", False)
 
 
-def _first_waits(schedule: Schedule, program: Expanded, node: int, other: int, block: tuple[Op, ...]) -> bool:
+def _first_waits(schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]) -> bool:
     """Whether the first op of the call at `node` has to wait for `other`."""
     first = next(op for op in block if op.lane == LANE)
     return _conflict(_touched(schedule, first, program.calls[node]), _touched_by(program, other))
 
 
-def _is_last(schedule: Schedule, program: Expanded, node: int, other: int, block: tuple[Op, ...]) -> bool:
+def _is_last(schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]) -> bool:
     """Whether what `node` waits for in the call at `other` is its last op."""
     last = next(op for op in reversed(block) if op.lane == LANE)
     return _conflict(_touched(schedule, last, program.calls[other]), _touched_by(program, node))
@@ -185,7 +185,7 @@ def _touched(schedule: Schedule, op: Op, call: Call) -> Touched:
     return absolute(op.reads), absolute((*op.writes, *op.accumulates))
 
 
-def _touched_by(program: Expanded, node: int) -> Touched:
+def _touched_by(program: ExpandedProgram, node: int) -> Touched:
     return set(program.reads[node]), {*program.writes[node], *program.accumulates[node]}
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
+class MemoryPasses:
     """How often a kernel reads a row of N elements, reads its result and writes it."""
 
     row_reads: int
@@ -23,11 +23,11 @@ class Passes:
 
 # Counted from the published kernels (arXiv 2001.04438; google/XNNPACK bench/f32-softmax.cc: 3N, 4N and 5N); that a
 # row which stays on the chip is read once and written once is the least.
-KERNELS: Final[Mapping[str, Passes]] = {
-    "fused": Passes(row_reads=1, result_reads=0, result_writes=1),
-    "two-pass": Passes(row_reads=2, result_reads=0, result_writes=1),
-    "three-pass-recompute": Passes(row_reads=3, result_reads=0, result_writes=1),
-    "three-pass-reload": Passes(row_reads=2, result_reads=1, result_writes=2),
+KERNELS: Final[Mapping[str, MemoryPasses]] = {
+    "fused": MemoryPasses(row_reads=1, result_reads=0, result_writes=1),
+    "two-pass": MemoryPasses(row_reads=2, result_reads=0, result_writes=1),
+    "three-pass-recompute": MemoryPasses(row_reads=3, result_reads=0, result_writes=1),
+    "three-pass-reload": MemoryPasses(row_reads=2, result_reads=1, result_writes=2),
 }
 IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # those for rows that do not stay on the chip
 SOFTMAX_KINDS: Final = frozenset({"softmax", "loss"})  # ops that take one: the loss's last pass writes its gradient

@@ -12,7 +12,7 @@ from simfrontier.io import text_of
 from simfrontier.limits import SCHEDULE_FILE
 from simfrontier.schedule.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.parse import FORMAT, VERSION, from_json
-from simfrontier.schedule.repeats import Item, Run, Step, folded, runs_of_refs, steps_of_calls
+from simfrontier.schedule.repeats import Item, RelativeCall, RepeatedRefs, folded, runs_of_refs, steps_of_calls
 from simfrontier.wholefile import write_whole
 
 __all__ = ["digest", "from_json", "load", "save", "to_json"]
@@ -77,7 +77,7 @@ class _Tables:
 
 def _items(items: Iterable[Item]) -> list[Any]:
     """A step as [label, block, layer, micro-batch], a loop as [times, items]."""
-    return [list(item) if isinstance(item, Step) else [item.times, _items(item.body)] for item in items]
+    return [list(item) if isinstance(item, RelativeCall) else [item.times, _items(item.body)] for item in items]
 
 
 def _ref(ref: Ref) -> Any:
@@ -87,7 +87,7 @@ def _ref(ref: Ref) -> Any:
 def _refs(refs: tuple[Ref, ...]) -> list[Any]:
     """A reference as its name or [name, layer, micro-batch], a run over layers as [times, references, layer step]."""
     return [
-        [run.times, [_ref(ref) for ref in run.refs], run.layer_step] if isinstance(run, Run) else _ref(run)
+        [run.times, [_ref(ref) for ref in run.refs], run.layer_step] if isinstance(run, RepeatedRefs) else _ref(run)
         for run in runs_of_refs(refs)
     ]
 

@@ -15,7 +15,7 @@ LANE = "sweep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class SweepCall:
     """One collective over `axes` of a message of (about) so many bytes: whole pieces of FP32 numbers."""
 
     kind: CollectiveKind
@@ -27,7 +27,7 @@ class Probe:
         return f"{self.kind}-{'+'.join(self.axes)}-{self.num_bytes}"
 
 
-def sweep(mesh: Mesh, probes: Iterable[Probe]) -> Schedule:
+def sweep(mesh: Mesh, probes: Iterable[SweepCall]) -> Schedule:
     """The probes in their order on one lane, each on tensors of its own; an all-gather begins with what is there, a
     reduction with what the ranks have."""
     tensors: dict[str, Tensor] = {}
@@ -62,7 +62,7 @@ def sweep(mesh: Mesh, probes: Iterable[Probe]) -> Schedule:
     return Schedule(mesh=mesh, tensors=tensors, roles=(Role("all", (call,)),), pools={}, meta={"plan": "sweep"})
 
 
-def _placements(probe: Probe) -> tuple[Placement, Placement]:
+def _placements(probe: SweepCall) -> tuple[Placement, Placement]:
     match probe.kind:
         case "all_gather":
             return flat(probe.axes), REPLICATE

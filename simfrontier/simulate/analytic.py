@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import Cluster
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.simulate.timeline import Timeline
 from simfrontier.simulate.waits import earlier, meetings
 
 
-def analytic(program: Expanded, cluster: Cluster) -> Timeline:
+def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
     """Times of one step without contention.
 
     ready = latest end of the op before it in its lane and of what it waits for; start = latest ready of its group;

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from simfrontier.collectives import GroupShape, StepLaw, messages_of, sent_share
 from simfrontier.collectives import algorithm as algorithm_of
 from simfrontier.collectives.lowering import Recipe, lower
-from simfrontier.cost import NO_CODING, Cluster, PerHop, rates_alone
+from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, rates_alone
 from simfrontier.network.route import route
 from simfrontier.network.servers import servers_of
 from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import recipes_of, wire_kind
-from simfrontier.simulate.passage import Way
+from simfrontier.simulate.transfer_lists import TransferLists
+from simfrontier.simulate.transit import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
+class MessagePlan:
     """One message of a call: parallel lists over its transfers, the law of single messages, the rate at which a member
     can send on a channel at most, and how many direct messages of a member may be under way at once, inside its node
     and as many out of it (None: any number). `is_host`: direct messages of a library that is not paced: the host's
@@ -30,15 +30,15 @@ class Plan:
     the two ends spend on a message that is coded by itself, before it sets out.
     """
 
-    form: Form
+    form: TransferLists
     sizes: list[float]
-    ways: list[Way]
-    backs: list[Way]
+    ways: list[Path]
+    backs: list[Path]
     law: StepLaw
     cap_bytes_per_s: float
     most_at_once: int | None
     is_host: bool
-    coding: PerHop
+    coding: PerHopCoding
     gap_s: float
 
     def hop_s(self, index: int) -> float:
@@ -50,24 +50,24 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Planned:
+class CallPlan:
     """A call of one group: its ranks, its messages, and how long it takes as a whole where that was measured."""
 
     ranks: tuple[int, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[MessagePlan, ...]
     measured_s: float | None
 
 
 @dataclass
-class Calls:
+class CallPlans:
     """The calls of a cluster, each made once, and the servers of all links, by link id."""
 
     cluster: Cluster
-    _planned: dict[tuple[int, int], Planned] = field(default_factory=dict)
+    _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
     _places: dict[tuple[str, ...], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(default_factory=dict)
     _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
-    _forms: dict[tuple[CollectiveKind, Recipe], Form] = field(default_factory=dict)
-    _ways: dict[tuple[str, int, int], Way] = field(default_factory=dict)
+    _forms: dict[tuple[CollectiveKind, Recipe], TransferLists] = field(default_factory=dict)
+    _ways: dict[tuple[str, int, int], Path] = field(default_factory=dict)
     _rates: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,13 +77,13 @@ class Calls:
         """The group that a rank is in, and its number there."""
         return self._groups(op.axes)[1][rank]
 
-    def planned(self, op: Collective, group: int) -> Planned:
+    def planned(self, op: Collective, group: int) -> CallPlan:
         """The op's call in one of its groups."""
         if (id(op), group) not in self._planned:
             self._planned[id(op), group] = self._plan(op, group)
         return self._planned[id(op), group]
 
-    def count(self, planned: Planned) -> None:
+    def count(self, planned: CallPlan) -> None:
         """Count the bytes of a call that is not sent message by message."""
         packets = self.cluster.machine.packets
         for plan in planned.plans:
@@ -102,7 +102,7 @@ class Calls:
             self._places[axes] = groups, places
         return self._places[axes]
 
-    def _plan(self, op: Collective, group: int) -> Planned:
+    def _plan(self, op: Collective, group: int) -> CallPlan:
         cluster, algorithm = self.cluster, self.cluster.algorithms[id(op)]
         ranks = tuple(self._groups(op.axes)[0][group].tolist())
         shape = cluster.shape(op.axes)
@@ -126,7 +126,7 @@ class Calls:
             most = algorithm_of(algorithm).most_at_once(cluster.library)
             is_host = most is not None and not cluster.library.paced
             plans.append(
-                Plan(
+                MessagePlan(
                     form=form,
                     sizes=sizes,
                     ways=ways,
@@ -141,21 +141,21 @@ class Calls:
             )
         table = cluster.table(op)
         measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
-        return Planned(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
+        return CallPlan(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
 
-    def _coding(self, op: Collective, num_channels: int) -> PerHop:
+    def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
         """What each of the channels, which share the device, takes to code its messages."""
         cluster = self.cluster
-        coding = PerHop.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine) or NO_CODING
+        coding = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine) or NO_CODING
         return replace(coding, seconds=coding.seconds * num_channels)
 
-    def _form(self, kind: CollectiveKind, recipe: Recipe) -> Form:
+    def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
         library = self.cluster.library
         if (kind, recipe) not in self._forms:
-            self._forms[kind, recipe] = Form.of(lower(kind, recipe), library.paced, library.in_flight)
+            self._forms[kind, recipe] = TransferLists.of(lower(kind, recipe), library.paced, library.in_flight)
         return self._forms[kind, recipe]
 
-    def _way(self, algorithm: str, source: int, target: int) -> Way:
+    def _way(self, algorithm: str, source: int, target: int) -> Path:
         """From rank to rank; where the machine has packets, links reach their whole capacity."""
         key = algorithm, source, target
         if key not in self._ways:
@@ -164,7 +164,7 @@ class Calls:
             links = route(fabric, a, b)
             shares = cluster.library.shares_on(cluster.machine, algorithm)
             names = [fabric.class_names[fabric.link_class[link]] for link in links]
-            self._ways[key] = Way(
+            self._ways[key] = Path(
                 servers=tuple(self.servers[link] for link in links),
                 shares=tuple(shares[name] if cluster.machine.packets is None else 1.0 for name in names),
                 is_between_nodes=a // cluster.machine.devices_per_node != b // cluster.machine.devices_per_node,

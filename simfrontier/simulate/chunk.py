@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 from simfrontier.cost import Cluster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.network.servers import Server
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Collective, Op
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
-from simfrontier.simulate.calls import Calls, Plan, Planned
-from simfrontier.simulate.passage import Passage, at
+from simfrontier.simulate.calls import CallPlan, CallPlans, MessagePlan
 from simfrontier.simulate.timeline import Timeline
+from simfrontier.simulate.transit import Transit, at
 
 MAX_RANKS = 128
 _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 
 
-def chunked(program: Expanded, cluster: Cluster) -> tuple[Timeline, NDArray[np.float64]]:
+def chunked(program: ExpandedProgram, cluster: Cluster) -> tuple[Timeline, NDArray[np.float64]]:
     """Run one step of a cluster without folding: its times, and the bytes that each link carried [num_links]."""
     assert cluster.folding.num_rank_classes == cluster.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
     return _Engine(program, cluster).run()
@@ -52,7 +52,7 @@ class _Message:
 
     __slots__ = ("caps", "left", "needs", "number", "plan", "under_way", "waiting")
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: MessagePlan, number: int) -> None:
         form = plan.form
         self.plan, self.number = plan, number
         self.needs = list(form.needs)
@@ -110,17 +110,17 @@ class _Call:
 
     op: int
     group: int
-    planned: Planned
+    planned: CallPlan
     num_joined: int = 0
     num_left: int = 0
     messages: list[_Message] = field(default_factory=list)
 
 
 class _Engine:
-    def __init__(self, program: Expanded, cluster: Cluster) -> None:
+    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
         self.program, self.cluster = program, cluster
         self.env = simpy.Environment()
-        self.calls = Calls(cluster)
+        self.calls = CallPlans(cluster)
         self.packets = cluster.machine.packets
         num, by_lane = cluster.fabric.num_ranks, ops_by_lane(program)
         self.issuers = [Issuer(program, by_lane) for _ in range(num)]
@@ -267,7 +267,7 @@ class _Engine:
         added = hop_s if law.is_added else 0.0
         carried = num_bytes if self.packets is None else self.packets.sent_bytes(num_bytes)
         then = partial(self._carried, call, message, index, earliest, added)
-        Passage(self.env, way, carried, then).start(message.cap(index))
+        Transit(self.env, way, carried, then).start(message.cap(index))
 
     def _carried(
         self, call: _Call, message: _Message, index: int, earliest: float, added: float, tail_s: float
@@ -276,7 +276,7 @@ class _Engine:
         at(self.env, max(earliest, tail_s + added), partial(self._arrived, call, message, index))
         if self.packets is not None:
             plan = message.plan
-            back = Passage(self.env, plan.backs[index], self.packets.replied_bytes(plan.sizes[index]), _nothing)
+            back = Transit(self.env, plan.backs[index], self.packets.replied_bytes(plan.sizes[index]), _nothing)
             at(self.env, tail_s, back.go_on)
 
     def _arrived(self, call: _Call, message: _Message, index: int, _: object) -> None:

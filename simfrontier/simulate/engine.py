@@ -9,30 +9,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfrontier.cost import Cluster, Work
+from simfrontier.cost import Cluster, OpWork
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
-from simfrontier.simulate.flows import Flows
+from simfrontier.simulate.flows import FlowEvents
 from simfrontier.simulate.timeline import Timeline
 
 
-def simulate(program: Expanded, cluster: Cluster) -> Timeline:
+def simulate(program: ExpandedProgram, cluster: Cluster) -> Timeline:
     """Run one step of a schedule of one role (fidelity `flow`)."""
     return _Engine(program, cluster).run()
 
 
 @dataclass(slots=True)
-class Info:
+class OpInfo:
     """What an engine needs of one op: its works and groups by activity class."""
 
-    works: tuple[Work, ...]
+    works: tuple[OpWork, ...]
     group_of: list[int]
     members: tuple[tuple[int, ...], ...]
 
 
-class _Engine(Flows):
-    def __init__(self, program: Expanded, cluster: Cluster) -> None:
+class _Engine(FlowEvents):
+    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.program = program
         folding = cluster.folding
@@ -46,13 +46,13 @@ class _Engine(Flows):
             key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
             for key in cluster.patterns
         }
-        known: dict[int, Info] = {}
-        self.infos: list[Info] = []
+        known: dict[int, OpInfo] = {}
+        self.infos: list[OpInfo] = []
         for op in program.ops:
             info = known.get(id(op))
             if info is None:
                 priced = cluster.of(op)
-                info = known[id(op)] = Info(priced.works, *groups[priced.pattern])
+                info = known[id(op)] = OpInfo(priced.works, *groups[priced.pattern])
             self.infos.append(info)
         self.arrived: dict[tuple[int, int], int] = {}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simfrontier.cost import Cluster, Work
+from simfrontier.cost import Cluster, OpWork
 from simfrontier.network import solve
 
 INSTANT_S = 1e-12  # events closer than this are one instant
@@ -24,7 +24,7 @@ Memo = dict[tuple[int, ...], dict[int, float]]  # rates by the set of flows that
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class RunningFlow:
     """A flow under way: how much of its amount is left, and at what rate it goes; `then` goes on when it ends."""
 
     left: float
@@ -32,22 +32,22 @@ class Running:
     op: Any
     group: int
     rate: float = 0.0
-    then: Running | None = None
+    then: RunningFlow | None = None
 
 
-class Flows(ABC):
+class FlowEvents(ABC):
     """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
     and a group are."""
 
     def __init__(self, cluster: Cluster, memo: Memo | None = None) -> None:
         self.cluster = cluster
-        self.running: list[Running] = []
+        self.running: list[RunningFlow] = []
         self.memo: Memo = {} if memo is None else memo
         self.env = simpy.Environment()
         self.timers: dict[tuple[float, int], list[Any]] = {}
         self.timers_at = -1.0
         self.ended: list[tuple[Any, int]] = []
-        self.woken: list[Running] = []
+        self.woken: list[RunningFlow] = []
         self.settled_at = 0.0
         self.settling_at = -1.0
 
@@ -59,13 +59,13 @@ class Flows(ABC):
     def _settled(self) -> None:
         """Called when nothing more ends at this instant, before rates are set."""
 
-    def _begin(self, work: Work, op: Any, group: int) -> None:
+    def _begin(self, work: OpWork, op: Any, group: int) -> None:
         if work.amount <= 0.0:
             self._after(work.latency_s, (op, group), self.ended)
         else:
-            flow = Running(work.amount, work.flow, op, group)
+            flow = RunningFlow(work.amount, work.flow, op, group)
             if work.starting >= 0:  # seconds, at one per second
-                self.woken.append(Running(work.latency_s, work.starting, op, group, then=flow))
+                self.woken.append(RunningFlow(work.latency_s, work.starting, op, group, then=flow))
             elif work.latency_s > 0.0:
                 self._after(work.latency_s, flow, self.woken)
             else:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.simulate.step import SimulatedStep
-from simfrontier.simulate.waits import Meeting, earlier, meetings
+from simfrontier.simulate.waits import GroupWait, earlier, meetings
 
 BLOCK_BYTES = 2**27  # ends of the samples that one pass holds: more samples than that are done one block after another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Factors:
+class DurationFactors:
     """By how much longer ops take than simulated, sample by sample.
 
     of_op      [num_ops, num_samples]           on every rank
@@ -31,7 +31,7 @@ class Factors:
         return int(self.of_op.shape[1])
 
 
-def resampled_s(step: SimulatedStep, factors: Factors) -> NDArray[np.float64]:
+def resampled_s(step: SimulatedStep, factors: DurationFactors) -> NDArray[np.float64]:
     """Step times in seconds [num_samples] when every op takes its simulated time, times its factors.
 
     The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
@@ -50,8 +50,8 @@ def resampled_s(step: SimulatedStep, factors: Factors) -> NDArray[np.float64]:
 def _last_end(
     took: NDArray[np.float64],
     before: list[list[int]],
-    met: list[Meeting | None],
-    factors: Factors,
+    met: list[GroupWait | None],
+    factors: DurationFactors,
     block: slice,
 ) -> NDArray[np.float64]:
     """The end of the last op on the slowest rank, for a block of samples; `took` [num_ops, num_rank_classes, 1]."""

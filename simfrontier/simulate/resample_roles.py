@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from simfrontier.cost import Cluster
 from simfrontier.schedule.ir import Compute, Op
-from simfrontier.simulate.common import Common
-from simfrontier.simulate.play import Play, Played
-from simfrontier.simulate.timeline import Inside
-from simfrontier.simulate.waits import Meeting, earlier, meeting_of
+from simfrontier.simulate.context import EngineContext
+from simfrontier.simulate.role_timelines import RoleTimeline, RoleTimelines
+from simfrontier.simulate.timeline import CallTimes
+from simfrontier.simulate.waits import GroupWait, earlier, meeting_of
 
 Floats = NDArray[np.float64]
 Block = tuple[Op, ...]
@@ -37,7 +37,7 @@ class RoleFactors:
     noise: Sequence[Floats]
 
 
-def resampled_roles_s(play: Play, cluster: Cluster, factors: RoleFactors) -> Floats:
+def resampled_roles_s(play: RoleTimelines, cluster: Cluster, factors: RoleFactors) -> Floats:
     """Step times in seconds [num_samples]: every op takes its simulated time, times its factors.
 
     As `resample.resampled_s`, node by node. A call that ran as a whole begins, on rank classes that its collectives
@@ -49,16 +49,16 @@ def resampled_roles_s(play: Play, cluster: Cluster, factors: RoleFactors) -> Flo
 
 @dataclass
 class _Pass:
-    play: Play
+    play: RoleTimelines
     cluster: Cluster
     factors: RoleFactors
     lasts: dict[tuple[tuple[int, ...], int], tuple[Floats, Floats, float]] = field(default_factory=dict)
-    keep: list[tuple[Inside, ...]] = field(default_factory=list)
-    met: dict[tuple[str, int], Meeting | None] = field(default_factory=dict)
-    coupled: dict[tuple[int, int], Meeting | None] = field(default_factory=dict)
+    keep: list[tuple[CallTimes, ...]] = field(default_factory=list)
+    met: dict[tuple[str, int], GroupWait | None] = field(default_factory=dict)
+    coupled: dict[tuple[int, int], GroupWait | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.common = Common(self.cluster, contended=True)
+        self.common = EngineContext(self.cluster, contended=True)
         self.before = [earlier(played.segmented.program) for played in self.play.played]
         self.uses = [Counter(node for nodes in before for node in nodes) for before in self.before]
         self.ends: dict[tuple[int, int], Floats] = {}
@@ -104,7 +104,7 @@ class _Pass:
             out.append(ready[self.rows[role]] + took[:, None] * self.factors.of_op.get(op.number, 1.0) * noise)
         return out
 
-    def _took(self, played: Played, node: int) -> Floats:
+    def _took(self, played: RoleTimeline, node: int) -> Floats:
         return played.timeline.end[:, node] - played.timeline.start[:, node]
 
     def _end(self, role: int, node: int) -> Floats:
@@ -124,7 +124,7 @@ class _Pass:
         out: Floats = took[:, None] * self.factors.of_op.get(op.number, 1.0)
         return out * self.factors.of_class[self.rows[role]] if self.factors.on_device[op.number] else out
 
-    def _meeting(self, op: Op, role: int) -> Meeting | None:
+    def _meeting(self, op: Op, role: int) -> GroupWait | None:
         key = self.cluster.of(op).pattern
         if (key, role) not in self.met:
             self.met[key, role] = meeting_of(self.cluster.folding.activity_of(key)[self.rows[role]])
@@ -149,7 +149,7 @@ class _Pass:
         return end + in_calls[:, None] * np.expm1(self.factors.run_sd * share * noise)
 
     def _run(
-        self, role: int, node: int, block: Block, inside: Sequence[Inside], ready: Floats
+        self, role: int, node: int, block: Block, inside: Sequence[CallTimes], ready: Floats
     ) -> tuple[Floats, Floats, float]:
         """A call op by op: when it ends on rank classes that are ready for it then, without noise; the simulated time
         in messages on each of them; and the standard deviation of their sum's noise for one of single calls."""
@@ -169,7 +169,7 @@ class _Pass:
         share = float(np.sqrt((took[calls] ** 2).sum()) / np.sqrt((in_calls**2).sum())) if in_calls.any() else 0.0
         return ends.max(axis=0), in_calls, share
 
-    def _couples(self, role: int, block: Block) -> Meeting | None:
+    def _couples(self, role: int, block: Block) -> GroupWait | None:
         """How the rank classes meet that the collectives of a call couple."""
         if (role, id(block)) not in self.coupled:
             label = np.arange(len(self.rows[role]), dtype=float)

@@ -23,21 +23,21 @@ from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.issuer import Issuer, ops_by_lane
 from simfrontier.schedule.roles import Sequence as CallSequence
 from simfrontier.schedule.roles import sequence_of
-from simfrontier.schedule.segments import LANE, Segmented
-from simfrontier.simulate.common import Alone, Block, Classes, Common, Inner, Loads
-from simfrontier.simulate.engine import Info
-from simfrontier.simulate.flows import INSTANT_S, Flows, Running
-from simfrontier.simulate.play import Play, Played
-from simfrontier.simulate.timeline import Inside, Timeline
+from simfrontier.schedule.segments import LANE, SegmentedProgram
+from simfrontier.simulate.context import Block, CallAlone, Classes, EngineContext, InnerCall, RoleLoads
+from simfrontier.simulate.engine import OpInfo
+from simfrontier.simulate.flows import INSTANT_S, FlowEvents, RunningFlow
+from simfrontier.simulate.role_timelines import RoleTimeline, RoleTimelines
+from simfrontier.simulate.timeline import CallTimes, Timeline
 
 Key = int | tuple[int, int]  # a node of some role (numbered on from role to role), or (node, number of its inner op)
 Ending = tuple[Key, Classes]  # what ends, on which rank classes; of a call that was run as a whole: (-1 - node, ...)
 
 
-def simulate_roles(parts: Sequence[Segmented], cluster: Cluster, contended: bool = True) -> Play:
+def simulate_roles(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> RoleTimelines:
     """Run one step of all roles; not `contended`, every op takes its time alone (fidelity `analytic`)."""
     classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
-    return _Engine(Common(cluster, contended), list(zip(parts, classes, strict=True))).run()
+    return _Engine(EngineContext(cluster, contended), list(zip(parts, classes, strict=True))).run()
 
 
 @dataclass(slots=True)
@@ -46,21 +46,21 @@ class _Script:
 
     node: int
     key: int
-    inner: Inner
+    inner: InnerCall
     issuer: Issuer
     ready: list[float]
     start: list[float]
     end: list[float]
 
 
-class _Engine(Flows):
-    def __init__(self, common: Common, parts: list[tuple[Segmented, Classes]]) -> None:
+class _Engine(FlowEvents):
+    def __init__(self, common: EngineContext, parts: list[tuple[SegmentedProgram, Classes]]) -> None:
         super().__init__(common.cluster, common.memo)
         self.common = common
         self.parts = [part for part, _ in parts]
         self.classes = [classes for _, classes in parts]
         self.role_of = {cls: number for number, (_, classes) in enumerate(parts) for cls in classes}
-        self.infos: list[list[Info | None]] = []
+        self.infos: list[list[OpInfo | None]] = []
         self.issuers: dict[int, Issuer] = {}
         self.by_lane = [ops_by_lane(part.program) for part in self.parts]
         for number, (part, classes) in enumerate(parts):
@@ -78,13 +78,13 @@ class _Engine(Flows):
         self.scripts: dict[int, _Script] = {}
         self.coming: dict[int, dict[Classes, list[int]]] = {}
         self.apart: set[tuple[int, Classes]] = set()  # calls that are run op by op
-        self.inside: list[dict[tuple[int, int], Inside]] = [{} for _ in parts]
-        self.whole: list[dict[int, list[tuple[float, Mapping[int, Inside]]]]] = [{} for _ in parts]
+        self.inside: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
+        self.whole: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
         self.coupled: list[dict[int, dict[int, Classes]]] = [{} for _ in parts]  # by id of the block
         self.disturbing: dict[tuple[int, Classes], tuple[int, ...] | None] = {}
-        self.loads = Loads(common, parts)
-        self.sets: list[tuple[int, list[Running]]] = []  # flows that share links, with the links that they load
-        self.rated: list[Running] = []
+        self.loads = RoleLoads(common, parts)
+        self.sets: list[tuple[int, list[RunningFlow]]] = []  # flows that share links, with the links that they load
+        self.rated: list[RunningFlow] = []
         self.due = -1.0
         self.order: dict[int, None] = {}  # nodes by when they last ended on a rank class
 
@@ -109,13 +109,13 @@ class _Engine(Flows):
             base += len(keys)
         self.base = np.cumsum([0, *(len(keys) for keys in self.keys)]).tolist()
 
-    def run(self) -> Play:
+    def run(self) -> RoleTimelines:
         self._start_all(list(self.role_of))
         self._settle_soon()
         self.env.run()
         if not all(issuer.is_finished for issuer in self.issuers.values()):
             raise SimfrontierError(self._stuck())
-        return Play(
+        return RoleTimelines(
             played=tuple(self._played(number) for number in range(len(self.parts))),
             order=tuple(self._takers(key) for key in self.order),
         )
@@ -126,13 +126,13 @@ class _Engine(Flows):
         role = bisect_right(self.base, key) - 1
         return ((role, key - self.base[role]),)
 
-    def _played(self, role: int) -> Played:
+    def _played(self, role: int) -> RoleTimeline:
         classes = self.classes[role]
         ready, start, end = (
             np.array([table[cls] for cls in classes], float) for table in (self.ready, self.start, self.end)
         )
         timeline = Timeline(ready=ready, start=start, end=end, num_solves=len(self.memo))
-        return Played(
+        return RoleTimeline(
             segmented=self.parts[role],
             classes=classes,
             timeline=timeline,
@@ -165,7 +165,7 @@ class _Engine(Flows):
                 else:
                     self._come(cls, role, node)
 
-    def _arrive(self, cls: int, key: Key, info: Info) -> None:
+    def _arrive(self, cls: int, key: Key, info: OpInfo) -> None:
         """A rank class is ready for an op; with the last of its group the op begins."""
         group = info.group_of[cls]
         members = info.members[group]
@@ -229,7 +229,7 @@ class _Engine(Flows):
         for delay, ending in times.ends:
             self._after(delay, ((-1 - node, ending), 0), self.ended)
 
-    def _alone(self, role: int, node: int, classes: Classes) -> Alone:
+    def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
         block, known = self._block(role, node), self.common.alone
         key = (id(block), classes)
@@ -239,9 +239,9 @@ class _Engine(Flows):
             times, ends = played.timeline, dict[float, list[int]]()
             for row, cls in enumerate(classes):
                 ends.setdefault(float(times.end[row, -1]), []).append(cls)
-            known[key] = Alone(
+            known[key] = CallAlone(
                 times={
-                    cls: Inside(ready=times.ready[row], start=times.start[row], end=times.end[row])
+                    cls: CallTimes(ready=times.ready[row], start=times.start[row], end=times.end[row])
                     for row, cls in enumerate(classes)
                 },
                 ends=tuple((end, tuple(ending)) for end, ending in ends.items()),
@@ -338,7 +338,7 @@ class _Engine(Flows):
                 continue
             del self.scripts[cls]
             ready, start, end = (np.array(table, float) for table in (script.ready, script.start, script.end))
-            self.inside[self.role_of[cls]][cls, script.node] = Inside(ready=ready, start=start, end=end)
+            self.inside[self.role_of[cls]][cls, script.node] = CallTimes(ready=ready, start=start, end=end)
             self._end(cls, script.node)
             touched[cls] = None
         self._start_all(sorted(touched))
@@ -372,7 +372,7 @@ class _Engine(Flows):
                 loose += [flow for flow in flows if id(flow) in alive]
             else:
                 kept.append((load, flows))
-        joined: list[tuple[int, list[Running]]] = []
+        joined: list[tuple[int, list[RunningFlow]]] = []
         for flow in loose:
             load, found, apart = self.common.load(flow.flow), [flow], []
             for other, flows in joined:

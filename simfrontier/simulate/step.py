@@ -17,16 +17,16 @@ from simfrontier.machine import Machine
 from simfrontier.network import Perturbation
 from simfrontier.network.boxes import ends, joining_links
 from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate.analytic import analytic
 from simfrontier.simulate.chunk import chunked, refuse_many
 from simfrontier.simulate.engine import simulate
-from simfrontier.simulate.play import Play
+from simfrontier.simulate.role_timelines import RoleTimelines
+from simfrontier.simulate.role_view import RoleView, busy_s, is_kernel, view_of
 from simfrontier.simulate.roles import simulate_roles
 from simfrontier.simulate.timeline import Timeline
-from simfrontier.simulate.view import View, busy_s, is_kernel, view_of
 from simfrontier.trace import Span, Trace
 from simfrontier.trace.links import LinkBytes, LinkTable
 
@@ -45,12 +45,12 @@ class SimulatedStep:
     """
 
     schedule: Schedule
-    program: Expanded
+    program: ExpandedProgram
     cluster: Cluster
     timeline: Timeline
     fidelity: Fidelity
     link_bytes: NDArray[np.float64] | None = None
-    play: Play | None = None
+    play: RoleTimelines | None = None
 
     @cached_property
     def step_s(self) -> float:
@@ -78,10 +78,10 @@ class SimulatedStep:
         """Where the critical rank's times stand in `timeline`."""
         return self.classes.index(self.critical)
 
-    def view(self, cls: int) -> View:
+    def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""
         if self.play is None or cls in self.classes:
-            return View(program=self.program, timeline=self.timeline, classes=self.classes)
+            return RoleView(program=self.program, timeline=self.timeline, classes=self.classes)
         return view_of(self.schedule, self.play.played[int(self.cluster.role_of[cls])])
 
     @cached_property
@@ -199,7 +199,7 @@ def simulate_step(
     perturbation: Perturbation | None = None,
     exact: bool = False,
     placement: Placement = "block",
-    program: Expanded | None = None,
+    program: ExpandedProgram | None = None,
 ) -> SimulatedStep:
     """Simulate one step; `program` is the expansion of a schedule of one role, if it is at hand. `exact` gives every
     rank, link and activity its own class instead of folding what is alike, which fidelity `chunk` always does, and
@@ -256,7 +256,7 @@ def _simulate_roles(
     )
 
 
-def _last_role(play: Play) -> tuple[int, int]:
+def _last_role(play: RoleTimelines) -> tuple[int, int]:
     """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
     step_s = max(played.timeline.step_s for played in play.played)
     found = [

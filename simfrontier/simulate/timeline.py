@@ -25,7 +25,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Inside:
+class CallTimes:
     """When the ops of one call ran on one rank class, in seconds from some instant; arrays [num_ops of the call]."""
 
     ready: NDArray[np.float64]

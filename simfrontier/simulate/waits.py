@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import Cluster
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.issuer import ops_by_lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Meeting:
+class GroupWait:
     """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
     group."""
 
@@ -29,7 +29,7 @@ class Meeting:
             ready[:] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
 
 
-def earlier(program: Expanded) -> list[list[int]]:
+def earlier(program: ExpandedProgram) -> list[list[int]]:
     """The ops whose ends an op waits for, the one before it in its lane among them; all stand before it in the
     program."""
     by_lane = ops_by_lane(program)
@@ -40,7 +40,7 @@ def earlier(program: Expanded) -> list[list[int]]:
     return out
 
 
-def meeting_of(group: NDArray[np.integer]) -> Meeting | None:
+def meeting_of(group: NDArray[np.integer]) -> GroupWait | None:
     """How rank classes meet that are in these groups; None where each is a group by itself."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -49,12 +49,12 @@ def meeting_of(group: NDArray[np.integer]) -> Meeting | None:
     of_label = np.cumsum(np.diff(group[order], prepend=-1) != 0) - 1
     place = np.empty(len(group), np.int64)
     place[order] = of_label
-    return Meeting(order=order, first=first, group=place)
+    return GroupWait(order=order, first=first, group=place)
 
 
-def meetings(cluster: Cluster, program: Expanded) -> list[Meeting | None]:
+def meetings(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
     """How the rank classes of each op meet; None where each is a group by itself."""
-    known, by_op = dict[str, Meeting | None](), dict[int, Meeting | None]()
+    known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
     for op in program.ops:
         if id(op) in by_op:
             continue

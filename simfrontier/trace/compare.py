@@ -18,7 +18,7 @@ MISSING: Final = "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class OpPair:
     """One op on one rank, simulated and real."""
 
     rank: int
@@ -27,7 +27,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TraceDifference:
     """What should be equal and is not, with the ranks on which it is so; `op` is None where a whole rank is
     concerned."""
 
@@ -50,8 +50,8 @@ class Comparison:
     plan: str
     sim: Trace
     real: Trace
-    pairs: tuple[Pair, ...]
-    differences: tuple[Difference, ...]
+    pairs: tuple[OpPair, ...]
+    differences: tuple[TraceDifference, ...]
 
     @property
     def num_different(self) -> int:
@@ -59,9 +59,9 @@ class Comparison:
         return sum(len(difference.ranks) for difference in self.differences)
 
     @cached_property
-    def by_rank(self) -> Mapping[int, tuple[Pair, ...]]:
+    def by_rank(self) -> Mapping[int, tuple[OpPair, ...]]:
         """The pairs of every rank, ranks ascending."""
-        out: dict[int, list[Pair]] = {}
+        out: dict[int, list[OpPair]] = {}
         for pair in self.pairs:
             out.setdefault(pair.rank, []).append(pair)
         return {rank: tuple(pairs) for rank, pairs in out.items()}
@@ -82,7 +82,7 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
         )
     simulated, really = _by_rank(plan, "simulated", sim), _by_rank(plan, "real", real)
     found = _Found()
-    pairs: list[Pair] = []
+    pairs: list[OpPair] = []
     for rank in sorted({*simulated, *really}):
         mine, its = simulated.get(rank), really.get(rank)
         if mine is None or its is None:
@@ -91,7 +91,7 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
         for op in sorted({*mine, *its}):
             if op in mine and op in its:
                 found.compare(rank, mine[op], its[op])
-                pairs.append(Pair(rank=rank, sim=mine[op], real=its[op]))
+                pairs.append(OpPair(rank=rank, sim=mine[op], real=its[op]))
             else:
                 found.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
         if mine.keys() == its.keys():
@@ -138,9 +138,9 @@ class _Found:
                     self.add(rank, a, f"order of lane {lane}", f"op {a}", f"op {b} in its place")
                     break
 
-    def all(self) -> tuple[Difference, ...]:
+    def all(self) -> tuple[TraceDifference, ...]:
         return tuple(
-            Difference(op=op, what=what, sim=sim, real=real, ranks=tuple(ranks))
+            TraceDifference(op=op, what=what, sim=sim, real=real, ranks=tuple(ranks))
             for (op, what, sim, real), ranks in self.ranks.items()
         )
 

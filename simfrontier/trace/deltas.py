@@ -10,9 +10,9 @@ from itertools import combinations
 from statistics import median
 from typing import Final, Literal
 
-from simfrontier.trace.compare import Comparison, Pair
+from simfrontier.trace.compare import Comparison, OpPair
 from simfrontier.trace.links import LinkCheck
-from simfrontier.trace.slowed import Slowed
+from simfrontier.trace.slowed import SlowLinkEffect
 from simfrontier.trace.sweep import SweepPoint
 from simfrontier.trace.table import Span, Trace
 
@@ -50,7 +50,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepTimes:
+class PlanStepTimes:
     """A plan's step. The real one is the median over iterations if the trace notes it, `real_iqr_s` their
     interquartile range; None where it does not say so."""
 
@@ -112,7 +112,7 @@ class CrossCheck:
     links: tuple[LinkCheck, ...] = ()
     only_counted: tuple[str, ...] = ()
     sweep: tuple[SweepPoint, ...] = ()
-    slowed: tuple[Slowed, ...] = ()
+    slowed: tuple[SlowLinkEffect, ...] = ()
 
     @property
     def agree(self) -> bool:
@@ -123,7 +123,7 @@ class CrossCheck:
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
     """Collectives, then local work; each by falling real time."""
     sizes = {**_mesh(comparison.real), **_mesh(comparison.sim)}
-    alike: dict[tuple[str, str, str, float], list[Pair]] = {}
+    alike: dict[tuple[str, str, str, float], list[OpPair]] = {}
     for pair in comparison.pairs:
         span = pair.sim
         key = (span.kind, span.name, span.axes, span.message_bytes) if span.axes else (span.kind, "", "", 0.0)
@@ -132,7 +132,7 @@ def deltas(comparison: Comparison) -> tuple[Delta, ...]:
     return tuple(sorted(found, key=lambda delta: (not delta.is_collective, -delta.real_total_s)))
 
 
-def _delta(key: tuple[str, str, str, float], pairs: Sequence[Pair], sizes: Mapping[str, int]) -> Delta:
+def _delta(key: tuple[str, str, str, float], pairs: Sequence[OpPair], sizes: Mapping[str, int]) -> Delta:
     kind, name, axes, message_bytes = key
     num_ranks = len({pair.rank for pair in pairs})
     sim, real = (median(times) for times in zip(*((duration(p.sim), duration(p.real)) for p in pairs), strict=True))
@@ -154,10 +154,10 @@ def _delta(key: tuple[str, str, str, float], pairs: Sequence[Pair], sizes: Mappi
     )
 
 
-def step_times(comparison: Comparison) -> StepTimes:
+def step_times(comparison: Comparison) -> PlanStepTimes:
     """The plan's step, simulated and real."""
     noted = number_of(comparison.real.notes, "step_median_s")
-    return StepTimes(
+    return PlanStepTimes(
         plan=comparison.plan,
         sim_s=comparison.sim.step_s,
         real_s=comparison.real.step_s if noted is None else noted,
@@ -187,7 +187,7 @@ def judge(comparisons: Sequence[Comparison], min_bytes: float, tolerance: float)
 PlanPairs = tuple[tuple[str, str], ...]
 
 
-def _ranks(steps: Sequence[StepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
+def _ranks(steps: Sequence[PlanStepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
     """Pairs that rank otherwise in reality, pairs that are too close there to tell, and whether any of these does."""
     swapped, close, muddled = [], [], False
     for a, b in combinations(sorted(steps, key=lambda step: step.sim_s), 2):
@@ -202,14 +202,14 @@ def _ranks(steps: Sequence[StepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
     return tuple(swapped), tuple(close), muddled
 
 
-def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[Pair]:
+def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[OpPair]:
     """The collectives whose messages are of at least that many bytes."""
     return [
         pair for each in comparisons for pair in each.pairs if pair.sim.axes and pair.sim.message_bytes >= min_bytes
     ]
 
 
-def ratios_of(pairs: Iterable[Pair]) -> list[float]:
+def ratios_of(pairs: Iterable[OpPair]) -> list[float]:
     """Real over simulated duration, of those that were simulated to take time."""
     return [duration(pair.real) / duration(pair.sim) for pair in pairs if duration(pair.sim) > 0]
 

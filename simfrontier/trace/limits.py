@@ -14,7 +14,7 @@ STEP_WITHIN: Final = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class AgreementLimit:
     """One thing that must hold; `seen` and `allowed` are shares apart (None where it is a yes or no)."""
 
     what: str
@@ -23,32 +23,32 @@ class Limit:
     holds: bool
 
 
-def limits_of(check: CrossCheck) -> tuple[Limit, ...]:
+def limits_of(check: CrossCheck) -> tuple[AgreementLimit, ...]:
     """Everything that an emulated run is held to: that both sides did the same, bytes of links, collectives alone,
     steps and their order, and what a slowed link does."""
     return (*_operations(check), *_links(check), *_collectives(check), *_steps(check), *_slowed(check))
 
 
-def _operations(check: CrossCheck) -> Iterator[Limit]:
+def _operations(check: CrossCheck) -> Iterator[AgreementLimit]:
     same = check.verdict.is_exact and not check.only_sim and not check.only_real
-    yield Limit(what="the same operations ran in both", allowed=None, seen=None, holds=same)
+    yield AgreementLimit(what="the same operations ran in both", allowed=None, seen=None, holds=same)
 
 
-def _links(check: CrossCheck) -> Iterator[Limit]:
+def _links(check: CrossCheck) -> Iterator[AgreementLimit]:
     judged = [pair.apart for each in check.links for pair in each.judged]
     if judged:
         num_missed = sum(each.num_missed for each in check.links)
         what = f"bytes of {len(judged)} link directions, the worst"
-        yield Limit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
+        yield AgreementLimit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
     else:
         what = "bytes of links were counted" + (", none enough to judge" if check.links else "")
-        yield Limit(what=what, allowed=None, seen=None, holds=bool(check.links))
+        yield AgreementLimit(what=what, allowed=None, seen=None, holds=bool(check.links))
 
 
-def _collectives(check: CrossCheck) -> Iterator[Limit]:
+def _collectives(check: CrossCheck) -> Iterator[AgreementLimit]:
     for each in sweep_medians(check.sweep):
         kind = each.kind.replace("_", "-")
-        yield Limit(
+        yield AgreementLimit(
             what=f"{kind} over {each.group}, {each.collectives}",
             allowed=ALLOWED[each.collectives],
             seen=each.apart,
@@ -56,18 +56,20 @@ def _collectives(check: CrossCheck) -> Iterator[Limit]:
         )
 
 
-def _steps(check: CrossCheck) -> Iterator[Limit]:
+def _steps(check: CrossCheck) -> Iterator[AgreementLimit]:
     for each in check.comparisons:
         apart = abs(step_times(each).ratio - 1.0)
-        yield Limit(what=f"step of {each.plan}", allowed=STEP_WITHIN, seen=apart, holds=apart <= STEP_WITHIN)
+        yield AgreementLimit(what=f"step of {each.plan}", allowed=STEP_WITHIN, seen=apart, holds=apart <= STEP_WITHIN)
     if len(check.comparisons) > 1:
-        yield Limit(what="the plans rank alike", allowed=None, seen=None, holds=check.verdict.ranking != "differ")
+        yield AgreementLimit(
+            what="the plans rank alike", allowed=None, seen=None, holds=check.verdict.ranking != "differ"
+        )
 
 
-def _slowed(check: CrossCheck) -> Iterator[Limit]:
+def _slowed(check: CrossCheck) -> Iterator[AgreementLimit]:
     """Both must be slower by more than steps may be apart, and by factors that are as near as steps must be."""
     for each in check.slowed:
         apart = abs(each.real_effect / each.sim_effect - 1.0)
         shown = min(each.sim_effect, each.real_effect) > 1.0 + STEP_WITHIN
         what = f"{each.what} with {each.link} at {each.factor:g} of its rate"
-        yield Limit(what=what, allowed=STEP_WITHIN, seen=apart, holds=shown and apart <= STEP_WITHIN)
+        yield AgreementLimit(what=what, allowed=STEP_WITHIN, seen=apart, holds=shown and apart <= STEP_WITHIN)

@@ -17,7 +17,7 @@ Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slowed:
+class SlowLinkEffect:
     """`what` (a step, or one collective) with all links as they should be, and with `link` at `factor` of its rate."""
 
     what: str
@@ -41,14 +41,14 @@ class Slowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    effects: tuple[Slowed, ...]
+    effects: tuple[SlowLinkEffect, ...]
 
 
-def save_slowed(effects: Sequence[Slowed], path: Path) -> None:
+def save_slowed(effects: Sequence[SlowLinkEffect], path: Path) -> None:
     """Write the effects as JSON, whole or not at all. Raises InputError where it cannot be written."""
     write_json({"effects": [asdict(effect) for effect in effects]}, path)
 
 
-def load_slowed(path: Path) -> tuple[Slowed, ...]:
+def load_slowed(path: Path) -> tuple[SlowLinkEffect, ...]:
     """The effects of a file that `save_slowed` wrote. Raises InputError: file, place, fault."""
     return typed(read_json(path, "file of slowed links", TRACE_FILE), _File, str(path)).effects

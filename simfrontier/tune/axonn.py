@@ -20,7 +20,7 @@ from simfrontier.workload import GptShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class GridRanking:
     """All grids of a scenario at one size, best first, and what they were ranked for; `batch` is sequences of a step
     over all devices."""
 
@@ -34,7 +34,7 @@ class Ranking:
     grids: tuple[Ranked, ...]
 
 
-def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> Ranking:
+def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> GridRanking:
     """The grids of a scenario's model on that many devices, by predicted communication.
 
     Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
@@ -51,7 +51,7 @@ def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> Rankin
         grids = _ranked(scenario, bandwidths, transformer, devices, batch)
     except SimfrontierError as error:
         raise type(error)(f"{scenario.where}: {error}") from None
-    return Ranking(
+    return GridRanking(
         title=scenario.file.title,
         model=shape.name,
         devices=devices,

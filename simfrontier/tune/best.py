@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier import __version__
-from simfrontier.tune.outcome import TunedPlan, Tuning
+from simfrontier.tune.outcome import TunedPlan, TuningOutcome
 from simfrontier.tune.toml_document import comment, toml_document
 
 PLACES = ("best", "second", "third")
 OTHER_PLANS = ("at", "sensitivity", "published", "earlier")  # tables that are of the scenario's own plans or sizes
 
 
-def best_document(found: Tuning, folder: Path) -> dict[str, Any]:
+def best_document(found: TuningOutcome, folder: Path) -> dict[str, Any]:
     """The scenario's document with the best simulated plans (`best`, `second`, `third`), at the size and with the batch
     of the search. What it names as files is named as seen from `folder`."""
     here = found.scenario.at(found.devices)
@@ -31,7 +31,7 @@ def best_document(found: Tuning, folder: Path) -> dict[str, Any]:
     return _moved({**document, **named}, found, folder)
 
 
-def best_toml(found: Tuning, folder: Path) -> str:
+def best_toml(found: TuningOutcome, folder: Path) -> str:
     """The same as the text of a file in `folder`, with a comment on where it comes from."""
     head = (
         f"The best plans that simfrontier {__version__} has found for {found.scenario.name} on {found.devices:,} "
@@ -44,7 +44,7 @@ def best_toml(found: Tuning, folder: Path) -> str:
     return f"{comment(head)}\n\n{toml_document(best_document(found, folder), remarks)}"
 
 
-def _placed(found: Tuning) -> Mapping[str, TunedPlan]:
+def _placed(found: TuningOutcome) -> Mapping[str, TunedPlan]:
     return dict(zip(PLACES, found.simulated, strict=False))
 
 
@@ -52,7 +52,7 @@ def _remark(plan: TunedPlan) -> str:
     return f"{plan.candidate.name}: {plan.step_s:.6g} s, {plan.peak_bytes / 1e9:.4g} GB"
 
 
-def _moved(document: dict[str, Any], found: Tuning, folder: Path) -> dict[str, Any]:
+def _moved(document: dict[str, Any], found: TuningOutcome, folder: Path) -> dict[str, Any]:
     """With the user's own files of machine, library and calibration as seen from another folder."""
     machine, library = dict(document["machine"]), dict(document.get("library", {}))
     machine["name"] = _seen(machine["name"], found, folder)
@@ -64,7 +64,7 @@ def _moved(document: dict[str, Any], found: Tuning, folder: Path) -> dict[str, A
     return {**document, "machine": machine, **({"library": library} if library else {})}
 
 
-def _seen(name: str, found: Tuning, folder: Path) -> str:
+def _seen(name: str, found: TuningOutcome, folder: Path) -> str:
     """A name as it is, or the path of a user's TOML file: beside the scenario, or else from the working folder."""
     if not name.endswith(".toml"):
         return name

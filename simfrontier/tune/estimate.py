@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from simfrontier.plan.build import tensors_of
 from simfrontier.scenario import Case
-from simfrontier.tune.miniature import Miniatures, Pair, Small
+from simfrontier.tune.small_steps import SmallSchedules, SmallStep, SmallSteps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Estimate:
     peak_bytes: float
 
 
-def estimate(case: Case, miniatures: Miniatures) -> Estimate:
+def estimate(case: Case, miniatures: SmallSchedules) -> Estimate:
     """The estimate of a case. Raises InputError where its schedule cannot be made or priced."""
     pair = miniatures.pair(case)
     if case.stages > 1:
@@ -34,10 +34,10 @@ def estimate(case: Case, miniatures: Miniatures) -> Estimate:
     )
 
 
-Line = Callable[[Callable[[Small], float]], float]
+Line = Callable[[Callable[[SmallStep], float]], float]
 
 
-def _line(pair: Pair, num_layers: float) -> Line:
+def _line(pair: SmallSteps, num_layers: float) -> Line:
     """What something of a small step is with any number of layers."""
     first, second = pair.small
     return lambda what: pair.at(num_layers, (what(first), what(second)))
@@ -64,7 +64,7 @@ def _floor_s(num_micro: int, at: Line) -> float:
     )
 
 
-def _of_pipeline(case: Case, pair: Pair, miniatures: Miniatures) -> Estimate:
+def _of_pipeline(case: Case, pair: SmallSteps, miniatures: SmallSchedules) -> Estimate:
     """One micro-batch goes through all stages, the others follow at the pace of the slowest stage; then the step ends.
 
     Stages have layers alone, the first and the last besides the embedding and the head, which are taken as the last's.
@@ -75,7 +75,7 @@ def _of_pipeline(case: Case, pair: Pair, miniatures: Miniatures) -> Estimate:
     stages, layers, micros = case.stages, case.shape.num_layers / case.stages, case.grad_accum
     stage, bare = _line(pair, layers), _line(pair, 0)
 
-    def middle(small: Small) -> float:
+    def middle(small: SmallStep) -> float:
         return small.micro_s[1] - small.micro_s[0]
 
     last_s = stage(middle)
@@ -88,7 +88,7 @@ def _of_pipeline(case: Case, pair: Pair, miniatures: Miniatures) -> Estimate:
     fill_s = (stages - 1) * inner_s / pipeline.chunks + 2 * there_s
     end_s = stage(lambda small: small.step_s - small.micro_s[-1])
 
-    def least(small: Small) -> float:
+    def least(small: SmallStep) -> float:
         return small.floor_s[1] - small.floor_s[0]
 
     embedding_s, head_s = pair.small[0].embedding_s, pair.small[0].head_s
@@ -100,7 +100,7 @@ def _of_pipeline(case: Case, pair: Pair, miniatures: Miniatures) -> Estimate:
     )
 
 
-def _pipeline_bytes(case: Case, pair: Pair, layers: float) -> float:
+def _pipeline_bytes(case: Case, pair: SmallSteps, layers: float) -> float:
     """The fuller of the first stage, which has the most micro-batches under way, and the last, which has the head."""
     pipeline = case.plan.pipeline
     assert pipeline is not None

@@ -13,17 +13,17 @@ from simfrontier.plan.options import Options
 from simfrontier.scenario import Case, Scenario
 from simfrontier.scenario.plans import options_of
 from simfrontier.simulate.memory import fullest
-from simfrontier.study import Shop, simulated
+from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tune.axonn import rank_grids
 from simfrontier.tune.estimate import states_bytes
-from simfrontier.tune.openings import NothingFitsError
+from simfrontier.tune.nothing_fits import NothingFitsError
 
 Found = dict[tuple[str, int], Options]
 TOO_BIG = "does not fit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TriedGrid:
     """A candidate of a search: its sequences per second at fidelity `analytic`, or why it has none."""
 
     options: Options
@@ -32,13 +32,13 @@ class Tried:
 
 
 @dataclass
-class Searcher:
+class GridSearcher:
     """Resolves searches; schedules that were built before are used again. Candidates are compared at fidelity
     `analytic`; `tried` has those of each search that was decided, by plan and size, in the order in which they were
     tried."""
 
-    shop: Shop = field(default_factory=Shop)
-    tried: dict[tuple[str, int], tuple[Tried, ...]] = field(default_factory=dict)
+    shop: ScheduleCache = field(default_factory=ScheduleCache)
+    tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
 
     def resolved(
         self,
@@ -64,17 +64,17 @@ class Searcher:
     def _best(self, scenario: Scenario, plan: str, size: int) -> Options:
         here = scenario.at(size)
         best: tuple[float, Options] | None = None
-        tried: list[Tried] = []
+        tried: list[TriedGrid] = []
         faults: list[str] = []
         for options in _candidates(here, plan, size):
             try:
                 case = here.case_with(plan, options, size)
             except InputError as error:
                 faults.append(str(error))
-                tried.append(Tried(options=options, rate=None, why=error.below(("plans", plan))))
+                tried.append(TriedGrid(options=options, rate=None, why=error.below(("plans", plan))))
                 continue
             rate = self._rate(here, case)
-            tried.append(Tried(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
+            tried.append(TriedGrid(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
             if rate is not None and (best is None or rate > best[0] * (1 + 1e-9)):
                 best = rate, options
         self.tried[plan, size] = tuple(tried)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.limits import JOURNAL_FILE, JOURNAL_LINE
-from simfrontier.tune.crew import CrewLostError
+from simfrontier.tune.workers import TuneWorkersLostError
 from simfrontier.wholefile import NO_LINKS, write_all, write_whole
 
 NAME = "search.jsonl"
@@ -73,7 +73,7 @@ def journal_in(folder: Path | None, digest: str, readers: Readers) -> Iterator[J
     assert journal.file is not None
     try:
         yield journal
-    except (CrewLostError, JournalError):
+    except (TuneWorkersLostError, JournalError):
         raise
     except SimfrontierError:
         if not journal.is_answered:  # the answer is that the search cannot be made

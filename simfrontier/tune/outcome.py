@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from simfrontier.analysis.critical import CriticalPath
 from simfrontier.scenario import Scenario
 from simfrontier.tune.estimate import Estimate
-from simfrontier.tune.loss import Loss
+from simfrontier.tune.evaluator import SimulatedPlan
+from simfrontier.tune.lossy import LossyPolicy
 from simfrontier.tune.pins import Pins
 from simfrontier.tune.space import Candidate
-from simfrontier.tune.work import Simulated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ class TunedPlan:
 
     candidate: Candidate
     estimate: Estimate
-    simulated: Simulated | None = None
+    simulated: SimulatedPlan | None = None
 
     @property
     def step_s(self) -> float:
@@ -51,13 +51,13 @@ class OwnPlan:
     """A plan that the scenario itself has, simulated at this size, or why not (`why`)."""
 
     name: str
-    simulated: Simulated | None
+    simulated: SimulatedPlan | None
     fits: bool
     why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuning:
+class TuningOutcome:
     """The outcome of a search. `plans`: those that fit, the simulated ones first, the fastest first; `passed_over`:
     those that their floor ruled out before they were estimated. `total`: plans that divide devices, model and batch;
     `too_big` of them do not fit into memory, `faulty` the library cannot run. `misfits`: plans that were thought to
@@ -68,7 +68,7 @@ class Tuning:
     devices: int
     batch: int
     pins: Pins
-    loss: Loss
+    loss: LossyPolicy
     plans: tuple[TunedPlan, ...]
     passed_over: tuple[RuledOut, ...]
     own: tuple[OwnPlan, ...]

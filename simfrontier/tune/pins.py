@@ -16,7 +16,7 @@ LARGEST = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dimension:
+class PlanDimension:
     """One dimension: what it says, and its values: numbers, yes or no, or words (`allowed`)."""
 
     what: str
@@ -24,16 +24,16 @@ class Dimension:
     allowed: tuple[str, ...] = ()
 
 
-DIMENSIONS: Mapping[str, Dimension] = {
-    "family": Dimension(what="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
-    "tensor": Dimension(what="ranks that share the products of a layer (megatron)", kind="number"),
-    "sequence_parallel": Dimension(what="norms cut along the sequence (megatron)", kind="flag"),
-    "x": Dimension(what="ranks that share the inputs of products (axonn)", kind="number"),
-    "y": Dimension(what="ranks that share the outputs of products (axonn)", kind="number"),
-    "z": Dimension(what="ranks that share the storage of weights (axonn)", kind="number"),
-    "pipeline": Dimension(what="stages", kind="number"),
-    "order": Dimension(what="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
-    "states": Dimension(
+DIMENSIONS: Mapping[str, PlanDimension] = {
+    "family": PlanDimension(what="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
+    "tensor": PlanDimension(what="ranks that share the products of a layer (megatron)", kind="number"),
+    "sequence_parallel": PlanDimension(what="norms cut along the sequence (megatron)", kind="flag"),
+    "x": PlanDimension(what="ranks that share the inputs of products (axonn)", kind="number"),
+    "y": PlanDimension(what="ranks that share the outputs of products (axonn)", kind="number"),
+    "z": PlanDimension(what="ranks that share the storage of weights (axonn)", kind="number"),
+    "pipeline": PlanDimension(what="stages", kind="number"),
+    "order": PlanDimension(what="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
+    "states": PlanDimension(
         what="who shares weights/gradients/optimizer on the data axes",
         kind="word",
         allowed=(
@@ -46,22 +46,22 @@ DIMENSIONS: Mapping[str, Dimension] = {
             ),
         ),
     ),
-    "copy": Dimension(what="a second copy of the weights in each node", kind="flag"),
-    "route": Dimension(what="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
-    "codec": Dimension(what="what is sent in fewer bits", kind="word", allowed=CODECS),
-    "compression": Dimension(
+    "copy": PlanDimension(what="a second copy of the weights in each node", kind="flag"),
+    "route": PlanDimension(what="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
+    "codec": PlanDimension(what="what is sent in fewer bits", kind="word", allowed=CODECS),
+    "compression": PlanDimension(
         what="policy of compressing messages (megatron)",
         kind="word",
         allowed=COMPRESSIONS,
     ),
-    "cross_entropy": Dimension(
+    "cross_entropy": PlanDimension(
         what="how the loss over cut classes is formed (megatron, axonn)",
         kind="word",
         allowed=get_args(CrossEntropy),
     ),
-    "softmax": Dimension(what="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)),
-    "micro_batch": Dimension(what="sequences of a rank in a micro-batch", kind="number"),
-    "checkpointing": Dimension(what="whether activations are recomputed", kind="word", allowed=("full", "none")),
+    "softmax": PlanDimension(what="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)),
+    "micro_batch": PlanDimension(what="sequences of a rank in a micro-batch", kind="number"),
+    "checkpointing": PlanDimension(what="whether activations are recomputed", kind="word", allowed=("full", "none")),
 }
 
 

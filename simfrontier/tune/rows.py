@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from simfrontier.tune.evaluator import PARTS
 from simfrontier.tune.pins import DIMENSIONS
-from simfrontier.tune.work import PARTS
 
 if TYPE_CHECKING:
-    from simfrontier.tune.outcome import TunedPlan, Tuning
+    from simfrontier.tune.outcome import TunedPlan, TuningOutcome
     from simfrontier.tune.space import Candidate
 
 Cell = str | int | float | bool
@@ -34,13 +34,13 @@ COLUMNS = (
 )
 
 
-def rows(tuning: Tuning) -> list[dict[str, Cell]]:
+def rows(tuning: TuningOutcome) -> list[dict[str, Cell]]:
     """A row per plan that divides devices, model and batch, but for those that do not fit: `known` is `simulated`,
     `estimated` or `ruled out`; times in seconds, empty where they are not known. `table` is the plan's table."""
     return list(_rows(tuning))
 
 
-def _rows(tuning: Tuning) -> Iterator[dict[str, Cell]]:
+def _rows(tuning: TuningOutcome) -> Iterator[dict[str, Cell]]:
     chances = {plan.candidate.key: chance for plan, chance in zip(tuning.simulated, tuning.chances, strict=True)}
     tokens = tuning.batch * tuning.scenario.at(tuning.devices).sequence
     for place, plan in enumerate(tuning.plans, start=1):

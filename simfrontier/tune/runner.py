@@ -9,11 +9,11 @@ from simfrontier.analysis.attribution import why_faster
 from simfrontier.analysis.critical import CriticalPath
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario
-from simfrontier.tune.crew import Crew, Task
+from simfrontier.tune.evaluator import PlanFault, PlanOutline, SimulatedPlan, outline_of, plain, simulated_of
 from simfrontier.tune.journal import Journal
 from simfrontier.tune.outcome import OwnPlan, RuledOut, TunedPlan
 from simfrontier.tune.space import TUNED, Candidate
-from simfrontier.tune.work import Fault, Outline, Simulated, outline_of, plain, simulated_of
+from simfrontier.tune.workers import Task, TuneWorkers
 
 SLACK = 1.1  # estimates of memory are as much as this off; what fits is known where it is simulated
 LISTED = 4  # that are simulated even where no other is likely to be faster, if their floors do not rule them out
@@ -22,14 +22,14 @@ MARGIN = 0.05  # by which estimates may be off more than any that was seen
 Progress = Callable[[str, int, int], None]
 
 
-def is_too_big(outline: Outline, capacity: float) -> bool:
+def is_too_big(outline: PlanOutline, capacity: float) -> bool:
     """Whether a plan is dropped: by its states alone, or by its estimate."""
     if outline.estimate is None:
         return outline.too_big > 0.0
     return outline.estimate.peak_bytes > SLACK * capacity
 
 
-def fitting_of(outlines: Mapping[Candidate, Outline], capacity: float) -> list[TunedPlan]:
+def fitting_of(outlines: Mapping[Candidate, PlanOutline], capacity: float) -> list[TunedPlan]:
     """The plans that may fit, the fastest first."""
     found = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
@@ -69,11 +69,11 @@ def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPla
 class Runner:
     """Estimates and simulates plans on several processes, and keeps what is known in the journal."""
 
-    def __init__(self, size: int, crew: Crew, journal: Journal, progress: Progress) -> None:
+    def __init__(self, size: int, crew: TuneWorkers, journal: Journal, progress: Progress) -> None:
         self.size, self.crew, self.journal, self.progress = size, crew, journal, progress
         self.faulty: list[TunedPlan] = []  # that could not be simulated
 
-    def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, Outline]:
+    def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
         """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
         leanest: dict[tuple[object, ...], Candidate] = {}
         for candidate in candidates:
@@ -83,7 +83,7 @@ class Runner:
         return self._outlined(list(leanest.values()), "estimating one plan per grid")
 
     def rest_of_outlines(
-        self, candidates: Sequence[Candidate], outlines: dict[Candidate, Outline], fastest_s: float
+        self, candidates: Sequence[Candidate], outlines: dict[Candidate, PlanOutline], fastest_s: float
     ) -> tuple[RuledOut, ...]:
         """Add the estimates of all plans of which the floor is not above the time of one that was simulated; those of
         which it is are ruled out."""
@@ -94,7 +94,7 @@ class Runner:
         outlines |= self._outlined([c for c in others if c not in ruled], "estimating the others")
         return tuple(RuledOut(candidate=candidate, floor_s=floors[candidate.core]) for candidate in out)
 
-    def _outlined(self, candidates: Sequence[Candidate], what: str) -> dict[Candidate, Outline]:
+    def _outlined(self, candidates: Sequence[Candidate], what: str) -> dict[Candidate, PlanOutline]:
         groups: dict[tuple[object, ...], list[Candidate]] = {}
         for candidate in candidates:
             if self.journal.get("outline", candidate.key) is None:
@@ -102,7 +102,7 @@ class Runner:
         total, known = len(candidates), len(candidates) - sum(map(len, groups.values()))
         works = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
 
-        def told(number: int, results: list[Outline]) -> None:
+        def told(number: int, results: list[PlanOutline]) -> None:
             nonlocal known
             for candidate, result in zip(works[number], results, strict=True):
                 self.journal.add("outline", candidate.key, plain(result))
@@ -135,7 +135,7 @@ class Runner:
         new = [plan for plan in plans if self.journal.get("simulated", plan.candidate.key) is None]
         known = before + len(plans) - len(new)
 
-        def told(number: int, results: list[Simulated | Fault]) -> None:
+        def told(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
             nonlocal known
             self.journal.add("simulated", new[number].candidate.key, plain(results[0]))
             known += 1
@@ -147,7 +147,7 @@ class Runner:
         out = []
         for plan in plans:
             found = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
-            if isinstance(found, Fault):
+            if isinstance(found, PlanFault):
                 self.faulty.append(plan)
             else:
                 out.append(replace(plan, simulated=found))
@@ -169,14 +169,14 @@ class Runner:
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
         new = [plan for plan in names if self.journal.get("own", plan) is None]
 
-        def told(number: int, results: list[Simulated | Fault]) -> None:
+        def told(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
             self.journal.add("own", new[number], plain(results[0]))
             self.progress("simulating the scenario's own", number + 1, len(new))
 
         self.crew.do([("own", [(plan,)]) for plan in new], told)
         for plan in names:
             found = simulated_of(self.journal.get("own", plan) or {})
-            if isinstance(found, Fault):
+            if isinstance(found, PlanFault):
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=found.why)
             else:
                 out[plan] = OwnPlan(name=plan, simulated=found, fits=found.peak_bytes <= capacity)

@@ -17,9 +17,9 @@ from simfrontier.scenario import Case, Scenario
 from simfrontier.scenario.case import mesh_of
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.tune.loss import Loss
+from simfrontier.tune.lossy import LossyPolicy
 from simfrontier.tune.pins import FAMILIES, Pins
-from simfrontier.tune.states import States, point_on, points
+from simfrontier.tune.states import StateSharding, point_on, points
 from simfrontier.workload import USUAL_WAY
 
 TUNED = "tuned"  # what a plan is called before it has a place
@@ -33,7 +33,7 @@ class Candidate:
 
     family: str
     grid: Grid
-    states: States
+    states: StateSharding
     micro_batch: int
     checkpointing: str
     case: Case = field(compare=False, repr=False)
@@ -116,7 +116,7 @@ class Space:
     size: int
     batch: int
     pins: Pins
-    loss: Loss
+    loss: LossyPolicy
     refused: list[str] = field(default_factory=list)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -144,7 +144,7 @@ class Space:
                         table=table,
                     )
 
-    def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, States]]:
+    def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, StateSharding]]:
         for family in self.pins.of("family", FAMILIES):
             for grid in self._grids(str(family)):
                 mesh = self._mesh(str(family), grid)
@@ -158,7 +158,7 @@ class Space:
                     if self._belongs(str(family), states) and self._allows(str(family), states, mesh):
                         yield str(family), grid, mesh, states
 
-    def _belongs(self, family: str, states: States) -> bool:
+    def _belongs(self, family: str, states: StateSharding) -> bool:
         """Beside a grid, routes and copies only where they are asked for; AxoNN spreads weights over Z, not data."""
         asked = self.pins.values
         if family != "zero" and states.copy and True not in asked.get("copy", ()):
@@ -167,7 +167,7 @@ class Space:
             return False
         return family != "axonn" or (states.weight, states.gradient) == ("none", "none")
 
-    def _allows(self, family: str, states: States, mesh: Mesh) -> bool:
+    def _allows(self, family: str, states: StateSharding, mesh: Mesh) -> bool:
         """Whether pins allow what a plan does on its data axes. Without a grid, a name means what it is on this mesh:
         hsdp on one node is zero3."""
         pins = self.pins

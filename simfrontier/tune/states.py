@@ -36,7 +36,7 @@ NAMED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class States:
+class StateSharding:
     """A point of the lattice with its moves.
 
     `weight`, `gradient`, `optimizer`: who share each state (`LEVELS`, each within the next). `copy`: whether a node
@@ -139,7 +139,7 @@ def point_on(name: str, mesh: Mesh, data: Axes) -> str:
     return "/".join(known[mesh.live(spread[level])] for level in named)
 
 
-def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[States]:
+def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[StateSharding]:
     """All points: each state is spread at least as widely as the one before it (weights, gradients, optimizer). In a
     pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every micro-batch
     would be so for each of those under way."""
@@ -159,6 +159,6 @@ def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[St
                         continue
                     if codec in ("gradients", "both") and optimizer != "all":
                         continue  # what is coded cannot be added up on the way
-                    yield States(
+                    yield StateSharding(
                         weight=weight, gradient=gradient, optimizer=optimizer, copy=copy, route=route, codec=codec
                     )

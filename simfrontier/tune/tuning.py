@@ -11,15 +11,15 @@ from pathlib import Path
 from simfrontier import __version__
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.tune.crew import Crew
+from simfrontier.tune.evaluator import READERS
 from simfrontier.tune.journal import journal_in
-from simfrontier.tune.loss import Loss
-from simfrontier.tune.openings import refuse_empty
-from simfrontier.tune.outcome import Tuning
+from simfrontier.tune.lossy import LossyPolicy
+from simfrontier.tune.nothing_fits import refuse_empty
+from simfrontier.tune.outcome import TuningOutcome
 from simfrontier.tune.pins import Pins, Value, pins_of
 from simfrontier.tune.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.tune.space import Space
-from simfrontier.tune.work import READERS
+from simfrontier.tune.workers import TuneWorkers
 from simfrontier.workload import MugsShape
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
@@ -38,8 +38,8 @@ def tune(
     jobs: int = 1,
     folder: Path | None = None,
     progress: Progress = lambda *_: None,
-    finish: Callable[[Tuning], None] = lambda _: None,
-) -> Tuning:
+    finish: Callable[[TuningOutcome], None] = lambda _: None,
+) -> TuningOutcome:
     """The best plans for a scenario's machine, model and batch on that many devices (by default its largest size).
 
     Every plan of the space (`Space`) is estimated without contention; those that do not fit are dropped; the best
@@ -73,7 +73,7 @@ def tune(
     bound = table.max_error if max_error is None else max_error
     if bound is not None and not 0.0 <= bound < 1.0:
         raise InputError(f"max_error: got {bound:g}; allowed: 0 to below 1")
-    loss = Loss(table.lossy if lossy is None else lossy, bound)
+    loss = LossyPolicy(table.lossy if lossy is None else lossy, bound)
     loss.refuse(held)
     wanted = table.simulate if simulate is None else simulate
     batch = batch_of(scenario, size)
@@ -82,7 +82,7 @@ def tune(
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
     with journal_in(folder, digest, READERS) as journal:
-        with Crew(prepared, scenario, size, jobs) as crew:
+        with TuneWorkers(prepared, scenario, size, jobs) as crew:
             runner = Runner(size, crew, journal, progress)
             capacity = scenario.machine.device.hbm_bytes
             outlines = runner.first_outlines(candidates)
@@ -99,7 +99,7 @@ def tune(
             plans = ordered(kept, without(fitting, runner.faulty), misfits)
             own = runner.own(scenario, batch, capacity)
             path, why = runner.why(plans)
-        found = Tuning(
+        found = TuningOutcome(
             scenario=scenario,
             devices=size,
             batch=batch,
@@ -152,7 +152,7 @@ def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 
 
-def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: Loss) -> str:
+def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
     """Of all that the results of a search depend on."""
     numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
     held = [dict(pins.values), loss.lossy, loss.max_error]

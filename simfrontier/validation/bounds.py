@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simfrontier.io import read_toml, typed
-from simfrontier.validation.outcome import AVERAGED, Held, Use
+from simfrontier.validation.outcome import AVERAGED, ComparedRow, Use
 from simfrontier.validation.summary import Errors, errors_of
 
 BOUNDS = Path(__file__).parent / "bounds.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class ErrorBound:
     """What the rows of a table's series may be off: mean absolute percentage error and 90th percentile, as shares.
 
     `series` is for people. The series is the rows whose fields are one of those in `one_of` and at least those in
@@ -29,7 +29,7 @@ class Bound:
     one_of: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     at_least: Mapping[str, int | float] = field(default_factory=dict)
 
-    def covers(self, held: Held) -> bool:
+    def covers(self, held: ComparedRow) -> bool:
         """Whether a row is of the series."""
         return (
             held.table == self.table
@@ -40,11 +40,11 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedBound:
     """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound. `uses`:
     of which rows the errors are."""
 
-    bound: Bound
+    bound: ErrorBound
     errors: Errors | None
     uses: tuple[Use, ...] = ()
 
@@ -58,20 +58,20 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    bounds: tuple[Bound, ...]
+    bounds: tuple[ErrorBound, ...]
 
 
-def load_bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
+def load_bounds(path: Path = BOUNDS) -> tuple[ErrorBound, ...]:
     """The bounds in a file: `[[bounds]]` with the fields of Bound. Raises InputError."""
     return typed(read_toml(path, "file of bounds"), _File, str(path)).bounds
 
 
-def judge(bounds: Sequence[Bound], rows: Sequence[Held]) -> tuple[Judged, ...]:
+def judge(bounds: Sequence[ErrorBound], rows: Sequence[ComparedRow]) -> tuple[JudgedBound, ...]:
     """Every bound with the errors of its rows; fitted ones say nothing where others of the series were left out."""
     return tuple(_judged(bound, [row for row in rows if row.is_averaged and bound.covers(row)]) for bound in bounds)
 
 
-def _judged(bound: Bound, rows: Sequence[Held]) -> Judged:
+def _judged(bound: ErrorBound, rows: Sequence[ComparedRow]) -> JudgedBound:
     there = {row.use for row in rows}
     uses = tuple(use for use in AVERAGED if use in there and not (use == "fitted" and "left out" in there))
-    return Judged(bound=bound, errors=errors_of(row for row in rows if row.use in uses), uses=uses)
+    return JudgedBound(bound=bound, errors=errors_of(row for row in rows if row.use in uses), uses=uses)

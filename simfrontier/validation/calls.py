@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
 
 from simfrontier.collectives import Library, libraries, load_library
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import catalog
 from simfrontier.measured.index import fault_of
@@ -17,7 +17,7 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import Prediction, Unknown, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around
 
 if TYPE_CHECKING:
     from simfrontier.measured.index import Pathology
@@ -27,22 +27,22 @@ KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(Colle
 
 
 @dataclass
-class Caller:
+class CallPredictor:
     """Predicts calls with given libraries and harnesses (the shipped ones, or those of a fit); groups are laid out
     once."""
 
     libraries: dict[str, Library] = field(default_factory=dict)
     harnesses: tuple[Harness, ...] = field(default_factory=shipped_harnesses)
 
-    def predict(self, row: CallRow) -> Prediction | Unknown:
+    def predict(self, row: CallRow) -> Prediction | NotCovered:
         """The time of the row's call with its 90 % interval, or why there is no model of it."""
         reason = lacking(row) or ("" if row.groups else other_place(row))
         if reason:
-            return Unknown(reason=reason)
+            return NotCovered(reason=reason)
         library = self.library(row.library)
         if row.num_bytes < library.least_bytes:
             least = f"{library.least_bytes:,.0f} bytes"
-            return Unknown(reason=f"the model of {library.name} is of messages of {least} and more")
+            return NotCovered(reason=f"the model of {library.name} is of messages of {least} and more")
         kind, nodes = KINDS[row.collective], 1
         try:
             if row.groups:
@@ -53,11 +53,11 @@ class Caller:
                 alone_s, added_s = self.parts(row, groups)
                 nodes = groups.shape.num_nodes
         except InputError as error:
-            return Unknown(reason=str(error))
+            return NotCovered(reason=str(error))
         sd = library.residual.sd(kind, row.num_bytes, nodes) if library.residual is not None else math.nan
         return replace(around(alone_s + added_s, sd), harness_s=added_s)
 
-    def parts(self, row: CallRow, groups: Groups) -> tuple[float, float]:
+    def parts(self, row: CallRow, groups: EqualGroups) -> tuple[float, float]:
         """Time of the collective alone and what the harness adds."""
         added_s = sum(each.seconds(row.devices, row.num_bytes) for each in harnesses_of(row, self.harnesses))
         return groups.seconds(self.library(row.library), KINDS[row.collective], row.num_bytes), added_s
@@ -69,9 +69,9 @@ class Caller:
 
 
 @lru_cache(maxsize=256)
-def groups_of(machine: str, devices: int) -> Groups:
+def groups_of(machine: str, devices: int) -> EqualGroups:
     """All devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
-    return Groups(shipped_machine(machine), devices)
+    return EqualGroups(shipped_machine(machine), devices)
 
 
 def lacking(row: CallRow) -> str:
@@ -102,7 +102,7 @@ def other_place(row: CallRow) -> str:
     )
 
 
-def predict_call(row: CallRow) -> Prediction | Unknown:
+def predict_call(row: CallRow) -> Prediction | NotCovered:
     """The shipped models' time of a row's call, or why they have none."""
     return _shipped().predict(row)
 
@@ -121,5 +121,5 @@ def shown_fault(row: CallRow, faults: Sequence[Pathology]) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> Caller:
-    return Caller()
+def _shipped() -> CallPredictor:
+    return CallPredictor()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine, catalog
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import Prediction, Unknown, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around
 
 if TYPE_CHECKING:
     from simfrontier.machine import LinkClass
@@ -55,14 +55,14 @@ def copy_sd(machine: Machine, row: CopyRow) -> float:
     return machine.copies.in_node_sd if row.scope == "intra-node" else machine.copies.between_nodes_sd
 
 
-def predict_copy(row: CopyRow) -> Prediction | Unknown:
+def predict_copy(row: CopyRow) -> Prediction | NotCovered:
     """The shipped machine's time of the row's message with its 90 % interval, or why there is none."""
     if row.machine not in catalog():
-        return Unknown(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = shipped_machine(row.machine)
     reason = lacking(machine, row)
     if reason:
-        return Unknown(reason=reason)
+        return NotCovered(reason=reason)
     return around(copy_seconds(machine, row), copy_sd(machine, row))
 
 

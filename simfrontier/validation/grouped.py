@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from simfrontier.collectives import Library, algorithm
-from simfrontier.cost import Groups, rates_alone
+from simfrontier.cost import EqualGroups, rates_alone
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric
@@ -36,10 +36,10 @@ def grouped_seconds(
 
 
 @lru_cache(maxsize=64)
-def _laid_out(machine: Machine, groups: Devices) -> Groups:
+def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
     devices = np.array(groups)
     fabric = Fabric.build(machine, 1, num_devices=devices.size, placement=devices.ravel())
-    return Groups.over(fabric, np.arange(devices.size).reshape(devices.shape))
+    return EqualGroups.over(fabric, np.arange(devices.size).reshape(devices.shape))
 
 
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simfrontier.measured.rows import CallRow, CopyRow, RateRow
-from simfrontier.validation.calls import Caller, predict_call
+from simfrontier.validation.calls import CallPredictor, predict_call
 from simfrontier.validation.copies import copy_fitted, predict_copy
 from simfrontier.validation.fits import was_fitted
-from simfrontier.validation.outcome import Prediction, Unknown
-from simfrontier.validation.rates import Bounded, predict_rate, rate_fitted, training_bound
+from simfrontier.validation.outcome import NotCovered, Prediction
+from simfrontier.validation.rates import BoundedRate, predict_rate, rate_fitted, training_bound
 
 if TYPE_CHECKING:
     from simfrontier.measured.index import Row
@@ -26,15 +26,15 @@ class Models:
     says whether parameters were fitted to the row.
     """
 
-    predict: Callable[[Row], Prediction | Bounded | Unknown]
+    predict: Callable[[Row], Prediction | BoundedRate | NotCovered]
     fitted: Callable[[Row], bool]
 
 
 def shipped_models(harnesses: tuple[Harness, ...] | None = None) -> Models:
     """The models with the parameters that simfrontier brings along; `harnesses`: others than those it knows."""
-    of_call = predict_call if harnesses is None else Caller(harnesses=harnesses).predict
+    of_call = predict_call if harnesses is None else CallPredictor(harnesses=harnesses).predict
 
-    def predict(row: Row) -> Prediction | Bounded | Unknown:
+    def predict(row: Row) -> Prediction | BoundedRate | NotCovered:
         match row:
             case CallRow():
                 return of_call(row)

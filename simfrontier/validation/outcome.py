@@ -44,14 +44,14 @@ def around(seconds: float, sd: float) -> Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
+class NotCovered:
     """No shipped model covers a row; `reason` says what is missing, with the nearest that there is."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ComparedRow:
     """A measured row and what is predicted for it.
 
     `measured_s` is None where the row tells no time (the rate of a training run), `prediction` where no model covers

@@ -20,7 +20,7 @@ from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import Prediction, Unknown, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FITTED_EDGES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class BoundedRate:
     """A published rate of training and the most that the model allows, flop/s of one device; `holds` is whether the
     published one stays below."""
 
@@ -65,16 +65,16 @@ def gemm_sd(machine: Machine) -> float:
     return math.hypot(machine.device.matmul_sd, machine.device.speed_sd)
 
 
-def predict_rate(row: RateRow) -> Prediction | Unknown:
+def predict_rate(row: RateRow) -> Prediction | NotCovered:
     """The time of the row's matrix product on a typical device with its 90 % interval, or why there is none."""
     if row.what != "matmul":
-        return Unknown(reason="a rate of training is held against a bound (training_bound)")
+        return NotCovered(reason="a rate of training is held against a bound (training_bound)")
     if row.machine not in catalog():
-        return Unknown(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
     if row.m is None or row.n is None or row.k is None:
-        return Unknown(reason="the shape of the product is not told")
+        return NotCovered(reason="the shape of the product is not told")
     if row.statistic not in TYPICAL:
-        return Unknown(
+        return NotCovered(
             reason=f"{row.statistic}: a typical device is predicted; the spread (speed_sd) was read off these"
         )
     machine = shipped_machine(row.machine)
@@ -89,26 +89,26 @@ def rate_fitted(row: RateRow) -> bool:
     return any(row.m == row.n == row.k == edge and row.source.startswith(source) for edge, source in edges)
 
 
-def training_bound(row: RateRow) -> Bounded | Unknown:
+def training_bound(row: RateRow) -> BoundedRate | NotCovered:
     """A published rate of training against the most that its machine allows, or why it cannot be held against it.
 
     The shape is the catalog's of that many billions of parameters; where the paper does not tell its own, that it is
     this one is assumed.
     """
     if row.machine not in catalog():
-        return Unknown(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = shipped_machine(row.machine)
     published = row.value * machine.device.peak_flops_per_s if row.quantity == "share_of_peak" else row.flops_per_s
     if published is None and row.quantity == "machine_flops_per_s":
-        return Unknown(reason="machine_flops_per_s without a number of devices is no rate of one")
+        return NotCovered(reason="machine_flops_per_s without a number of devices is no rate of one")
     if published is None:
-        return Unknown(reason=f"{row.quantity} is a ratio of two runs; no rate of either is told")
+        return NotCovered(reason=f"{row.quantity} is a ratio of two runs; no rate of either is told")
     billions = re.match(r"(\d+)B\b", row.model)
     shape = MODELS.get(f"gpt-{billions[1]}b") if billions is not None else None
     if not isinstance(shape, GptShape):
-        return Unknown(reason=f"layers and hidden size of {row.model!r} are not told")
+        return NotCovered(reason=f"layers and hidden size of {row.model!r} are not told")
     bound = training_flops_per_s(machine, shape)
-    return Bounded(row=row, shape=shape, published_flops_per_s=published, bound_flops_per_s=bound)
+    return BoundedRate(row=row, shape=shape, published_flops_per_s=published, bound_flops_per_s=bound)
 
 
 @lru_cache(maxsize=64)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simfrontier.validation.bounds import Bound, Judged, judge
+from simfrontier.validation.bounds import ErrorBound, JudgedBound, judge
 from simfrontier.validation.models import Models
-from simfrontier.validation.outcome import ONLY_BOUNDED, Held, Prediction, Unknown, Use
-from simfrontier.validation.rates import Bounded
+from simfrontier.validation.outcome import ONLY_BOUNDED, ComparedRow, NotCovered, Prediction, Use
+from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.summary import EVERYTHING, Summary, summaries_of, summary_of
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class Validation:
     """
 
     tables: tuple[Table, ...]
-    rows: tuple[Held, ...]
-    judged: tuple[Judged, ...] = ()
-    bounded: tuple[Bounded, ...] = ()
+    rows: tuple[ComparedRow, ...]
+    judged: tuple[JudgedBound, ...] = ()
+    bounded: tuple[BoundedRate, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class Validation:
         """Whether every stated bound holds, and no published rate is above what the models allow."""
         return all(each.holds for each in self.judged) and all(each.holds for each in self.bounded)
 
-    def of(self, table: str) -> tuple[Held, ...]:
+    def of(self, table: str) -> tuple[ComparedRow, ...]:
         """The rows of one table."""
         return tuple(row for row in self.rows if row.table == table)
 
@@ -53,7 +53,7 @@ class Validation:
 def validate(
     tables: Sequence[Table],
     models: Models,
-    bounds: Sequence[Bound] = (),
+    bounds: Sequence[ErrorBound] = (),
     left_out: Mapping[Row, Prediction] | None = None,
 ) -> Validation:
     """Hold every row of these tables.
@@ -62,26 +62,26 @@ def validate(
     place of the shipped model's.
     """
     crossed = left_out or {}
-    rows: list[Held] = []
-    bounded: list[Bounded] = []
+    rows: list[ComparedRow] = []
+    bounded: list[BoundedRate] = []
     for table in tables:
         for row in table.rows:
             made = crossed[row] if row in crossed else models.predict(row)
-            if isinstance(made, Bounded):
+            if isinstance(made, BoundedRate):
                 bounded.append(made)
-                made = Unknown(reason=ONLY_BOUNDED)
+                made = NotCovered(reason=ONLY_BOUNDED)
             use: Use = "left out" if row in crossed else "fitted" if models.fitted(row) else "held"
             rows.append(_held(table, row, made, use))
     return Validation(tables=tuple(tables), rows=tuple(rows), judged=judge(bounds, rows), bounded=tuple(bounded))
 
 
-def _held(table: Table, row: Row, made: Prediction | Unknown, use: Use) -> Held:
+def _held(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> ComparedRow:
     """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw.
 
     Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
     """
-    known, why = (None, made.reason) if isinstance(made, Unknown) else (made, "")
-    held = Held(table=table.name, row=row, measured_s=row.seconds, prediction=known, use=use)
+    known, why = (None, made.reason) if isinstance(made, NotCovered) else (made, "")
+    held = ComparedRow(table=table.name, row=row, measured_s=row.seconds, prediction=known, use=use)
     pathology = table.pathology_of(row)
     if pathology is not None and (table.citation or held.is_covered is False):
         return replace(held, use="pathology", why=pathology)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
-from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, Held, Use
+from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, ComparedRow, Use
 
 EVERYTHING = "all tables"
 
@@ -24,7 +24,7 @@ class Errors:
     median: float
     mean_abs: float
     p90_abs: float
-    worst: Held
+    worst: ComparedRow
     covered: float | None
 
 
@@ -42,7 +42,7 @@ class Summary:
     num_unknown: int
 
 
-def errors_of(rows: Iterable[Held]) -> Errors | None:
+def errors_of(rows: Iterable[ComparedRow]) -> Errors | None:
     """Errors of those rows that count in averages; None where there is none."""
     counted = [(row, row.error) for row in rows if row.is_averaged and row.error is not None]
     if not counted:
@@ -59,7 +59,7 @@ def errors_of(rows: Iterable[Held]) -> Errors | None:
     )
 
 
-def summary_of(name: str, rows: Sequence[Held]) -> Summary:
+def summary_of(name: str, rows: Sequence[ComparedRow]) -> Summary:
     """Errors of these rows under a name."""
     by_use = {use: errors_of(row for row in rows if row.use == use) for use in AVERAGED}
     return Summary(
@@ -73,9 +73,9 @@ def summary_of(name: str, rows: Sequence[Held]) -> Summary:
     )
 
 
-def summaries_of(rows: Sequence[Held]) -> tuple[Summary, ...]:
+def summaries_of(rows: Sequence[ComparedRow]) -> tuple[Summary, ...]:
     """One summary per table in the order of their rows, and where there are several one of everything at the end."""
-    tables: dict[str, list[Held]] = {}
+    tables: dict[str, list[ComparedRow]] = {}
     for row in rows:
         tables.setdefault(row.table, []).append(row)
     made = [summary_of(name, several) for name, several in tables.items()]

@@ -1,21 +1,21 @@
 """Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
 
 from simfrontier.workload.catalog import MODELS, GptShape, MlpShape, Shape, find_model
-from simfrontier.workload.draft import Softmax
 from simfrontier.workload.gpt import Attention, gpt
 from simfrontier.workload.graph import (
     USUAL_WAY,
     CrossEntropy,
+    LossMethod,
     MatmulLabels,
     Phase,
     State,
     Use,
     Value,
-    Way,
     Weight,
     Workload,
     WorkOp,
 )
+from simfrontier.workload.graph_builder import Softmax
 from simfrontier.workload.metric import neox_flops, step_flops
 from simfrontier.workload.mlp import mlp
 from simfrontier.workload.model import workload_of
@@ -31,6 +31,7 @@ __all__ = [
     "Attention",
     "CrossEntropy",
     "GptShape",
+    "LossMethod",
     "MatmulLabels",
     "MlpShape",
     "MugsShape",
@@ -41,7 +42,6 @@ __all__ = [
     "State",
     "Use",
     "Value",
-    "Way",
     "Weight",
     "WorkOp",
     "Workload",

@@ -15,8 +15,8 @@ from typing import Literal
 from simfrontier.errors import InputError
 from simfrontier.opnames import Part
 from simfrontier.workload.catalog import GptShape
-from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.graph import Phase, Use, Workload, WorkOp
+from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
 
 Attention = Literal["plain", "fused"]
@@ -43,7 +43,7 @@ def gpt(
     return _Gpt(shape, batch, length, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
-class _Gpt(Draft):
+class _Gpt(GraphBuilder):
     """The model's phases, written down one after the other."""
 
     def __init__(

@@ -15,7 +15,7 @@ Use = tuple[str, int]  # a value and the layer it belongs to, counted from the o
 CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge"]
 """How ranks that have some of the classes each form the loss over all of them (see `Draft._loss`)."""
 USUAL_WAY: Final = "fused-two"
-Way = CrossEntropy | Literal["whole"]
+LossMethod = CrossEntropy | Literal["whole"]
 """How the loss is formed: `whole` where every rank has all classes."""
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -26,7 +26,7 @@ class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
     `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
-    cuts that label, one with `ways` only where the loss is formed in one of these (`Way`). One that is `form_of`
+    cuts that label, one with `ways` only where the loss is formed in one of these (`LossMethod`). One that is `form_of`
     another is the same value in another type or place, or a part of that sum.
     """
 
@@ -37,7 +37,7 @@ class Value:
     per_layer: bool
     persistent: bool = False
     where_cut: str = ""
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LossMethod, ...] = ()
     form_of: str = ""
 
 
@@ -97,7 +97,7 @@ class WorkOp:
     matmul: MatmulLabels | None = None
     flops: int = 0
     where_cut: str = ""
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LossMethod, ...] = ()
     kernel: str = ""
 
     @property

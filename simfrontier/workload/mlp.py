@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from simfrontier.errors import InputError
 from simfrontier.workload.catalog import MlpShape
-from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.graph import Phase, Workload
+from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision
 
 
@@ -23,7 +23,7 @@ def mlp(
     return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
 
 
-class _Mlp(Draft):
+class _Mlp(GraphBuilder):
     """The model's phases, written down one after the other."""
 
     def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:

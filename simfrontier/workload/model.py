@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simfrontier.workload.catalog import MlpShape, Shape
-from simfrontier.workload.draft import Softmax
 from simfrontier.workload.gpt import Attention, gpt
 from simfrontier.workload.graph import Workload
+from simfrontier.workload.graph_builder import Softmax
 from simfrontier.workload.mlp import mlp
 from simfrontier.workload.mugs import mugs
 from simfrontier.workload.mugs_shape import MugsShape

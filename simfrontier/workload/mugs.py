@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from simfrontier.errors import InputError
 from simfrontier.workload.catalog import GptShape
-from simfrontier.workload.draft import Draft, Softmax, here
 from simfrontier.workload.gpt import Attention, gpt
 from simfrontier.workload.graph import Phase, State, Value, Weight, Workload, WorkOp
+from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.mugs_heads import GLOBAL, LOCAL, NOT_FOLLOWED, TEACHER, Heads
 from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision, find_precision
@@ -135,7 +135,7 @@ class _Mugs:
         )
         return embedded, layered, ended
 
-    def _draft(self, crops: int, pixels: int) -> Draft:
+    def _draft(self, crops: int, pixels: int) -> GraphBuilder:
         shape = self.shape
         sizes = {
             "b": self.batch * crops,
@@ -144,7 +144,7 @@ class _Mugs:
             "i": shape.patch_features,
             "h": shape.hidden,
         }
-        return Draft(self.precision, sizes, rows=("b", "n"), weights=self.weights)
+        return GraphBuilder(self.precision, sizes, rows=("b", "n"), weights=self.weights)
 
     def _block(self, crops: int, tokens: int) -> Workload:
         """A transformer that has the layers of the backbone: those of a GPT, one part after the other."""
@@ -167,7 +167,7 @@ class _Mugs:
         """The same on a query and its neighbours, of so many crops of every image."""
         return self._block(crops, self.shape.neighbours + 1)
 
-    def _embedding(self, draft: Draft) -> Phase:
+    def _embedding(self, draft: GraphBuilder) -> Phase:
         """Patches become tokens, the class token goes before them, and each gets its position's row (small crops: the
         rows of as many first positions; the original interpolates)."""
         rows = draft.sizes["b"]
@@ -195,7 +195,7 @@ class _Mugs:
         )
         return Phase(forward=forward, backward=backward)
 
-    def _pool(self, draft: Draft) -> Phase:
+    def _pool(self, draft: GraphBuilder) -> Phase:
         """The class token, and the mean of all tokens, of the normed stream."""
         for name in ("cls", "mean", "d.cls", "d.mean"):
             draft.value(name, ("b", "h"), (draft.sizes["b"], draft.sizes["h"]), per_layer=False)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.opnames import Part
-from simfrontier.workload.draft import Draft, here
 from simfrontier.workload.graph import Value, Weight, Workload, WorkOp
+from simfrontier.workload.graph_builder import GraphBuilder, here
 from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision
 from simfrontier.workload.stream import NEXT, Stream, without_cuts
@@ -23,7 +23,7 @@ Ops = tuple[WorkOp, ...]
 
 
 @dataclass
-class Board:
+class HeadDeclarations:
     """What the heads of all streams declare. `block`: a transformer whose layer is the relation block, for so many rows
     of every image."""
 
@@ -34,7 +34,7 @@ class Board:
     weights: dict[str, Weight]
     values: dict[str, Value] = field(default_factory=dict)
 
-    def draft(self, crops: int) -> Draft:
+    def draft(self, crops: int) -> GraphBuilder:
         """For ops on so many rows of every image."""
         shape = self.shape
         sizes = {
@@ -49,7 +49,7 @@ class Board:
             "j": shape.queue + 1,
             "w": shape.prototypes,
         }
-        return Draft(self.precision, sizes, rows=("b",), weights=self.weights)
+        return GraphBuilder(self.precision, sizes, rows=("b",), weights=self.weights)
 
     def declare(self, name: str, dims: str, crops: int, dtype: str | None = None, persistent: bool = False) -> None:
         """A value of no layer, with so many rows of every image."""
@@ -62,7 +62,7 @@ class Board:
 class HeadStream:
     """The heads of one stream, written down with plain names and then given those of the stream."""
 
-    def __init__(self, board: Board, stream: Stream, crops: int) -> None:
+    def __init__(self, board: HeadDeclarations, stream: Stream, crops: int) -> None:
         self.board, self.stream, self.crops = board, stream, crops
         self.draft = board.draft(crops)
         self.is_student = not stream.follower

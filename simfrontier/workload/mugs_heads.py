@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from simfrontier.workload.draft import here
 from simfrontier.workload.graph import State, Weight, Workload, WorkOp
-from simfrontier.workload.mugs_head_stream import MATRICES, PREDICTOR, RELATION, Board, HeadStream, Ops
+from simfrontier.workload.graph_builder import here
+from simfrontier.workload.mugs_head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
 from simfrontier.workload.mugs_shape import MugsShape
 from simfrontier.workload.precision import Precision
 from simfrontier.workload.stream import Stream, in_stream
@@ -41,7 +41,7 @@ class Heads:
         weights: dict[str, Weight],
     ) -> None:
         self.shape = shape
-        self.board = Board(shape, batch, precision, block, weights)
+        self.board = HeadDeclarations(shape, batch, precision, block, weights)
         self.draft, self.declare = self.board.draft, self.board.declare
         self._declare_weights(block(1).weights)
         self.streams = {

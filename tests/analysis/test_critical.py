@@ -184,12 +184,12 @@ def test_grids(options: Any) -> None:
 def test_single_messages() -> None:
     """At fidelity chunk a collective counts from when all its ranks have issued it."""
     from simfrontier.scenario import load_scenario
-    from simfrontier.study import Shop, simulated
+    from simfrontier.study import ScheduleCache, simulated
     from tests.invoke import TOY
 
     scenario = load_scenario(TOY, {}, ("zero3", "zero-topo"), (8,))
     for plan in scenario.plans:
-        whole(simulated(scenario, Shop().get(scenario, plan, 8), "chunk"))
+        whole(simulated(scenario, ScheduleCache().get(scenario, plan, 8), "chunk"))
 
 
 def test_sharing_is_what_goes_beyond_the_time_alone() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.dimensions import SIDES, Sent, Side, senders, sent_by_dimension
+from simfrontier.analysis.dimensions import SIDES, SentBytes, Side, senders, sent_by_dimension
 from simfrontier.collectives import exchanged_bytes, messages_of
 from simfrontier.schedule import Compute, Exchange, Schedule
 from simfrontier.workload import GptShape
@@ -37,11 +37,11 @@ def made(precision: str = "fp32", data: str = "ddp", **keys: Any) -> Schedule:
     return schedule_of(options, 8, shape=SHAPE, micros=MICROS, precision=precision)
 
 
-def sent(precision: str = "fp32", data: str = "ddp", **keys: Any) -> dict[Side, Sent]:
+def sent(precision: str = "fp32", data: str = "ddp", **keys: Any) -> dict[Side, SentBytes]:
     return sent_by_dimension(made(precision, data, **keys))
 
 
-def coded(moved: dict[Side, Sent]) -> dict[Side, Fraction]:
+def coded(moved: dict[Side, SentBytes]) -> dict[Side, Fraction]:
     return {side: moved[side].num_bytes for side in SIDES}
 
 
@@ -118,6 +118,6 @@ def test_one_role_is_all_ranks() -> None:
     schedule = schedule_of(megatron(2), 4, shape=SHAPE, precision="fp32")
     moved = sent_by_dimension(schedule)
     # 4 ranks, S each, as in one stage: of one micro-batch all streams
-    assert moved["pp"] == Sent()
+    assert moved["pp"] == SentBytes()
     assert moved["tp"].num_bytes == PLAIN_TP // MICROS
     assert moved["dp"].num_bytes == PLAIN["dp"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.analysis.losses import Losses, policy_of, read_losses
+from simfrontier.analysis.losses import LossCurves, policy_of, read_losses
 
 # Losses of four steps, of which the last two are averaged. Finals of the baseline: 1.0, 1.2, 1.4; their standard
 # deviation is 0.2.
@@ -35,27 +35,27 @@ def written(path: Path, runs: dict[str, dict[int, list[float]]] = RUNS) -> Path:
 
 
 @pytest.fixture
-def losses(tmp_path: Path) -> Losses:
+def losses(tmp_path: Path) -> LossCurves:
     return read_losses(written(tmp_path / "losses.csv"), "none", 2, "made up")
 
 
-def test_steps_are_put_in_order(losses: Losses) -> None:
+def test_steps_are_put_in_order(losses: LossCurves) -> None:
     assert losses.steps == (0, 10, 20, 30)
     assert losses.of("none")[0].losses == (4.0, 2.0, 1.1, 0.9)
     assert set(losses.policies) == set(RUNS)
 
 
-def test_a_final_loss_is_the_mean_of_the_last_steps(losses: Losses) -> None:
+def test_a_final_loss_is_the_mean_of_the_last_steps(losses: LossCurves) -> None:
     assert losses.finals("none") == pytest.approx({1: 1.0, 2: 1.2, 3: 1.4})
     assert losses.finals("naive-zfp:8") == pytest.approx({1: 2.0, 3: 2.1})
 
 
-def test_the_band_is_two_standard_deviations(losses: Losses) -> None:
+def test_the_band_is_two_standard_deviations(losses: LossCurves) -> None:
     assert losses.half_band == pytest.approx(0.4)
     assert losses.band == pytest.approx((0.8, 1.6))
 
 
-def test_distances_are_seed_by_seed(losses: Losses) -> None:
+def test_distances_are_seed_by_seed(losses: LossCurves) -> None:
     assert losses.distance("naive-zfp:8") == pytest.approx(0.85)  # not 2.05 - 1.2, which is the same only by chance
     assert losses.distance("ZHybrid:8/16") == pytest.approx(0.3)
     assert losses.distance("none") == losses.distance("naive-mpc per hop") == 0.0
@@ -64,13 +64,13 @@ def test_distances_are_seed_by_seed(losses: Losses) -> None:
     assert list(stays.values()) == [True, False, True, True, False, None]
 
 
-def test_what_diverges_has_no_finite_distance(losses: Losses) -> None:
+def test_what_diverges_has_no_finite_distance(losses: LossCurves) -> None:
     distance = losses.distance("dp=zfp:4")
     assert distance is not None and not math.isfinite(distance)
     assert not np.isfinite(losses.distances("dp=zfp:4")[1:]).any()
 
 
-def test_curves_are_means_over_seeds(losses: Losses) -> None:
+def test_curves_are_means_over_seeds(losses: LossCurves) -> None:
     np.testing.assert_allclose(losses.curve("none"), [4.0, 2.0, 1.2, 1.2])
     np.testing.assert_allclose(losses.smoothed("none"), [np.nan, 3.0, 1.6, 1.2])
     np.testing.assert_allclose(losses.distances("naive-zfp:8"), [np.nan, 0.5, 0.9, 0.85])
@@ -90,5 +90,5 @@ def test_a_policy_is_what_its_codecs_are() -> None:
     assert policy_of("naive-zfp:8 per hop") == f"{policy_of('naive-zfp')} per hop" != policy_of("naive-zfp:16 per hop")
 
 
-def test_a_policy_is_found_by_any_text(losses: Losses) -> None:
+def test_a_policy_is_found_by_any_text(losses: LossCurves) -> None:
     assert losses.finals("naive-zfp") == losses.finals("naive-zfp:8") != {}

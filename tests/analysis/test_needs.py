@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from simfrontier.analysis import Parts, op_need, step_needs
+from simfrontier.analysis import MessageParts, op_need, step_needs
 from simfrontier.analysis.volumes import need_per_byte
 from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
@@ -90,7 +90,7 @@ def test_one_node_needs_nothing_from_others() -> None:
 
 def test_parts_of_single_tensors() -> None:
     schedule = built("zero-topo", 2, engine=Engine(persistence_elements=384))
-    parts = Parts(schedule)
+    parts = MessageParts(schedule)
     kinds = {
         (op.name, ref.name.split(".mixed")[0]): parts.of(op, ref.name)
         for _, op in collectives(schedule)

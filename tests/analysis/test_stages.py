@@ -13,7 +13,7 @@ from simfrontier.collectives import HopTimes, load_library
 from simfrontier.machine import load_machine
 from simfrontier.scenario import scenario_of
 from simfrontier.simulate import SimulatedStep, simulate_step
-from simfrontier.study import Built, Shop, simulated
+from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from tests.simulate.pipelines import Interleaved, Order, Pipeline
 
 FREE = HopTimes(base_s=0.0, in_node_s=0.0, between_nodes_s=0.0)
@@ -40,9 +40,9 @@ def stages(one: SimulatedStep, chunks: int = 1) -> Stages:
     return found
 
 
-def built(**more: object) -> tuple[SimulatedStep, Built]:
+def built(**more: object) -> tuple[SimulatedStep, BuiltSchedule]:
     scenario = scenario_of({**DOCUMENT, "plans": {"pipe": {**PIPE, **more}}}, "stages.toml")
-    made = Shop().get(scenario, "pipe", 8)
+    made = ScheduleCache().get(scenario, "pipe", 8)
     return simulated(scenario, made, "flow"), made
 
 
@@ -111,7 +111,7 @@ def test_waiting_for_weights_is_no_bubble() -> None:
     span, and the first begins with the step."""
     plan = {"family": "axonn", "x": 2, "z": 2, "pipeline": 2, "grad_accum": 4, "micro_batch": 2}
     scenario = scenario_of({**DOCUMENT, "plans": {"pipe": plan}}, "stages.toml")
-    one = simulated(scenario, Shop().get(scenario, "pipe", 8), "flow")
+    one = simulated(scenario, ScheduleCache().get(scenario, "pipe", 8), "flow")
     for stage in stages(one).stages:
         for kind in ("forward", "backward"):
             assert [span.micro for span in stage.spans if span.kind == kind] == [0, 1, 2, 3]
@@ -140,5 +140,5 @@ def test_memory_of_a_stage_is_its_peak_and_the_ends_hold_more() -> None:
 
 def test_a_plan_of_one_role_has_no_stages() -> None:
     scenario = scenario_of({**DOCUMENT, "plans": {"ddp": {}}}, "stages.toml")
-    made = Shop().get(scenario, "ddp", 8)
+    made = ScheduleCache().get(scenario, "ddp", 8)
     assert stages_of(simulated(scenario, made, "flow"), made.peaks) is None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from simfrontier.analysis import Needs, step_needs
+from simfrontier.analysis import RequiredBytes, step_needs
 from simfrontier.collectives.volume import Part
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.schedule.ir import Call, Collective, Schedule
@@ -45,11 +45,11 @@ def built(
     return build(gpt(shape, mesh.num_ranks, checkpointing=checkpointing), plan, mesh, engine, grad_accum)
 
 
-def needs(family: str, nodes: int, grad_accum: int = 1, **options: object) -> Needs:
+def needs(family: str, nodes: int, grad_accum: int = 1, **options: object) -> RequiredBytes:
     return step_needs(built(family, nodes, grad_accum, **options))  # type: ignore[arg-type]
 
 
-def moved(need: Needs, boundary: str, part: Part | None = None) -> Fraction:
+def moved(need: RequiredBytes, boundary: str, part: Part | None = None) -> Fraction:
     """All but the scalars."""
     return need.total(boundary, part=part) - need.total(boundary, "scalar", part)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simfrontier.collectives import (
     Calibration,
     CallTable,
-    Point,
+    MeasuredPoint,
     load_calibration,
     load_library,
     machine_numbers,
@@ -30,7 +30,7 @@ from simfrontier.schedule.ir import CollectiveKind
 def table(
     *points: tuple[int, float], kind: CollectiveKind = "all_gather", ranks: int = 8, residual: float | None = None
 ) -> CallTable:
-    listed = tuple(Point(num_bytes=size, seconds=seconds) for size, seconds in points)
+    listed = tuple(MeasuredPoint(num_bytes=size, seconds=seconds) for size, seconds in points)
     return CallTable(kind=kind, ranks=ranks, nodes=1, packages=ranks, points=listed, residual=residual)
 
 
@@ -94,7 +94,7 @@ tables = st.builds(
         ranks=group[1] * group[2] * group[3],
         nodes=group[1],
         packages=group[1] * group[2],
-        points=tuple(Point(num_bytes=size, seconds=s, spread=spread) for size, s in sorted(times.items())),
+        points=tuple(MeasuredPoint(num_bytes=size, seconds=s, spread=spread) for size, s in sorted(times.items())),
         residual=residual,
     ),
     st.tuples(st.sampled_from(KINDS), st.integers(1, 4), st.integers(1, 4), st.integers(2, 4)),

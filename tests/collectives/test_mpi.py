@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import simfrontier.measured
 from simfrontier.collectives import HopTimes, Library, load_library
 from simfrontier.collectives.ring_law import LowLatency
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.rows import CallRow
 from simfrontier.validation.calls import predict_call
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.outcome import NotCovered, Prediction
 from tests.simulate.singles import single
 
 US, MIB = 1e-6, 2**20
@@ -42,7 +42,7 @@ def mpich(hop_us: float = 20.0, eager_us: float = 4.0, rate_share: float = 0.1) 
 def test_one_nic_carries_the_ring_of_a_node() -> None:
     """32 GCDs of Frontier: one ring, so 25 GB/s for all 8 GCDs of a node, of which a share of 0.8 is 20 GB/s.
     256 MiB: 31 blocks of 8 MiB: 31 (20 us + 8 MiB / 20 GB/s) = 31 * 439.4304 us."""
-    groups = Groups(FRONTIER, 32)
+    groups = EqualGroups(FRONTIER, 32)
     library = mpich()
     assert groups.sent_per_s("ring", library) == pytest.approx(20e9)
     assert groups.seconds(library, "all_gather", 256 * MIB) == pytest.approx(31 * 439.4304 * US)
@@ -50,29 +50,29 @@ def test_one_nic_carries_the_ring_of_a_node() -> None:
 
 def test_the_narrowest_link_inside_a_node_holds_up_its_ring() -> None:
     """8 GCDs in their own order pass links of 50 GB/s, at 0.5 of them: 7 (20 us + 1 MiB / 25 GB/s) for 8 MiB."""
-    assert Groups(FRONTIER, 8).seconds(mpich(), "all_gather", 8 * MIB) == pytest.approx(7 * 61.94304 * US)
+    assert EqualGroups(FRONTIER, 8).seconds(mpich(), "all_gather", 8 * MIB) == pytest.approx(7 * 61.94304 * US)
 
 
 def test_perlmutters_rings_are_held_up_by_pcie() -> None:
     """Half of 31.5 GB/s is less than 0.8 of a NIC's 25."""
-    assert Groups(PERLMUTTER, 16).sent_per_s("ring", mpich()) == pytest.approx(15.75e9)
+    assert EqualGroups(PERLMUTTER, 16).sent_per_s("ring", mpich()) == pytest.approx(15.75e9)
 
 
 def test_small_blocks_go_eagerly() -> None:
     """512 GCDs, 1 MiB: 511 steps of 2 KiB, each 4 us + 2 KiB / 2 GB/s = 5.024 us, less than 20 us + 2 KiB / 20 GB/s."""
-    assert Groups(FRONTIER, 512).seconds(mpich(), "all_gather", MIB) == pytest.approx(511 * 5.024 * US)
+    assert EqualGroups(FRONTIER, 512).seconds(mpich(), "all_gather", MIB) == pytest.approx(511 * 5.024 * US)
 
 
 @given(size=st.integers(1, 2**33), devices=st.sampled_from([8, 16, 32, 256]))
 def test_more_bytes_never_take_less_time(size: int, devices: int) -> None:
-    groups, library = Groups(FRONTIER, devices), load_library("cray-mpich")
+    groups, library = EqualGroups(FRONTIER, devices), load_library("cray-mpich")
     assert groups.seconds(library, "all_gather", size) <= groups.seconds(library, "all_gather", 1.1 * size)
 
 
 @pytest.mark.parametrize("fidelity", ["analytic", "flow"])
 def test_it_carries_calls_of_plans(fidelity: str) -> None:
     library = load_library("cray-mpich")
-    alone_s = Groups(FRONTIER, 32).seconds(library, "all_gather", 64 * MIB)
+    alone_s = EqualGroups(FRONTIER, 32).seconds(library, "all_gather", 64 * MIB)
     took = single("all_gather", 64 * MIB, 32, fidelity=fidelity, library=library).step_s  # type: ignore[arg-type]
     assert took == pytest.approx(alone_s, rel=1e-9)
 
@@ -91,20 +91,20 @@ def test_halves_go_to_the_nearest_first() -> None:
     shares = {"nic": 0.8, "xgmi1": 1.0, "xgmi2": 1.0, "xgmi4": 1.0}
     library = replace(HALVING, direct=hops, link_shares=shares)
     total = (671.08864 + 2 * 1342.17728 + 1677.7216 + 400) * US
-    assert Groups(FRONTIER, 16).seconds(library, "reduce_scatter", 256 * MIB) == pytest.approx(total)
-    assert Groups(FRONTIER, 16).seconds(library, "all_gather", 256 * MIB) == pytest.approx(total)
-    assert Groups(FRONTIER, 16).seconds(library, "all_reduce", 256 * MIB) == pytest.approx(2 * total)
+    assert EqualGroups(FRONTIER, 16).seconds(library, "reduce_scatter", 256 * MIB) == pytest.approx(total)
+    assert EqualGroups(FRONTIER, 16).seconds(library, "all_gather", 256 * MIB) == pytest.approx(total)
+    assert EqualGroups(FRONTIER, 16).seconds(library, "all_reduce", 256 * MIB) == pytest.approx(2 * total)
 
 
 def test_a_group_that_does_not_halve_is_refused() -> None:
     with pytest.raises(InputError, match="got groups of 24 devices, allowed: powers of two"):
-        Groups(FRONTIER, 24).seconds(HALVING, "reduce_scatter", MIB)
+        EqualGroups(FRONTIER, 24).seconds(HALVING, "reduce_scatter", MIB)
 
 
 def test_a_row_on_such_a_group_has_no_model() -> None:
     row = replace(rows_of("recursive-halving-mpi4py")[0], devices=24)
     said = predict_call(row)
-    assert isinstance(said, Unknown)
+    assert isinstance(said, NotCovered)
     assert said.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
 
 

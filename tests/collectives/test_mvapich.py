@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simfrontier.collectives import load_library
-from simfrontier.cost import Groups, Prices
+from simfrontier.cost import EqualGroups, Prices
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, equal_parts, paired
 from simfrontier.schedule import Mesh
@@ -37,12 +37,12 @@ def test_its_constants_are_cray_mpichs() -> None:
 def test_a_ring_inside_a_node_goes_at_the_pace_of_half_of_the_x_bus() -> None:
     """4 GPUs, 64 MiB: 3 (19.35 us + 16 MiB / (0.635 * 32 GB/s))."""
     expected = 3 * (19.35 * US + 16 * MIB / (0.635 * 32e9))
-    assert Groups(LASSEN, 4).seconds(MVAPICH, "all_gather", 64 * MIB) == pytest.approx(expected)
+    assert EqualGroups(LASSEN, 4).seconds(MVAPICH, "all_gather", 64 * MIB) == pytest.approx(expected)
 
 
 def test_one_rail_carries_the_ring_of_a_node() -> None:
     """192 GPUs on 48 nodes, 192 MiB: 191 (19.35 us + 1 MiB / (0.872 * 12.5 GB/s)), there and back for an all-reduce."""
-    groups = Groups(LASSEN, 192)
+    groups = EqualGroups(LASSEN, 192)
     expected = 191 * (19.35 * US + MIB / (0.872 * 12.5e9))
     assert groups.seconds(MVAPICH, "reduce_scatter", 192 * MIB) == pytest.approx(expected)
     assert groups.seconds(MVAPICH, "all_reduce", 192 * MIB) == pytest.approx(2 * expected)
@@ -51,13 +51,13 @@ def test_one_rail_carries_the_ring_of_a_node() -> None:
 def test_small_blocks_go_eagerly() -> None:
     """192 GPUs, 192 KiB: 191 (3.47 us + 1 KiB / (0.0735 * 10.9 GB/s))."""
     expected = 191 * (3.47 * US + 1024 / (0.0735 * 0.872 * 12.5e9))
-    assert Groups(LASSEN, 192).seconds(MVAPICH, "all_gather", 192 * 1024) == pytest.approx(expected)
+    assert EqualGroups(LASSEN, 192).seconds(MVAPICH, "all_gather", 192 * 1024) == pytest.approx(expected)
 
 
 def test_an_all_to_all_over_three_leaves_waits_for_the_uplinks() -> None:
     """192 GPUs: 72 under each of two leaves send 120/191 of 191/192 of 192 MiB out, at 0.872 of 225 GB/s; 191 hops."""
     expected = 191 * 19.35 * US + 72 * 120 * MIB / (0.872 * 225e9)
-    assert Groups(LASSEN, 192).seconds(MVAPICH, "all_to_all", 192 * MIB) == pytest.approx(expected)
+    assert EqualGroups(LASSEN, 192).seconds(MVAPICH, "all_to_all", 192 * MIB) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("num_devices", [4, 8, 16, 48, 72, 96, 144, 192])
@@ -65,7 +65,7 @@ def test_an_all_to_all_over_three_leaves_waits_for_the_uplinks() -> None:
 def test_no_call_is_faster_than_its_links_and_none_far_slower(kind: CollectiveKind, num_devices: int) -> None:
     """A ring moves (n-1)/n of the message over one NIC or half of the X-Bus; an all-to-all sends what is for other
     nodes over both NICs."""
-    groups, nodes = Groups(LASSEN, num_devices), num_devices // 4
+    groups, nodes = EqualGroups(LASSEN, num_devices), num_devices // 4
     for size in (64 * 1024, MIB, 64 * MIB, 1024 * MIB):
         moved = size * (num_devices - 1) / num_devices * (2 if kind == "all_reduce" else 1)
         least_s = moved / (32e9 if nodes == 1 else 12.5e9)
@@ -80,7 +80,7 @@ def test_no_call_is_faster_than_its_links_and_none_far_slower(kind: CollectiveKi
 @pytest.mark.parametrize("fidelity", ["analytic", "flow"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_carries_calls_of_plans(kind: CollectiveKind, fidelity: Fidelity) -> None:
-    alone_s = Groups(LASSEN, 80).seconds(MVAPICH, kind, 80 * MIB)
+    alone_s = EqualGroups(LASSEN, 80).seconds(MVAPICH, kind, 80 * MIB)
     took = single(kind, 80 * MIB, 80, "lassen", fidelity, library=MVAPICH).step_s
     assert took == pytest.approx(alone_s, rel=1e-9)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simfrontier.collectives import GroupShape, load_library
 from simfrontier.collectives.load import CATALOG
-from simfrontier.collectives.tuning import WAYS, Tuned, Tuning, Way
+from simfrontier.collectives.tuning import WAYS, AlgorithmTuning, TuningModel, Way
 from simfrontier.errors import InputError
 
 RCCL, NCCL = load_library("rccl").tuning, load_library("nccl").tuning
@@ -95,7 +95,7 @@ def test_a_library_without_ll_takes_simple() -> None:
     way=st.sampled_from(sorted(WAYS)),
     tuning=st.sampled_from([RCCL, NCCL]),
 )
-def test_what_is_believed_is_a_time(size: int, num_bytes: float, way: str, tuning: Tuning) -> None:
+def test_what_is_believed_is_a_time(size: int, num_bytes: float, way: str, tuning: TuningModel) -> None:
     found = tuning.predicted_s(way, "all_reduce", num_bytes, gcds(size))  # type: ignore[arg-type]
     assert 0.0 < found < math.inf
 
@@ -103,7 +103,7 @@ def test_what_is_believed_is_a_time(size: int, num_bytes: float, way: str, tunin
 def test_a_cap_holds_a_rate_down() -> None:
     """LL of NCCL: half of 96 GB/s, but at most 22.5 GB/s on two nodes and 19 GB/s on more."""
     low = NCCL.ways["ring_ll"]
-    assert isinstance(low, Tuned) and low.cap_bytes_per_s == (22.5e9, 19e9)
+    assert isinstance(low, AlgorithmTuning) and low.cap_bytes_per_s == (22.5e9, 19e9)
     two, more = (NCCL.predicted_s("ring_ll", "all_gather", 2**40, a100s(n)) for n in (8, 12))
     assert two == pytest.approx(2**40 / (22.5e9 * 8 / 7), rel=1e-3)
     assert more == pytest.approx(2**40 / (19e9 * 12 / 11), rel=1e-3)

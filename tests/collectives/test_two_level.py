@@ -14,7 +14,7 @@ from simfrontier.collectives import GroupShape, Library, load_library
 from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
 from simfrontier.collectives.load import CATALOG
 from simfrontier.collectives.two_level import LevelRates
-from simfrontier.cost import Groups, price
+from simfrontier.cost import EqualGroups, price
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
@@ -119,7 +119,7 @@ def test_a_reduce_scatter_has_numbers_of_its_own(two: Library) -> None:
 
 @given(num_bytes=st.integers(1, 2**34))
 def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(num_bytes: int) -> None:
-    groups = Groups(FRONTIER, 32)
+    groups = EqualGroups(FRONTIER, 32)
     halves = [groups.seconds(MPI_RCCL, kind, num_bytes) for kind in ("reduce_scatter", "all_gather")]
     assert groups.seconds(MPI_RCCL, "all_reduce", num_bytes) == pytest.approx(sum(halves))
 
@@ -180,14 +180,14 @@ def test_each_pair_of_group_and_link_stands_once() -> None:
 @pytest.mark.parametrize("fidelity", ["analytic", "flow"])
 def test_a_plans_call_alone_takes_the_two_calls(kind: CollectiveKind, num_ranks: int, fidelity: str) -> None:
     for size in (MIB, 256 * MIB):
-        alone_s = Groups(FRONTIER, num_ranks).seconds(MPI_RCCL, kind, size)
+        alone_s = EqualGroups(FRONTIER, num_ranks).seconds(MPI_RCCL, kind, size)
         took = single(kind, size, num_ranks, fidelity=fidelity, library=MPI_RCCL).step_s  # type: ignore[arg-type]
         assert took == pytest.approx(alone_s, rel=1e-9)
 
 
 def test_calls_that_the_file_says_nothing_of_are_left_to_the_library_inside() -> None:
     library, nccl = load_library("hierarchical-nccl-nccl"), load_library("nccl")
-    groups = Groups(load_machine("perlmutter"), 16)
+    groups = EqualGroups(load_machine("perlmutter"), 16)
     assert groups.seconds(library, "reduce_scatter", MIB) == groups.seconds(nccl, "reduce_scatter", MIB)
     assert groups.seconds(library, "all_gather", MIB) != groups.seconds(nccl, "all_gather", MIB)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from simfrontier.report.explanation import explanation_page
-from simfrontier.report.explanation_words import set_words, shown_differences, shown_parts
+from simfrontier.report.explanation_text import set_words, shown_differences, shown_parts
 from tests.explain.toys import of_grids, of_toy
 from tests.invoke import ROOT, TOY, Ran, invoke, refusal
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.explain import Change, DoesNotFitError, Explanation, explain
+from simfrontier.explain import DoesNotFitError, Explanation, TriedChange, explain
 from simfrontier.explain.decided import only
 from simfrontier.explain.options import option_changes
 from simfrontier.scenario import load_scenario, parse_setting, scenario_of
@@ -18,7 +18,7 @@ from tests.explain.toys import GRIDS, grids, of_grids, of_toy, ran, toy
 from tests.invoke import TOY
 
 
-def told(change: Change) -> dict[str, Any]:
+def told(change: TriedChange) -> dict[str, Any]:
     return dict(map(parse_setting, change.settings))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from simfrontier.explain import Explanation, explain
 from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.simulate.memory import fullest
-from simfrontier.study import Shop, simulated
+from simfrontier.study import ScheduleCache, simulated
 from tests.invoke import TOY
 
 GRIDS: dict[str, Any] = {
@@ -48,7 +48,7 @@ def of_grids(plan: str) -> Explanation:
     return explain(grids(), plan)
 
 
-_SHOP = Shop()  # what is built is the same whoever asks
+_SHOP = ScheduleCache()  # what is built is the same whoever asks
 
 
 def ran(scenario: Scenario, plan: str, devices: int) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from simfrontier.collectives import Library, load_library
-from simfrontier.fitting.fit import Problem
+from simfrontier.fitting.fit import FitProblem
 from simfrontier.measured import CallRow
 from simfrontier.validation.harness import Harness
 from tests.rows import call
@@ -42,12 +42,12 @@ def timed(
     harnesses: tuple[Harness, ...] = (),
 ) -> list[CallRow]:
     """The rows with the times that the library has with these numbers, times lognormal noise."""
-    exact = np.exp(Problem(library=library, harnesses=harnesses, rows=rows).log_errors(numbers))
+    exact = np.exp(FitProblem(library=library, harnesses=harnesses, rows=rows).log_errors(numbers))
     factors = np.exp(noise * np.random.default_rng(seed).standard_normal(len(rows)))
     return [replace(row, seconds=float(time)) for row, time in zip(rows, exact * factors, strict=True)]
 
 
-def problem(noise: float = 0.0, seed: int = 0, devices: Iterable[int] = DEVICES) -> Problem:
+def problem(noise: float = 0.0, seed: int = 0, devices: Iterable[int] = DEVICES) -> FitProblem:
     """Points of the library with the true parameters."""
     library = rings()
-    return Problem(library=library, harnesses=(), rows=timed(calls(devices), library, TRUE, noise, seed))
+    return FitProblem(library=library, harnesses=(), rows=timed(calls(devices), library, TRUE, noise, seed))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simfrontier.collectives import Library, load_library
 from simfrontier.errors import InputError
-from simfrontier.fitting.fit import Problem, _alike, fit
+from simfrontier.fitting.fit import FitProblem, _alike, fit
 from simfrontier.fitting.parameters import STEPPED, free_parameters
 from simfrontier.machine import Provenance
 from tests.fitting.rings import TRUE, calls, problem, rings, timed
@@ -42,7 +42,7 @@ def test_outliers_move_the_fit_little() -> None:
         replace(row, seconds=row.seconds * (5.0 if place in (3, 12, 21) else 1.0))
         for place, row in enumerate(before.rows)
     ]
-    after = fit(Problem(library=before.library, harnesses=(), rows=rows))
+    after = fit(FitProblem(library=before.library, harnesses=(), rows=rows))
     moved = {key: abs(after.values[key] / fit(before).values[key] - 1.0) for key in TRUE}
     assert max(moved.values()) < 0.08, moved
     assert all(after.intervals[key][0] <= true <= after.intervals[key][1] for key, true in TRUE.items())
@@ -58,7 +58,7 @@ def test_a_share_stays_at_most_1() -> None:
     """Times of links that are twice as fast as they can be."""
     library = rings()
     rows = [replace(row, seconds=row.seconds / 2.0) for row in timed(calls(), library, {**TRUE, "shares.nic": 1.0})]
-    fitted = fit(Problem(library=library, harnesses=(), rows=rows))
+    fitted = fit(FitProblem(library=library, harnesses=(), rows=rows))
     assert fitted.values["shares.nic"] == pytest.approx(1.0, abs=1e-3)
     assert fitted.values["shares.nic"] <= fitted.intervals["shares.nic"][1] <= 1.0
 
@@ -71,7 +71,7 @@ def test_a_parameter_that_no_point_near_the_solution_shows_has_a_wide_interval()
     library = rings()
     sizes = tuple(2**power for power in range(26, 31))
     rows = timed(calls((16, 32), sizes), library, {**TRUE, "ring.hop_between_nodes_s": 1e-6}, noise=0.01)
-    fitted = fit(Problem(library=library, harnesses=(), rows=rows))
+    fitted = fit(FitProblem(library=library, harnesses=(), rows=rows))
     low, high = fitted.intervals["ring.hop_between_nodes_s"]
     assert high / low > 50.0
 
@@ -93,7 +93,7 @@ def test_the_stepped_parameter_comes_back_as_the_run_of_values_that_sort_the_poi
     sizes = tuple(2**20 * number for number in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256))
     bare = calls(sizes=sizes)
     truth = {**TRUE, STEPPED: 0.85}
-    made = Problem(library=library, harnesses=(), rows=timed(bare, library, truth))
+    made = FitProblem(library=library, harnesses=(), rows=timed(bare, library, truth))
     fitted = fit(made)
     low, high = fitted.intervals[STEPPED]
     assert 0.70 < low <= 0.85 <= high < 1.30
@@ -129,7 +129,7 @@ def test_a_library_without_free_parameters_is_refused() -> None:
     library = replace(rings(), sources=())
     assert free_parameters(library, ()) == {}
     with pytest.raises(InputError, match="rings: its file marks no number as fitted; allowed: a library whose file "):
-        fit(Problem(library=library, harnesses=(), rows=problem().rows))
+        fit(FitProblem(library=library, harnesses=(), rows=problem().rows))
 
 
 @given(st.lists(st.integers(0, 60), max_size=4), st.integers(1, 61))

@@ -17,16 +17,16 @@ from simfrontier.collectives.calibration import RESIDUAL, calibration_of, to_tom
 from simfrontier.collectives.fit_record import Far, FitRecord, Place
 from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated
-from simfrontier.fitting.data import Chosen
-from simfrontier.fitting.fit import Problem, fit
+from simfrontier.fitting.data import FitRows
+from simfrontier.fitting.fit import FitProblem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
-from simfrontier.report.calibration_words import calibration_findings, far_rows
+from simfrontier.report.calibration_text import calibration_findings, far_rows
 from tests.fitting.rings import RINGS, TRUE, problem
 
 
-def outcome(made: Problem) -> FitOutcome:
+def outcome(made: FitProblem) -> FitOutcome:
     """A fit to made-up points, of the library of that name."""
-    chosen = Chosen(library="rings", machines=("frontier",), rows=tuple(made.rows), set_aside={"small": 3})
+    chosen = FitRows(library="rings", machines=("frontier",), rows=tuple(made.rows), set_aside={"small": 3})
     return FitOutcome(chosen=chosen, problem=made, fitted=fit(made), crossed=cross_validated(made))
 
 
@@ -164,11 +164,11 @@ def test_errors_of_large_messages_among_several_nodes_stand_apart() -> None:
     assert rows["shipped, unchanged, all sizes"] == far_of(DONE.problem.log_errors({}))
 
 
-def replace_library(made: Problem, library: object) -> Problem:
+def replace_library(made: FitProblem, library: object) -> FitProblem:
     from simfrontier.collectives import Library
 
     assert isinstance(library, Library)
-    return Problem(library=library, harnesses=(), rows=made.rows)
+    return FitProblem(library=library, harnesses=(), rows=made.rows)
 
 
 def test_numbers_fitted_to_another_library_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine, mesh_sizes
-from simfrontier.machine.load import CATALOG, Measured
+from simfrontier.machine.load import CATALOG, MeasuredNumbers
 from tests.machine.test_faults import message
 
 BOX = (CATALOG / "box.toml").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_nothing_of_the_box_is_claimed_to_be_measured() -> None:
 
 
 def test_measured_numbers_win_over_the_file_and_overrides_over_them() -> None:
-    measured = Measured(numbers={"host.hook_s": 3e-5, "device.hbm_bytes_per_s": 7e9}, source="here, today")
+    measured = MeasuredNumbers(numbers={"host.hook_s": 3e-5, "device.hbm_bytes_per_s": 7e9}, source="here, today")
     machine = load_machine("box", {"host.hook_s": 1e-5}, measured)
     rows = {row.key: row for row in machine.provenance()}
     assert (machine.host.hook_s, machine.device.hbm_bytes_per_s) == (1e-5, 7e9)
@@ -47,7 +47,7 @@ def test_measured_numbers_win_over_the_file_and_overrides_over_them() -> None:
 
 def test_a_measured_number_that_is_not_there_is_one_line() -> None:
     with pytest.raises(InputError) as caught:
-        load_machine("box", None, Measured(numbers={"host.hok_s": 1.0}, source="here"))
+        load_machine("box", None, MeasuredNumbers(numbers={"host.hok_s": 1.0}, source="here"))
     assert str(caught.value) == (
         'box.toml, with a calibration: "host.hok_s" is not a number of this machine; did you mean "host.hook_s"?'
     )

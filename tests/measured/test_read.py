@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import Calibration, CallTable, Point, write_calibration
+from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.measured import Setup, read_any
 from simfrontier.measured.read import ALLOWED
 from simfrontier.trace import Span, Trace, write_perfetto
@@ -20,7 +20,7 @@ TABLE = CallTable(
     ranks=8,
     nodes=2,
     packages=4,
-    points=(Point(num_bytes=1024, seconds=1e-4), Point(num_bytes=4096, seconds=2e-4)),
+    points=(MeasuredPoint(num_bytes=1024, seconds=1e-4), MeasuredPoint(num_bytes=4096, seconds=2e-4)),
 )
 CALIBRATION = Calibration(title="mine", where="here", when="today", how="so", calls=(TABLE,))
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simfrontier.schedule import Schedule
 from simfrontier_real.optimizer import Adam
-from simfrontier_real.train import Training
+from simfrontier_real.train import TrainingSettings
 from tests.real import mugs_schedules
 from tests.real.grids import axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
@@ -17,7 +17,7 @@ MESH: Final = (2, 1, 2)
 INT: Final = "dp=int8:64, tp=int8:64, pp=int4:64, zero=int8:64"
 # Clipping binds, so that the norm counts, and Adam's epsilon is far above what a clipped gradient has: an update is in
 # proportion to the gradient, of which Adam would else hide the scale.
-TRAINING: Final = Training(steps=2, adam=Adam(learning_rate=0.1, epsilon=1e-2, clip=0.05))
+TRAINING: Final = TrainingSettings(steps=2, adam=Adam(learning_rate=0.1, epsilon=1e-2, clip=0.05))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier_real.bounds import bounds_of
 from simfrontier_real.checks import _of_weights
 from simfrontier_real.states import initial_weights
-from simfrontier_real.train import Trained, train_in_one_process
+from simfrontier_real.train import TrainingResult, train_in_one_process
 from simfrontier_real.verdict import model_dtype
 from tests.mutated.cases import TRAINING, Case
 from tests.mutated.facts import Mutation
@@ -56,7 +56,7 @@ class Judge:
         return to_json(self.case.make())
 
     @cached_property
-    def sound(self) -> Trained:
+    def sound(self) -> TrainingResult:
         schedule = from_json(self.text, self.name)
         assert str(check(schedule)) == "no findings"
         return self._trained(schedule)
@@ -90,7 +90,7 @@ class Judge:
         now = price_of(schedule)
         return self._seen(mutation, verdict, f"{apart:.2g}", tuple(k for k in now if now[k] != self.price[k]))
 
-    def _trained(self, schedule: Schedule) -> Trained:
+    def _trained(self, schedule: Schedule) -> TrainingResult:
         lowered = lowered_of(schedule) if self.case.lowered else None
         return train_in_one_process(schedule, TRAINING, lowered=lowered)
 
@@ -112,7 +112,7 @@ def price_of(schedule: Schedule) -> dict[str, tuple[int, ...]]:
     return {what: tuple(numbers) for what, numbers in out.items()}
 
 
-def within_noise(schedule: Schedule, ours: Trained, theirs: Trained) -> bool:
+def within_noise(schedule: Schedule, ours: TrainingResult, theirs: TrainingResult) -> bool:
     """Whether weights are as near as two schedules may be that code other pieces (on a mesh of another size): each is
     within the bounds that `train` allows it."""
     programs = tuple(expand(schedule, role) for role in schedule.roles)
@@ -123,7 +123,7 @@ def within_noise(schedule: Schedule, ours: Trained, theirs: Trained) -> bool:
     )
 
 
-def difference(ours: Trained, theirs: Trained) -> float:
+def difference(ours: TrainingResult, theirs: TrainingResult) -> float:
     """The largest relative difference of losses and weights; infinity where they cannot be compared."""
     import numpy as np
 

@@ -5,7 +5,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Kind, Perturbation
+from simfrontier.network import Fabric, Perturbation, ResourceKind
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices and 16 wires, 4 groups of 4 nodes
 FRONTIER = load_machine("frontier")
@@ -16,7 +16,10 @@ def test_links_are_wires_then_memories_then_units_then_pools() -> None:
     assert (fabric.hbm_base, fabric.units_base, fabric.pool_base, fabric.num_links) == (80, 100, 120, 136)
     assert fabric.capacity[16:32].tolist() == [10e9] * 8 + [10e9, 10e9, 1e9, 1e9] * 2
     assert fabric.capacity[[80, 100, 120]].tolist() == [100e9, 10.0, 2e9]
-    assert fabric.kind.tolist() == [Kind.WIRE] * 80 + [Kind.HBM] * 20 + [Kind.UNITS] * 20 + [Kind.WIRE] * 16
+    assert (
+        fabric.kind.tolist()
+        == [ResourceKind.WIRE] * 80 + [ResourceKind.HBM] * 20 + [ResourceKind.UNITS] * 20 + [ResourceKind.WIRE] * 16
+    )
     assert [fabric.class_names[i] for i in fabric.link_class[[0, 8, 10, 80, 100, 135]]] == [
         "xgmi",
         "pcie",

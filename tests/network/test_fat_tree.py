@@ -18,7 +18,7 @@ from simfrontier.collectives import load_library
 from simfrontier.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import Emulation, emulated, load_machine
 from simfrontier.machine.wiring import load_wiring, save_wiring
@@ -235,7 +235,7 @@ def test_chunks_load_the_leaves_as_the_fluid_does() -> None:
 def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     """8 ranks under a leaf each send 24/31 up 1 GB/s; the 2 ranks of a NIC 28/31 each over 1 GB/s."""
     library = load_library("gloo")
-    tapered, flat = (Groups(load_machine("toy-tree", {"fat_tree.taper": taper}), 32) for taper in (4.0, 1.0))
+    tapered, flat = (EqualGroups(load_machine("toy-tree", {"fat_tree.taper": taper}), 32) for taper in (4.0, 1.0))
     assert tapered.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (8 * 24))
     assert flat.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (2 * 28))
     assert tapered.sent_per_s("ring", library) == flat.sent_per_s("ring", library) == pytest.approx(1e9)

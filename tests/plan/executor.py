@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.plan.moves import Step
+from simfrontier.plan.moves import MoveStep
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement
 
@@ -73,7 +73,7 @@ class World:
         return {rank: self.buffer(placement, rank) for rank in ranks_of(self.mesh)}
 
 
-def execute(world: World, step: Step, before: dict[Rank, Buffer]) -> tuple[dict[Rank, Buffer], bool]:
+def execute(world: World, step: MoveStep, before: dict[Rank, Buffer]) -> tuple[dict[Rank, Buffer], bool]:
     """Run one step as its collective does it; returns what the ranks hold, and whether any had to reorder."""
     run = {
         "slice": _slice,
@@ -102,14 +102,14 @@ def _without_padding(buffer: Buffer) -> Buffer:
     return ids[ids >= 0], values[ids >= 0]
 
 
-def _slice(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
+def _slice(world: World, step: MoveStep, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
     wanted = world.elements(step.dst, rank)
     if step.dst.shards != step.src.shards:  # another block, padded anew
         before, wanted = {rank: _without_padding(before[rank])}, wanted[wanted >= 0]
     return _pick(before[rank], wanted), False
 
 
-def _reduce_scatter(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
+def _reduce_scatter(world: World, step: MoveStep, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
     """Each member reorders its buffer into the members' pieces; the pieces with the same number are summed."""
     group = group_of(world.mesh, rank, step.axes)
     pieces = [world.elements(step.dst, member) for member in group]
@@ -123,14 +123,14 @@ def _reduce_scatter(world: World, step: Step, before: dict[Rank, Buffer], rank: 
     return (mine, np.asarray(total)), not np.array_equal(order, held)
 
 
-def _all_reduce(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
+def _all_reduce(world: World, step: MoveStep, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
     group = group_of(world.mesh, rank, step.axes)
     for member in group:
         assert np.array_equal(before[member][0], before[rank][0]), "summed element by element"
     return (before[rank][0], np.asarray(sum(before[member][1] for member in group))), False
 
 
-def _all_to_all(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
+def _all_to_all(world: World, step: MoveStep, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
     """Every member sends every other the part of its buffer that the other one wants; all parts are equally large."""
     group = group_of(world.mesh, rank, step.axes)
     wanted = world.elements(step.dst, rank)
@@ -146,7 +146,7 @@ def _all_to_all(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank
     return _pick(got, wanted), moved
 
 
-def _all_gather(world: World, step: Step, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
+def _all_gather(world: World, step: MoveStep, before: dict[Rank, Buffer], rank: Rank) -> tuple[Buffer, bool]:
     """The members' buffers one after the other, then put in order."""
     group = group_of(world.mesh, rank, step.axes)
     got = np.concatenate([before[m][0] for m in group]), np.concatenate([before[m][1] for m in group])

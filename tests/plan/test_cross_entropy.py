@@ -16,7 +16,7 @@ from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.hops import with_collectives
 from simfrontier.plan.moves import Hop, steps_of
-from simfrontier.plan.program import Move, Piece, Program
+from simfrontier.plan.program import CallItems, Move, Program
 from simfrontier.plan.tensor import engine_of
 from simfrontier.schedule import Collective, Compute, Mesh, Ref, Schedule, Tensor, check
 from simfrontier.schedule.cost import traffic_bytes
@@ -185,7 +185,7 @@ def test_what_is_to_be_merged_is_never_coded(hop: Hop) -> None:
 
     tensors = {"v.partial": tensor("v.partial", "merge"), "v": tensor("v", None)}
     move = Move(purpose="activation", src=(Ref("v.partial"),), dst=(Ref("v"),), hops=(hop,), num_elements=12)
-    program = Program(pieces=(Piece("head", 0, 0, (move,)),), tensors=tensors)
+    program = Program(pieces=(CallItems("head", 0, 0, (move,)),), tensors=tensors)
     with pytest.raises(InputError, match=r"^activation: v.partial is still to be merged over a, but its hop sends "):
         with_collectives(program, MESH, frozenset())
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
-from simfrontier.plan.moves import Hop, Step, steps_of
+from simfrontier.plan.moves import Hop, MoveStep, steps_of
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
 from tests.plan.executor import World, execute
@@ -32,7 +32,7 @@ def prove(
     dst: Placement,
     route: tuple[Hop, ...],
     exact: bool = True,
-) -> tuple[Step, ...]:
+) -> tuple[MoveStep, ...]:
     """Run the steps and compare after each; the permute flag is true exactly (else: at least) where order differs."""
     steps = steps_of(mesh, nesting, src, dst, route, "w")
     live = mesh.live(nesting)
@@ -54,7 +54,7 @@ def prove(
     return steps
 
 
-def shown(steps: tuple[Step, ...]) -> list[str]:
+def shown(steps: tuple[MoveStep, ...]) -> list[str]:
     return [f"{step.kind} {'+'.join(step.axes)}{' permute' if step.permute else ''}" for step in steps]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfrontier.plan.orders import Event, Meeting, Work, events_of, works_of
+from simfrontier.plan.orders import Boundary, Event, StagePass, events_of, works_of
 from simfrontier.plan.plan import Pipeline
 
 Order = Literal["gpipe", "1f1b", "interleaved"]
@@ -30,7 +30,7 @@ def text_of(events: list[Event]) -> str:
 def word(event: Event) -> str:
     """`F2` and `B2` (with several chunks `F1.2`: chunk 1); an exchange after stage 0 as `0>2` (x of micro-batch 2
     goes down), `0<1` (d.x of micro-batch 1 comes up), `0>2<1` (both)."""
-    if isinstance(event, Work):
+    if isinstance(event, StagePass):
         chunk = f"{event.chunk}." if event.chunk else ""
         return f"{'F' if event.is_forward else 'B'}{chunk}{event.micro}"
     chunk = f".{event.chunk}" if event.chunk else ""
@@ -104,13 +104,13 @@ every_case = given(case=plain | interleaved)
 def test_every_stage_runs_every_chunk_of_every_micro_batch_once_each_way(case: Case) -> None:
     how, (num_stages, num_micro) = case
     expected = Counter(
-        Work(forward, chunk, micro)
+        StagePass(forward, chunk, micro)
         for forward in (True, False)
         for chunk in range(how.chunks)
         for micro in range(num_micro)
     )
     for events in programs(how, num_stages, num_micro):
-        assert Counter(event for event in events if isinstance(event, Work)) == expected
+        assert Counter(event for event in events if isinstance(event, StagePass)) == expected
 
 
 @every_case
@@ -119,8 +119,8 @@ def test_a_backward_comes_after_its_forward(case: Case) -> None:
     for events in programs(how, num_stages, num_micro):
         at = {event: number for number, event in enumerate(events)}
         for event in events:
-            if isinstance(event, Work) and not event.is_forward:
-                assert at[event] > at[Work(True, event.chunk, event.micro)]
+            if isinstance(event, StagePass) and not event.is_forward:
+                assert at[event] > at[StagePass(True, event.chunk, event.micro)]
 
 
 @every_case
@@ -129,7 +129,7 @@ def test_warm_up_is_as_long_as_the_order_says(case: Case) -> None:
     Megatron-LM's rule for chunks."""
     how, (num_stages, num_micro) = case
     for stage, events in enumerate(programs(how, num_stages, num_micro)):
-        works = [event for event in events if isinstance(event, Work)]
+        works = [event for event in events if isinstance(event, StagePass)]
         ahead = next(number for number, work in enumerate(works) if not work.is_forward)
         match how.order:
             case "gpipe":
@@ -148,7 +148,7 @@ def test_1f1b_holds_at_most_as_many_micro_batches_as_stages_from_here_on(num: tu
     for stage, events in enumerate(programs(pipeline("1f1b", 1, overlap), num_stages, num_micro)):
         held = most = 0
         for event in events:
-            if isinstance(event, Work):
+            if isinstance(event, StagePass):
                 held += 1 if event.is_forward else -1
                 most = max(most, held)
         assert held == 0
@@ -159,11 +159,11 @@ def test_1f1b_holds_at_most_as_many_micro_batches_as_stages_from_here_on(num: tu
 def test_neighbours_list_the_meetings_of_their_boundary_in_the_same_order(case: Case) -> None:
     """On one communicator all of them; on lanes of their own, each direction's."""
     how, (num_stages, num_micro) = case
-    listed: dict[tuple[int, str], list[list[Meeting]]] = defaultdict(list)
+    listed: dict[tuple[int, str], list[list[Boundary]]] = defaultdict(list)
     for stage, events in enumerate(programs(how, num_stages, num_micro)):
-        mine: dict[tuple[int, str], list[Meeting]] = defaultdict(list)
+        mine: dict[tuple[int, str], list[Boundary]] = defaultdict(list)
         for event in events:
-            if isinstance(event, Meeting):
+            if isinstance(event, Boundary):
                 assert stage in (event.upper, (event.upper + 1) % num_stages)
                 mine[event.upper, event.direction if how.overlap else ""].append(event)
         for key, meetings in mine.items():
@@ -178,7 +178,7 @@ def test_what_crosses_a_boundary_is_every_micro_batch_once_each_way(case: Case) 
     for stage, events in enumerate(programs(how, num_stages, num_micro)):
         sent, got = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
         for event in events:
-            if isinstance(event, Meeting) and event.upper == stage:
+            if isinstance(event, Boundary) and event.upper == stage:
                 if event.direction != "backward":
                     sent[event.chunk, event.forward] += 1
                 if event.direction != "forward":
@@ -192,22 +192,22 @@ def test_a_stage_sends_what_it_has_made_and_uses_what_it_has_got(case: Case) -> 
     """In program order: a forward after the receipt of its input and before it is sent on, a backward likewise."""
     how, (num_stages, num_micro) = case
     for stage, events in enumerate(programs(how, num_stages, num_micro)):
-        done: set[Work] = set()
+        done: set[StagePass] = set()
         got: set[tuple[str, int, int]] = set()
         for event in events:
-            if isinstance(event, Meeting):
+            if isinstance(event, Boundary):
                 is_upper = event.upper == stage
                 chunk = event.chunk if is_upper else event.chunk + (event.upper == num_stages - 1)
                 if event.direction != "backward":
                     if is_upper:
-                        assert Work(True, chunk, event.forward) in done
+                        assert StagePass(True, chunk, event.forward) in done
                     else:
                         got.add(("forward", chunk, event.forward))
                 if event.direction != "forward":
                     if is_upper:
                         got.add(("backward", chunk, event.backward))
                     else:
-                        assert Work(False, chunk, event.backward) in done
+                        assert StagePass(False, chunk, event.backward) in done
             else:
                 is_first = stage == 0 and event.chunk == 0
                 is_last = stage == num_stages - 1 and event.chunk == how.chunks - 1
@@ -226,13 +226,13 @@ def makespan(how: Pipeline, num_stages: int, num_micro: int, forward: int, backw
     hold both stages until they meet; others only the one that receives. Fails where the stages wait for one another."""
     every = programs(how, num_stages, num_micro)
     at, now = [0] * num_stages, [0] * num_stages
-    came: dict[tuple[int, Meeting], int] = {}  # when a stage got to a meeting, or what it sends was there
+    came: dict[tuple[int, Boundary], int] = {}  # when a stage got to a meeting, or what it sends was there
     while any(at[stage] < len(events) for stage, events in enumerate(every)):
         moved = False
         for stage, events in enumerate(every):
             while at[stage] < len(events):
                 event = events[at[stage]]
-                if isinstance(event, Work):
+                if isinstance(event, StagePass):
                     now[stage] += forward if event.is_forward else backward
                 else:
                     lower = (event.upper + 1) % num_stages

@@ -8,7 +8,7 @@ import pytest
 from simfrontier.plan import FAMILIES, Engine, make_plan
 from simfrontier.plan.build import naive_program, tensors_of
 from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
-from simfrontier.plan.program import Gate, Hook, Item, Move, Program
+from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import MODELS, gpt
@@ -34,7 +34,7 @@ def is_fetch_or_matmul(item: Item) -> bool:
 
 
 def is_gradient(item: Item) -> bool:
-    return isinstance(item, Move | Gate) and item.purpose in ("gradient", "step_reduction")
+    return isinstance(item, Move | StreamWait) and item.purpose in ("gradient", "step_reduction")
 
 
 def text_of(program: Program, shown: Shown) -> str:
@@ -56,7 +56,7 @@ def line_of(item: Item) -> str:
             return f"{item.purpose} of {item.num_elements} elements: {names}{token}"
         case Hook():
             return f"hook {item.module}" + "".join(f" waits for {name_of(ref)}" for ref in item.waits)
-        case Gate():
+        case StreamWait():
             return f"{item.purpose} waits for {', '.join(map(name_of, item.waits))}"
         case _:
             return f"{item.kind} {item.name}"
@@ -113,7 +113,7 @@ def test_pass_is_pure_and_keeps_all_computes_in_order(name: str) -> None:
     assert text_of(program, lambda _: True) == old
 
     def computes(p: Program) -> list[str]:
-        return [line_of(item) for _, item in p.items() if not isinstance(item, Move | Hook | Gate)]
+        return [line_of(item) for _, item in p.items() if not isinstance(item, Move | Hook | StreamWait)]
 
     assert computes(after) == computes(program)
 

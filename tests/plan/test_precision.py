@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.volumes import Needs, step_needs
+from simfrontier.analysis.volumes import RequiredBytes, step_needs
 from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
@@ -145,7 +145,7 @@ def test_states_per_parameter(precision: str) -> None:
     assert per_parameter(built("zeropp", precision)) == Fraction(whole, 16) + Fraction(own, 8)
 
 
-def needs(family: str, precision: str, **options: Any) -> Needs:
+def needs(family: str, precision: str, **options: Any) -> RequiredBytes:
     return step_needs(built(family, precision, **options))
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from simfrontier_real.fabric.client import Count, counters
+from simfrontier_real.fabric.client import CableCount, counters
 
 DATA_PORT, CONTROL_PORT = 7000, 7001
 SETTLE_S = 0.12  # a delayed acknowledgement comes within 40 ms
@@ -109,7 +109,7 @@ def lead(groups: list[list[Transfer]], out: Path) -> None:
         tell(rank, None)
 
 
-def counted() -> dict[str, Count]:
+def counted() -> dict[str, CableCount]:
     out = counters()
     assert out is not None
     return out

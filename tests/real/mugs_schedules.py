@@ -11,7 +11,7 @@ from simfrontier.schedule import Schedule
 from simfrontier.workload.mugs import mugs
 from simfrontier.workload.mugs_shape import MUGS_MODELS, MugsShape
 from simfrontier_real.optimizer import Adam
-from simfrontier_real.train import Training
+from simfrontier_real.train import TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 (TINY,) = (shape for shape in MUGS_MODELS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names
@@ -41,7 +41,7 @@ def schedule(
     return build(workload, make_plan(plan, options, mesh), mesh, Engine(overlap=overlap), grad_accum)
 
 
-def training(precision: str = "fp64", steps: int = STEPS, clip: float = 3.0) -> Training:
+def training(precision: str = "fp64", steps: int = STEPS, clip: float = 3.0) -> TrainingSettings:
     """Clipped as the original is. In float32 Adam's epsilon is 1e-4: the gradient of a key's bias is zero in exact
     arithmetic, and the rounding of Mugs' sharp losses is some ten times a GPT's."""
-    return Training(steps=steps, adam=Adam(epsilon=1e-4 if precision == "fp32" else 1e-5, clip=clip))
+    return TrainingSettings(steps=steps, adam=Adam(epsilon=1e-4 if precision == "fp32" else 1e-5, clip=clip))

@@ -16,7 +16,7 @@ from simfrontier.workload.mlp import mlp
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.states import Weights
-from simfrontier_real.train import Trained, Training
+from simfrontier_real.train import TrainingResult, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 Sizes = tuple[int, int, int]
@@ -187,13 +187,15 @@ def schedule(
     return build(workload, make_plan(family, options_of(family, **options), mesh), mesh, engine, grad_accum)
 
 
-def training(steps: int, clip: float = 1.0) -> Training:
+def training(steps: int, clip: float = 1.0) -> TrainingSettings:
     """Adam's epsilon is 1e-5: at 1e-8 it amplifies the rounding of gradients that are zero in exact arithmetic."""
-    return Training(steps=steps, adam=Adam(epsilon=1e-5, clip=clip))
+    return TrainingSettings(steps=steps, adam=Adam(epsilon=1e-5, clip=clip))
 
 
 @cache
-def _reference(model: str, batch: int, grad_accum: int, dtype: str, how: Training, example: _Like) -> Trained:
+def _reference(
+    model: str, batch: int, grad_accum: int, dtype: str, how: TrainingSettings, example: _Like
+) -> TrainingResult:
     return train_unsharded(example.schedule, how, dtype)
 
 
@@ -210,7 +212,7 @@ class _Like:
         return 0
 
 
-def unsharded(example: Schedule, how: Training, dtype: str = "fp64") -> Trained:
+def unsharded(example: Schedule, how: TrainingSettings, dtype: str = "fp64") -> TrainingResult:
     """The unsharded model trained on the same data; schedules of one model, batch and accumulation share it."""
     meta = example.meta
     return _reference(str(meta["model"]), int(meta["batch"]), int(meta["grad_accum"]), dtype, how, _Like(example))

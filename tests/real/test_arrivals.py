@@ -12,7 +12,7 @@ from simfrontier_real import arrivals
 from simfrontier_real.arrivals import Calls, _numbers, calls_apart
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
-from simfrontier_real.train import Training, run_in_one_process
+from simfrontier_real.train import TrainingSettings, run_in_one_process
 from simfrontier_real.transport import wire_kind
 from tests.real.grids import megatron
 from tests.real.mutation.cases import CASES
@@ -24,7 +24,7 @@ STEPS = 2
 
 def _calls(made: Schedule) -> list[list[Calls]]:
     """By step and rank."""
-    told, _ = run_in_one_process(made, Training(steps=STEPS))
+    told, _ = run_in_one_process(made, TrainingSettings(steps=STEPS))
     return [[each.calls[step] for each in told] for step in range(STEPS)]
 
 

@@ -19,15 +19,15 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import PartialOp, Placement
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
-from simfrontier_real.lanes import Step
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import coordinates, layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
-from simfrontier_real.site import Site, site_of
+from simfrontier_real.rank_context import RankContext, site_of
 from simfrontier_real.states import assembled, held, initial_weights, place
 from simfrontier_real.train import inline, run_together
-from simfrontier_real.work import RealWork
 from tests.real.lowerings import lowered_of
 
 AXES = ("p", "q", "r")
@@ -52,7 +52,7 @@ def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, aft
     return Schedule(mesh=MESH, tensors=tensors, roles=(role,), pools={}, meta={})
 
 
-def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[Site]:
+def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[RankContext]:
     """The ranks after a step that began with these buffers."""
     program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
     sites = [site_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)]
@@ -62,7 +62,7 @@ def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered:
         transport: Any = world.transport(site.rank)
         if lowered:
             transport = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), transport)
-        step = Step(program, made.mesh, RealWork(site, {}), transport, time.monotonic)
+        step = LaneStep(program, made.mesh, RealOpRunner(site, {}), transport, time.monotonic)
         executors.append(inline(step))
     run_together(executors)
     return sites

@@ -10,7 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Compute, Expanded, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand, lifetimes
+from simfrontier.schedule import (
+    Call,
+    Compute,
+    ExpandedProgram,
+    Issuer,
+    Mesh,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+    expand,
+    lifetimes,
+)
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.buffers import Buffers
@@ -21,7 +33,7 @@ from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
 PLANS = {**EXACT, **QUANTISED}
 
 
-def run(buffers: Buffers, program: Expanded, index: int) -> None:
+def run(buffers: Buffers, program: ExpandedProgram, index: int) -> None:
     """An op that writes and adds to what it says."""
     for ref in (*program.writes[index], *program.accumulates[index]):
         buffers[ref] = index
@@ -130,7 +142,7 @@ def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> 
 # ── by hand ──
 
 
-def one_line(*ops: tuple[str, str, str], persistent: str = "") -> tuple[Schedule, Expanded]:
+def one_line(*ops: tuple[str, str, str], persistent: str = "") -> tuple[Schedule, ExpandedProgram]:
     """A program of (reads, writes, accumulates), one letter a tensor."""
     names = sorted({letter for op in ops for part in op for letter in part})
     tensors = {
@@ -175,7 +187,7 @@ def one_line(*ops: tuple[str, str, str], persistent: str = "") -> tuple[Schedule
     return made, expand(made, made.roles[0])
 
 
-def held_after(made: Schedule, program: Expanded, start: dict[str, Any] | None = None) -> list[str]:
+def held_after(made: Schedule, program: ExpandedProgram, start: dict[str, Any] | None = None) -> list[str]:
     buffers = Buffers(made, program)
     for name, value in (start or {}).items():
         buffers[Ref(name)] = value

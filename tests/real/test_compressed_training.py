@@ -23,10 +23,10 @@ from simfrontier_real.local import in_range
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.loss_session import refuse_misnamed
 from simfrontier_real.optimizer import Adam
-from simfrontier_real.per_hop import PerHop
+from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.programs import programs_of
-from simfrontier_real.session import Loaded
-from simfrontier_real.train import Trained, TrainingRank, run_in_one_process, run_together, train_in_one_process
+from simfrontier_real.session import LoadedSchedule
+from simfrontier_real.train import TrainingRank, TrainingResult, run_in_one_process, run_together, train_in_one_process
 from simfrontier_real.verdict import judged, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of
@@ -43,7 +43,7 @@ def made(compression: str, data: str = "zero1", **keys: Any) -> Schedule:
     return megatron(2, 2, 2, data=data, compression=compression, **keys).schedule
 
 
-def trained(schedule: Schedule, **how: Any) -> Trained:
+def trained(schedule: Schedule, **how: Any) -> TrainingResult:
     assert str(check(schedule)) == "no findings"
     return train_in_one_process(schedule, training(STEPS), **how)
 
@@ -125,7 +125,7 @@ def test_coding_per_hop_stays_within_the_bounds_of_the_verdict(
 ) -> None:
     keys = {"compression": policy, "compress_from": 0, "compress_per_hop": True}
     schedule = megatron(*sizes, data=data, precision="fp32", **keys).schedule
-    loaded = Loaded(name="a", path=Path("a"), schedule=schedule, programs=programs_of(schedule), digest="")
+    loaded = LoadedSchedule(name="a", path=Path("a"), schedule=schedule, programs=programs_of(schedule), digest="")
     how = replace(training(STEPS), adam=Adam(epsilon=1e-5))
     told, clocks = run_in_one_process(schedule, how, lowered=lowered_of(schedule, channels=1, slices=1))
     result = judged(loaded, told, clocks, how, unsharded(schedule, how, "fp32"))
@@ -152,15 +152,15 @@ def test_the_bytes_that_a_ring_sends_coded_are_the_schedules(monkeypatch: pytest
     hops = {op for call in schedule.roles[0].calls for op in call.ops if isinstance(op, Collective) and op.per_hop}
     assert {(op.kind, str(op.codec), op.via) for op in hops} == {("all_reduce", "zfp:8", "ring")}
     sent: list[int] = []
-    code = PerHop.sent
+    code = PerHopCoder.sent
 
-    def counted(self: PerHop, values: Any) -> Any:
+    def counted(self: PerHopCoder, values: Any) -> Any:
         line = code(self, values)
         sent.append(int(line.shape[0]))
         assert line.shape[0] == self.codec.wire_bytes(int(values.shape[0]))
         return line
 
-    monkeypatch.setattr(PerHop, "sent", counted)
+    monkeypatch.setattr(PerHopCoder, "sent", counted)
     train_in_one_process(schedule, training(1), lowered=lowered_of(schedule, channels=1, slices=1))
     due = 0
     for call, op in schedule.roles[0].instances():

@@ -28,15 +28,15 @@ from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy
 from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.lanes import Step
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.optimizer import Adam, Trainer
 from simfrontier_real.programs import programs_of
-from simfrontier_real.site import site_of
+from simfrontier_real.rank_context import site_of
 from simfrontier_real.train import inline, run_together
-from simfrontier_real.work import RealWork
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions
@@ -144,8 +144,8 @@ def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64
         site = site_of(made, program, layouts_of(made, program), backend, rank)
         trainer = Trainer(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
         site.buffers.held[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
-        work = RealWork(site, {**LOCAL_KERNELS, **trainer.kernels()})
-        executors.append(inline(Step(program, made.mesh, work, world.transport(rank), time.monotonic)))
+        work = RealOpRunner(site, {**LOCAL_KERNELS, **trainer.kernels()})
+        executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
         sites.append(site)
         trainers.append(trainer)
     run_together(executors)

@@ -15,20 +15,20 @@ from simfrontier.schedule.placement import Placement
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.executor import Executor
 from simfrontier_real.kernels import MODEL_KERNELS
-from simfrontier_real.lanes import Step
+from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.local import LOCAL_KERNELS
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
+from simfrontier_real.rank_context import RankContext, site_of
 from simfrontier_real.record import aligned, clocked, trace_of
-from simfrontier_real.replay import ReplayWork, Stand
-from simfrontier_real.site import Site, site_of
+from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import peer_of, way_of
 from simfrontier_real.verdict import scheduled_bytes
-from simfrontier_real.work import RealWork
 from tests.real.lowerings import lowered_of
 
 MICRO = 2
@@ -78,7 +78,7 @@ def swapping(first: tuple[Op, ...] = (), last: tuple[Op, ...] = ()) -> Schedule:
     return Schedule(mesh=MESH, tensors=tensors, roles=roles, pools={}, meta={})
 
 
-def sites_of(made: Schedule) -> list[Site]:
+def sites_of(made: Schedule) -> list[RankContext]:
     programs = programs_of(made)
     return [
         site_of(made, programs.of(rank), layouts_of(made, programs.of(rank)), numpy_backend(), rank)
@@ -86,7 +86,7 @@ def sites_of(made: Schedule) -> list[Site]:
     ]
 
 
-def fill(sites: list[Site]) -> dict[Ref, np.ndarray]:
+def fill(sites: list[RankContext]) -> dict[Ref, np.ndarray]:
     """Whole values of what is held, of which every rank gets its half of the samples."""
     numbers = np.random.default_rng(0)
     whole = {Ref(name, 0, micro): numbers.normal(size=(4, 3)) for name in HELD[:4] for micro in range(MICRO)}
@@ -96,14 +96,14 @@ def fill(sites: list[Site]) -> dict[Ref, np.ndarray]:
     return whole
 
 
-def steps_of(made: Schedule, sites: list[Site], lowered: bool = False) -> list[Step]:
+def steps_of(made: Schedule, sites: list[RankContext], lowered: bool = False) -> list[LaneStep]:
     world = LoopbackWorld(made.mesh)
     out = []
     for site in sites:
         plain = world.transport(site.rank)
         mine = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), plain) if lowered else plain
-        work = RealWork(site, {**LOCAL_KERNELS, **MODEL_KERNELS})
-        out.append(Step(site.program, made.mesh, work, mine, time.monotonic))
+        work = RealOpRunner(site, {**LOCAL_KERNELS, **MODEL_KERNELS})
+        out.append(LaneStep(site.program, made.mesh, work, mine, time.monotonic))
     return out
 
 
@@ -165,7 +165,13 @@ def test_replay_moves_the_same_bytes(mode: str) -> None:
     made = swapping()
     world = LoopbackWorld(made.mesh)
     steps = [
-        Step(site.program, made.mesh, ReplayWork(site, Stand(mode)), world.transport(site.rank), time.monotonic)  # type: ignore[arg-type]
+        LaneStep(
+            site.program,
+            made.mesh,
+            ReplayRunner(site, StandInKernels(mode)),
+            world.transport(site.rank),
+            time.monotonic,
+        )  # type: ignore[arg-type]
         for site in sites_of(made)
     ]
     executors = [inline(step) for step in steps]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.machine.wiring import Wiring, save_wiring
-from simfrontier_real.fabric.layout import MAX_BOXES, Layout, lay_out, load_layable
+from simfrontier_real.fabric.layout import MAX_BOXES, NamespaceLayout, lay_out, load_layable
 from tests.real.wirings import frontier, wired
 
 FRONTIER = frontier(1e6)
@@ -51,7 +51,7 @@ def namespace(lines: tuple[str, ...]) -> Namespace:
     return Namespace(address, main, tables, rules)
 
 
-def way_of(layout: Layout, wiring: Wiring, a: int, b: int) -> tuple[int, ...]:
+def way_of(layout: NamespaceLayout, wiring: Wiring, a: int, b: int) -> tuple[int, ...]:
     """The cables that a packet from rank a to rank b passes, as the kernels of the namespaces forward it."""
     kernels = [namespace(lines) for lines in layout.ip]
     source, target = (kernels[layout.ranks[rank]].address for rank in (a, b))
@@ -67,7 +67,7 @@ def way_of(layout: Layout, wiring: Wiring, a: int, b: int) -> tuple[int, ...]:
     return tuple(way)
 
 
-def goes_as_wired(wiring: Wiring) -> Layout:
+def goes_as_wired(wiring: Wiring) -> NamespaceLayout:
     layout = lay_out(wiring)
     for a in range(len(wiring.ranks)):
         for b in range(len(wiring.ranks)):

@@ -20,7 +20,7 @@ import pytest
 from simfrontier.errors import SimfrontierError
 from simfrontier.machine.wiring import save_wiring
 from simfrontier_real.fabric import client, counters, meter, probe
-from simfrontier_real.fabric.client import Count
+from simfrontier_real.fabric.client import CableCount
 from tests.real.test_fabric import transferred
 from tests.real.wirings import wired
 
@@ -98,7 +98,7 @@ def test_a_table_of_devices_is_read_whole_though_it_comes_by_the_page(monkeypatc
     layout = SimpleNamespace(senders=(0, 0), devices=("c99", "c7"))
     fabric: Any = SimpleNamespace(layout=layout, tables=(3,))
     found = counters.read_counters(fabric, ("a", "b"))
-    assert found == {"a": Count(num_bytes=1099, num_packets=99), "b": Count(num_bytes=1007, num_packets=7)}
+    assert found == {"a": CableCount(num_bytes=1099, num_packets=99), "b": CableCount(num_bytes=1007, num_packets=7)}
 
 
 @pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
@@ -149,7 +149,7 @@ def test_counts_are_none_outside_a_fabric(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_counts_are_those_of_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(tmp_path, monkeypatch, lambda _: b'{"a": [10, 2]}') as asked:
-        assert client.counters() == {"a": Count(num_bytes=10, num_packets=2)}
+        assert client.counters() == {"a": CableCount(num_bytes=10, num_packets=2)}
     assert asked == [{}]
 
 
@@ -201,9 +201,9 @@ def metered(rank: int, monkeypatch: pytest.MonkeyPatch) -> tuple[World, dict[str
     """Two steps, of which the second counts; the cable has carried 5, 7 and 12 bytes when it is read."""
     readings = iter([5, 7, 12])
     monkeypatch.setenv(client.ENVIRONMENT, "somewhere")
-    monkeypatch.setattr(meter, "counters", lambda: {"a": Count(num_bytes=next(readings), num_packets=1)})
+    monkeypatch.setattr(meter, "counters", lambda: {"a": CableCount(num_bytes=next(readings), num_packets=1)})
     world = World(rank)
-    made = meter.Meter(world, 1)  # type: ignore[arg-type]
+    made = meter.ByteMeter(world, 1)  # type: ignore[arg-type]
     made.begin(0)
     assert world.barriers == 0  # a step that warms up is not read
     made.begin(1)
@@ -224,7 +224,7 @@ def test_other_ranks_meet_as_often_and_read_nothing(monkeypatch: pytest.MonkeyPa
 def test_nothing_is_counted_outside_a_fabric(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(client.ENVIRONMENT, raising=False)
     world = World(0)
-    made = meter.Meter(world, 0)  # type: ignore[arg-type]
+    made = meter.ByteMeter(world, 0)  # type: ignore[arg-type]
     made.begin(0)
     assert (made.end(), world.barriers) == (None, 0)
 

@@ -14,14 +14,21 @@ from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.operands import Operands
 from simfrontier_real.programs import programs_of
-from simfrontier_real.replay import ReplayWork, Stand
-from simfrontier_real.site import site_of
+from simfrontier_real.rank_context import site_of
+from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.states import assembled, held, initial_weights
-from simfrontier_real.train import Trained, Training, TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import (
+    TrainingRank,
+    TrainingResult,
+    TrainingSettings,
+    inline,
+    run_together,
+    train_in_one_process,
+)
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
-from simfrontier_real.work import RealWork
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, training
@@ -30,11 +37,11 @@ from tests.real.schedules import unsharded as reference
 EQUAL = {"fp64": 1e-10, "fp32": 1e-5}  # as the verdict allows
 
 
-def unsharded(grid: Grid, steps: int) -> Trained:
+def unsharded(grid: Grid, steps: int) -> TrainingResult:
     return reference(grid.schedule, training(steps), grid.precision)
 
 
-def agrees(grid: Grid, steps: int = 3) -> Trained:
+def agrees(grid: Grid, steps: int = 3) -> TrainingResult:
     """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses."""
     made = grid.schedule
     assert str(check(made)) == "no findings"
@@ -151,7 +158,7 @@ def test_float16_on_a_grid_stays_near_the_unsharded_model() -> None:
     """Moments of norms and terms of the loss are wide numbers, so a cut costs no more than 16-bit values do."""
     made = axonn(2, 2, 1, precision="fp16").schedule
     assert made.tensors["ln1.moments"].dtype == made.tensors["loss.terms"].dtype == "fp32"
-    how = Training(steps=6, adam=training(1).adam, loss_scale=128.0)
+    how = TrainingSettings(steps=6, adam=training(1).adam, loss_scale=128.0)
     assert loss_distance(train_in_one_process(made, how).losses, reference(made, training(6)).losses) < 0.01
 
 
@@ -235,7 +242,10 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(grid: Grid) -
     for rank in ranks:
         program = programs.of(rank.site.rank)
         site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank.site.rank)
-        rank.step.work, rank.step.transport = ReplayWork(site, Stand("none")), world.transport(rank.site.rank)
+        rank.step.work, rank.step.transport = (
+            ReplayRunner(site, StandInKernels("none")),
+            world.transport(rank.site.rank),
+        )
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected
@@ -278,5 +288,5 @@ def test_a_shard_at_the_wrong_coordinate_shows(monkeypatch: pytest.MonkeyPatch, 
 def test_sums_that_are_taken_for_maxima_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the largest logit is formed, its largest value is what counts; everywhere else it is the sum."""
     grid = megatron(2)
-    monkeypatch.setattr(RealWork, "reduction", lambda self, index: "max")
+    monkeypatch.setattr(RealOpRunner, "reduction", lambda self, index: "max")
     assert differs(grid) > 1e-3

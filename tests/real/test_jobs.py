@@ -14,11 +14,11 @@ from simfrontier.errors import InputError
 from simfrontier.machine.wiring import save_wiring
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest, save
-from simfrontier.schedule.sweep import Probe, sweep
+from simfrontier.schedule.sweep import SweepCall, sweep
 from simfrontier.trace import Span, Trace, read_perfetto, write_perfetto
 from simfrontier.trace.links import load_links
 from simfrontier_real.fabric import probe
-from simfrontier_real.jobs import Job, load_jobs
+from simfrontier_real.jobs import ReplayJob, load_jobs
 from tests.real.wirings import wired
 
 LACKING = probe.missing()
@@ -43,7 +43,7 @@ def written(folder: Path, *jobs: object, **more: object) -> Path:
 
 def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
     wiring, jobs = load_jobs(written(tmp_path, JOB, JOB | {"collectives": "native", "rates": {}}))
-    first = Job(
+    first = ReplayJob(
         out=tmp_path / "a" / "real",
         schedules=(tmp_path / "a" / "sim" / "schedule-x.json",),
         waits=tmp_path / "a" / "sim",
@@ -134,7 +134,7 @@ HALF_S = 0.2
 def prepared(folder: Path) -> None:
     """A schedule of one all-gather, and a trace to wait by (it has no work of a rank by itself)."""
     mesh = Mesh((("gcd", 2),))
-    schedule = sweep(mesh, [Probe(kind="all_gather", axes=("gcd",), num_bytes=NUM_BYTES)])
+    schedule = sweep(mesh, [SweepCall(kind="all_gather", axes=("gcd",), num_bytes=NUM_BYTES)])
     save(schedule, folder / "schedule-x.json")
     gather = Span(
         op=0,

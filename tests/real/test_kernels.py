@@ -17,12 +17,12 @@ from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.data import batch
 from simfrontier_real.kernels import MODEL_KERNELS, NORM_EPSILON
 from simfrontier_real.loopback import LoopbackWorld
+from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.operands import base_name
+from simfrontier_real.rank_context import RankContext
 from simfrontier_real.reference import train_unsharded
-from simfrontier_real.site import Site
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
-from simfrontier_real.work import RealWork
 from tests.real.grids import axonn
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
@@ -43,10 +43,10 @@ def watched(made: Schedule, backend: Backend) -> Seen:
     rank = TrainingRank(made, program, backend, 0, LoopbackWorld(made.mesh).transport(0), how)
     seen = Seen()
     work = rank.step.work
-    assert isinstance(work, RealWork)
+    assert isinstance(work, RealOpRunner)
 
-    def watching(kernel: Callable[[Site, int, Compute], None]) -> Callable[[Site, int, Compute], None]:
-        def run(site: Site, index: int, op: Compute) -> None:
+    def watching(kernel: Callable[[RankContext, int, Compute], None]) -> Callable[[RankContext, int, Compute], None]:
+        def run(site: RankContext, index: int, op: Compute) -> None:
             if op.kind == "adam":
                 for ref in program.reads[index]:
                     if ref.name.endswith(".grad"):
@@ -70,7 +70,7 @@ def watched(made: Schedule, backend: Backend) -> Seen:
     return seen
 
 
-def shaped(site: Site, ref: Any) -> Any:
+def shaped(site: RankContext, ref: Any) -> Any:
     tensor, held = site.schedule.tensors[ref.name], site.buffers.held.get(ref)
     if held is None or tensor.role == "optimizer":
         return None

@@ -17,9 +17,9 @@ from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam
-from simfrontier_real.site import site_of
+from simfrontier_real.rank_context import site_of
 from simfrontier_real.states import assembled, held, initial_weights, place
-from simfrontier_real.train import Training, TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
     ALL,
@@ -187,7 +187,7 @@ def test_float16_with_a_scaled_loss_learns() -> None:
     made = schedule(FAMILIES["zero3"], (2, 1, 2), grad_accum=2, precision="fp16")
     assert why_inexact(made, expand(made, made.roles[0])) == "the model is fp16"
     how = training(12)
-    ours = train_in_one_process(made, Training(steps=12, adam=how.adam, loss_scale=128.0))
+    ours = train_in_one_process(made, TrainingSettings(steps=12, adam=how.adam, loss_scale=128.0))
     theirs = unsharded(made, how, "fp32")
     assert ours.losses[-1] < ours.losses[0] - 0.1
     assert loss_distance(ours.losses, theirs.losses) < 0.01
@@ -196,7 +196,7 @@ def test_float16_with_a_scaled_loss_learns() -> None:
 def test_bfloat16_learns_on_one_rank_of_torch() -> None:
     """numpy has no bfloat16, so the loopback of several ranks cannot."""
     made = schedule(FAMILIES["zero3"], (1, 1, 1), grad_accum=2, precision="bf16")
-    how = Training(steps=12, adam=Adam(learning_rate=1e-2, epsilon=1e-5))
+    how = TrainingSettings(steps=12, adam=Adam(learning_rate=1e-2, epsilon=1e-5))
     ours, theirs = train_in_one_process(made, how, torch_backend()), unsharded(made, how, "fp32")
     assert loss_distance(ours.losses, theirs.losses) < 0.05
     assert ours.losses[-1] < ours.losses[0] - 0.3
@@ -206,7 +206,7 @@ def test_an_overflow_skips_the_step_on_every_rank() -> None:
     """A loss scale of 1e9 overflows float16 gradients: no weight moves, and no rank goes its own way."""
     made = schedule(FAMILIES["zero3"], (2, 1, 2), precision="fp16")
     with np.errstate(over="ignore", invalid="ignore"):
-        ours = train_in_one_process(made, Training(steps=2, adam=training(1).adam, loss_scale=1e9))
+        ours = train_in_one_process(made, TrainingSettings(steps=2, adam=training(1).adam, loss_scale=1e9))
     for key, values in initial_weights(made, 0).items():
         assert np.array_equal(ours.weights[key], values.astype(np.float16).astype(np.float64)), key
 
@@ -214,7 +214,7 @@ def test_an_overflow_skips_the_step_on_every_rank() -> None:
 # ── states and data ──
 
 
-def ranks_of(made: Schedule, how: Training) -> list[TrainingRank]:
+def ranks_of(made: Schedule, how: TrainingSettings) -> list[TrainingRank]:
     """All ranks of a schedule over one loopback world."""
     program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
     return [
@@ -228,7 +228,7 @@ def ranks_of(made: Schedule, how: Training) -> list[TrainingRank]:
 def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
     made = schedule(EXACT[plan], (2, 2, 2), model=model)
     weights = initial_weights(made, 3)
-    lines: list[Lines] = [held(rank.site) for rank in ranks_of(made, Training(steps=1, seed=3))]
+    lines: list[Lines] = [held(rank.site) for rank in ranks_of(made, TrainingSettings(steps=1, seed=3))]
     back = assembled(made, lines)
     assert back.keys() == weights.keys()
     for key, values in weights.items():
@@ -237,7 +237,7 @@ def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
 
 def test_copies_that_have_parted_are_refused() -> None:
     made = schedule(FAMILIES["hsdp"], (2, 1, 2))
-    ranks = ranks_of(made, Training(steps=1))
+    ranks = ranks_of(made, TrainingSettings(steps=1))
     lines: list[Lines] = [held(rank.site) for rank in ranks]
     name = ("qkv.weight", 1)
     lines[2] = {**lines[2], name: lines[2][name] + 1}  # rank 2 holds what rank 0 holds, on the other node

@@ -17,8 +17,8 @@ from simfrontier.collectives.lowering import Lowered, Recipe, Transfer, lower
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier_real.arrays import Array
 from simfrontier_real.lowered import LoweredPending
-from simfrontier_real.moves import MESSAGE, Part, part_of
-from simfrontier_real.wire import Mailboxes, Move, Moving, Wire
+from simfrontier_real.moves import MESSAGE, MemberPart, part_of
+from simfrontier_real.wire import Mailboxes, PendingMessage, Wire, WireMessage
 from tests.real.lowerings import recipe_of, shuffled
 
 PAIRS = [(each.name, kind) for each in algorithms() for kind in each.collectives]
@@ -51,7 +51,7 @@ def wanted(kind: CollectiveKind, messages: list[Array]) -> list[Array]:
 
 
 def pendings_over(
-    wires: Sequence[Wire], kind: CollectiveKind, parts: list[Part], messages: list[Array], rounds: bool
+    wires: Sequence[Wire], kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], rounds: bool
 ) -> list[LoweredPending]:
     return [
         LoweredPending(wire, kind, member, part, message, "sum", rounds, None)
@@ -132,10 +132,10 @@ class RendezvousWire:
     net: Rendezvous
     member: int
 
-    def send(self, peer: int, values: Array) -> Moving:
+    def send(self, peer: int, values: Array) -> PendingMessage:
         return self._call(self.member, peer, True, values)
 
-    def receive(self, peer: int, values: Array) -> Moving:
+    def receive(self, peer: int, values: Array) -> PendingMessage:
         return self._call(peer, self.member, False, values)
 
     def _call(self, source: int, target: int, sent: bool, values: Array) -> Ended:
@@ -143,7 +143,7 @@ class RendezvousWire:
         self.net.calls[source, target, sent].append((ended, values))
         return ended
 
-    def exchange(self, moves: Sequence[Move]) -> list[Moving]:
+    def exchange(self, moves: Sequence[WireMessage]) -> list[PendingMessage]:
         return [(self.send if move.is_send else self.receive)(move.peer, move.values) for move in moves]
 
     def watch(self, advance: Callable[[], bool]) -> None: ...
@@ -155,7 +155,7 @@ class DeadlockError(Exception):
     """Nothing can move any more."""
 
 
-def raced(kind: CollectiveKind, parts: list[Part], messages: list[Array], rounds: bool, seed: int) -> list[Array]:
+def raced(kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], rounds: bool, seed: int) -> list[Array]:
     """Members and messages go on in any order. A member that is looked at stops exactly where it would block."""
     numbers, net = random.Random(seed), Rendezvous()
     pendings = pendings_over(
@@ -215,31 +215,31 @@ def test_whatever_the_network_does_the_result_is_exact(
 # ── faults that these tests must see ──
 
 
-def no_waiting_for_sends(part: Part) -> Part:
+def no_waiting_for_sends(part: MemberPart) -> MemberPart:
     """What arrives overwrites what has not left yet."""
     return replace(part, turns=tuple(replace(turn, sends=()) for turn in part.turns))
 
 
-def no_waiting_for_turns(part: Part) -> Part:
+def no_waiting_for_turns(part: MemberPart) -> MemberPart:
     """Everything is sent at once, whether it is there or not."""
     return replace(part, sends=tuple(replace(send, after=0) for send in part.sends))
 
 
-def nothing_else_needs_it(part: Part) -> Part:
+def nothing_else_needs_it(part: MemberPart) -> MemberPart:
     """What arrives is written where it belongs as soon as it comes."""
     return replace(part, turns=tuple(replace(turn, after=0, sends=()) for turn in part.turns))
 
 
-def copied_not_added(part: Part) -> Part:
+def copied_not_added(part: MemberPart) -> MemberPart:
     return replace(part, turns=tuple(replace(turn, add=False) for turn in part.turns))
 
 
-def no_waking(part: Part) -> Part:
+def no_waking(part: MemberPart) -> MemberPart:
     """Nobody looks at the sends when a turn is done."""
     return replace(part, turns=tuple(replace(turn, wakes=()) for turn in part.turns))
 
 
-MUTANTS: list[tuple[Callable[[Part], Part], CollectiveKind]] = [
+MUTANTS: list[tuple[Callable[[MemberPart], MemberPart], CollectiveKind]] = [
     (no_waiting_for_turns, "all_gather"),
     (copied_not_added, "reduce_scatter"),
     (no_waking, "all_gather"),
@@ -247,7 +247,7 @@ MUTANTS: list[tuple[Callable[[Part], Part], CollectiveKind]] = [
 
 
 @pytest.mark.parametrize(("mutant", "kind"), MUTANTS)
-def test_faults_show(mutant: Callable[[Part], Part], kind: CollectiveKind) -> None:
+def test_faults_show(mutant: Callable[[MemberPart], MemberPart], kind: CollectiveKind) -> None:
     """In at least one of forty races a ring of five gives other numbers, or stands still; without the fault never."""
     recipe = recipe_of("ring", 5, channels=2)
     sound = [part_of(lower(kind, recipe), member, 20) for member in range(5)]
@@ -255,7 +255,7 @@ def test_faults_show(mutant: Callable[[Part], Part], kind: CollectiveKind) -> No
     assert [seed for seed in range(40) if fails(kind, [mutant(part) for part in sound], seed)] != []
 
 
-def fails(kind: CollectiveKind, parts: list[Part], seed: int) -> bool:
+def fails(kind: CollectiveKind, parts: list[MemberPart], seed: int) -> bool:
     messages = messages_of(kind, 5, 20, seed)  # fresh memory may hold what the race before left
     try:
         check_results(kind, raced(kind, parts, messages, False, seed), messages)

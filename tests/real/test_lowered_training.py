@@ -15,7 +15,7 @@ from simfrontier.schedule.ir import CollectiveKind
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport, described, lowered_path, read_lowered
-from simfrontier_real.moves import Part
+from simfrontier_real.moves import MemberPart
 from simfrontier_real.train import train_in_one_process
 from simfrontier_real.transport import collectives_of, numbers_of
 from tests.real.lowerings import MIXED, RINGS, lowered_of, recipe_of
@@ -87,7 +87,7 @@ def test_a_transfer_that_is_missing_on_one_rank_is_stuck_and_named(monkeypatch: 
         train_in_one_process(made, training(1), lowered=lowered_of(made))
 
 
-def without_last_send(part: Part) -> Part:
+def without_last_send(part: MemberPart) -> MemberPart:
     return replace(part, sends=part.sends[:-1])
 
 

@@ -18,10 +18,10 @@ from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.mugs.settings import MugsSettings
-from simfrontier_real.replay import ReplayWork, Stand
-from simfrontier_real.site import site_of
+from simfrontier_real.rank_context import site_of
+from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.states import initial_weights
-from simfrontier_real.train import Trained, TrainingRank, inline, run_together, train_in_one_process
+from simfrontier_real.train import TrainingRank, TrainingResult, inline, run_together, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.mugs_schedules import BATCH, EQUAL, FROZEN, SMALL_QUEUE, STEPS, TINY, schedule, training
@@ -29,7 +29,7 @@ from tests.real.schedules import distance, loss_distance, unsharded
 from tests.schedule.mutations import changed, mutated, where
 
 
-def agrees(made: Schedule, precision: str = "fp64", clip: float = 3.0, **how: Any) -> Trained:
+def agrees(made: Schedule, precision: str = "fp64", clip: float = 3.0, **how: Any) -> TrainingResult:
     """The schedule is sound, need not excuse itself, and trains to the weights, states and losses of one process."""
     assert str(check(made)) == "no findings"
     assert why_inexact(made, expand(made, made.roles[0])) == ""
@@ -173,7 +173,7 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(compute: Any)
     for rank in ranks:
         number = rank.site.rank
         site = site_of(made, program, layouts_of(made, program), numpy_backend(), number)
-        rank.step.work, rank.step.transport = ReplayWork(site, Stand(compute)), world.transport(number)
+        rank.step.work, rank.step.transport = ReplayRunner(site, StandInKernels(compute)), world.transport(number)
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * 4

@@ -2,7 +2,7 @@
 
 from simfrontier.schedule import Mesh
 from simfrontier.schedule.expand import expand
-from simfrontier.schedule.sweep import Probe, sweep
+from simfrontier.schedule.sweep import SweepCall, sweep
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.train import run_together
 from tests.real.test_units import replaying
@@ -11,7 +11,7 @@ from tests.real.test_units import replaying
 def test_a_sweep_hands_over_the_messages_asked_for_step_after_step() -> None:
     mesh = Mesh((("node", 2), ("package", 1), ("gcd", 2)))
     kinds = ("all_gather", "reduce_scatter", "all_reduce")
-    made = sweep(mesh, [Probe(kind=kind, axes=("node", "gcd"), num_bytes=4096) for kind in kinds])
+    made = sweep(mesh, [SweepCall(kind=kind, axes=("node", "gcd"), num_bytes=4096) for kind in kinds])
     assert expand(made, made.roles[0]).num_ops == 3
     ranks = replaying(made, LoopbackWorld(mesh), "none")
     for _ in range(2):

@@ -14,17 +14,17 @@ from simfrontier.schedule.placement import PartialOp
 from simfrontier.trace import Span, Trace
 from simfrontier_real.arrays import Array, Backend, numpy_backend
 from simfrontier_real.executor import Executor, StuckError
-from simfrontier_real.lanes import Finished, InlineLanes, Step
+from simfrontier_real.lanes import FinishedOp, InlineLanes, LaneStep
 from simfrontier_real.launch import without_ranks
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.options import parse_sizes
-from simfrontier_real.replay import ComputeMode, ReplayWork, Stand, waits_of
-from simfrontier_real.site import site_of
+from simfrontier_real.rank_context import site_of
+from simfrontier_real.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import Channel
 from simfrontier_real.verdict import scheduled_bytes
-from simfrontier_real.world import Place, place_of
+from simfrontier_real.world import RankAddress, place_of
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule, training
 from tests.real.test_record import two_collectives
 
@@ -53,10 +53,10 @@ SRUN = {"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "MASTER
 
 
 def test_places_as_launchers_give_them() -> None:
-    assert place_of(TORCHRUN) == Place(rank=3, size=8, local_rank=1, address="here", port=123)
-    assert place_of(SRUN) == Place(rank=9, size=16, local_rank=1, address="there", port=29500)
+    assert place_of(TORCHRUN) == RankAddress(rank=3, size=8, local_rank=1, address="here", port=123)
+    assert place_of(SRUN) == RankAddress(rank=9, size=16, local_rank=1, address="there", port=29500)
     assert place_of({**SRUN, **TORCHRUN}).size == 8  # torchrun inside a Slurm job
-    assert place_of({"PATH": "/bin"}) == Place(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
+    assert place_of({"PATH": "/bin"}) == RankAddress(rank=0, size=1, local_rank=0, address="127.0.0.1", port=0)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_executor_follows_the_issuer_and_ends_with_every_op(engine: str) -> 
     """On one rank every op ends once, after all that the schedule makes it wait for."""
     made = schedule(FAMILIES["zero3"], (1, 1, 1), 2, engine=ENGINES[engine])
     program, work = expand(made, made.roles[0]), NoWork()
-    step = Step(program, made.mesh, work, LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
+    step = LaneStep(program, made.mesh, work, LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
     executor = Executor(step, InlineLanes(step))
     for _ in range(2):
         executor.run_step(0.0)
@@ -157,7 +157,7 @@ def test_ranks_together_do_each_op_once(plan: str) -> None:
 class NeverDone(InlineLanes):
     """Collectives that never end."""
 
-    def finished(self, timeout_s: float) -> list[Finished]:
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
         ended, self.ended = self.ended, []
         return ended
 
@@ -165,7 +165,7 @@ class NeverDone(InlineLanes):
 def test_a_rank_that_gets_no_further_says_what_it_runs_and_what_it_waits_for() -> None:
     made = two_collectives()
     program = expand(made, made.roles[0])
-    step = Step(program, made.mesh, NoWork(), LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
+    step = LaneStep(program, made.mesh, NoWork(), LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
     executor = Executor(step, NeverDone(step))
     with pytest.raises(StuckError, match=r"^nothing has ended for too long$") as caught:
         executor.run_step(0.0)
@@ -217,15 +217,15 @@ def test_members_meet_call_by_call_in_the_order_of_the_axes() -> None:
 
 def replaying(
     made: Schedule, world: LoopbackWorld, mode: ComputeMode, waits: list[float] | None = None
-) -> list[tuple[Executor, Step]]:
+) -> list[tuple[Executor, LaneStep]]:
     import time
 
     program = expand(made, made.roles[0])
     out = []
     for rank in range(made.mesh.num_ranks):
         site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        work = ReplayWork(site, Stand(mode, waits))
-        step = Step(program, made.mesh, work, world.transport(rank), time.monotonic)
+        work = ReplayRunner(site, StandInKernels(mode, waits))
+        step = LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)
         out.append((Executor(step, InlineLanes(step)), step))
     return out
 

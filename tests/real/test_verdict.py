@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier_real.checks import Check, _usual, distance
+from simfrontier_real.checks import TrainingCheck, _usual, distance
 from simfrontier_real.failure import _by_line
-from simfrontier_real.gradients import Apart
+from simfrontier_real.gradients import RelativeError
 from simfrontier_real.options import refuse_number, refuse_places
-from simfrontier_real.train import Trained, Training, train_in_one_process
+from simfrontier_real.train import TrainingResult, TrainingSettings, train_in_one_process
 from simfrontier_real.train_session import unsharded
-from simfrontier_real.verdict import Result, _finite, _verdict
+from simfrontier_real.verdict import TrainingVerdict, _finite, _verdict
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.matrix import Bench
 from tests.real.schedules import EXACT, schedule
 
-GOOD = Result(
+GOOD = TrainingVerdict(
     name="a",
     digest="",
     precision="fp64",
@@ -48,8 +48,8 @@ def test_a_weight_that_is_not_a_number_differs_most_whatever_comes_after_it() ->
 def test_a_result_is_good_only_with_finite_losses_and_the_scheduled_bytes() -> None:
     assert GOOD.is_good
     assert not replace(GOOD, must_agree=False, losses=(1.0, math.nan)).is_good
-    assert not replace(GOOD, checks=(Check("weights", math.inf, 1e-10),)).is_good
-    assert not replace(GOOD, checks=(Check("weights", 0.0, 1.0), Check("losses", 1.1, 1.0))).is_good
+    assert not replace(GOOD, checks=(TrainingCheck("weights", math.inf, 1e-10),)).is_good
+    assert not replace(GOOD, checks=(TrainingCheck("weights", 0.0, 1.0), TrainingCheck("losses", 1.1, 1.0))).is_good
     assert not replace(GOOD, message_bytes=2).is_good
 
 
@@ -62,8 +62,8 @@ def test_steps_are_skipped_only_where_gradients_overflow_and_never_all() -> None
 
 
 def test_two_shapes_of_one_name_have_references_of_their_own() -> None:
-    known: dict[tuple[object, ...], Trained] = {}
-    training = Training(steps=1)
+    known: dict[tuple[object, ...], TrainingResult] = {}
+    training = TrainingSettings(steps=1)
     for model in ("gpt", "mlp", "gpt"):
         unsharded(schedule(EXACT["ddp"], (1, 1, 2), model=model), training, known)
     assert len(known) == 2
@@ -77,8 +77,8 @@ def test_json_has_no_word_for_what_is_not_finite() -> None:
 def test_steps_that_overflow_are_skipped_and_do_not_count_for_adam() -> None:
     # gradients times 1e8 are beyond 65504, the largest number of 16 bits, so every step is skipped
     built = schedule(EXACT["zero3"], (1, 1, 2), precision="fp16")
-    kept = train_in_one_process(built, Training(steps=2, loss_scale=1e8))
-    fresh = train_in_one_process(built, Training(steps=1, loss_scale=1e8))
+    kept = train_in_one_process(built, TrainingSettings(steps=2, loss_scale=1e8))
+    fresh = train_in_one_process(built, TrainingSettings(steps=1, loss_scale=1e8))
     assert all(np.array_equal(kept.weights[key], fresh.weights[key]) for key in fresh.weights)
 
 
@@ -104,9 +104,9 @@ def test_places_are_looked_at_before_the_work(tmp_path: Path) -> None:
 
 def test_half_of_the_steps_must_be_within_the_usual_bound() -> None:
     """A step whose batch makes differences larger is none of them; of two steps both count."""
-    by_step = {number: Apart(error) for number, error in enumerate([0.1, 0.9, 0.2, 0.3])}
+    by_step = {number: RelativeError(error) for number, error in enumerate([0.1, 0.9, 0.2, 0.3])}
     assert _usual("gradients of most steps", 0.5, by_step).seen == 0.3
-    assert _usual("gradients of most steps", 0.5, {0: Apart(0.1), 1: Apart(0.9)}).seen == 0.9
+    assert _usual("gradients of most steps", 0.5, {0: RelativeError(0.1), 1: RelativeError(0.9)}).seen == 0.9
     assert _usual("gradients of most steps", 0.5, {}).holds
 
 

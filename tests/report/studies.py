@@ -10,7 +10,7 @@ from simfrontier.report.view import Searches
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import Study, run_study
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 
 SCENARIO: dict[str, Any] = {
     "name": "report-test",
@@ -84,7 +84,7 @@ PIPED: dict[str, Any] = {
 @cache
 def piped() -> tuple[Study, Sensitivity | None, Searches]:
     """A study of a pipeline, a grid that is searched for, and a plan of neither, with one batch for all."""
-    searcher = Searcher()
+    searcher = GridSearcher()
     scenario = searcher.complete(scenario_of(PIPED, scenario_path()))
     return run_study(scenario), run_sensitivity(scenario, "flow"), searcher.tried
 

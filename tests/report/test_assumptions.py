@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from simfrontier.machine import Provenance
 from simfrontier.report.assumptions import assumptions
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from tests.report.studies import study
 
 
@@ -15,7 +15,7 @@ def section(interval: tuple[float, float] | None, key: str, value: float, unit: 
     number = Provenance(key=key, value=value, unit=unit, kind="fitted", source="a fit", interval=interval)
     scenario = study().scenario
     library = replace(scenario.library, sources=(number,))
-    made = assumptions(View(study=replace(study(), scenario=replace(scenario, library=library))))
+    made = assumptions(StudyView(study=replace(study(), scenario=replace(scenario, library=library))))
     return made.replace("\u00a0", " ")
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.losses import Losses, Run
+from simfrontier.analysis.losses import LossCurves, TrainingRun
 from simfrontier.report.compression import compression, gains, told, trap
-from simfrontier.report.compression_figures import APART, WHOLE, Point, curves, trade_off
+from simfrontier.report.compression_figures import APART, WHOLE, GainLossPoint, curves, trade_off
 from simfrontier.report.page import page
-from simfrontier.report.theme import Mark
-from simfrontier.report.view import View
-from simfrontier.report.words import number, percent, signed
+from simfrontier.report.phrases import number, percent, signed
+from simfrontier.report.theme import PlanMark
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from tests.report.studies import scenario_path, study
@@ -50,15 +50,15 @@ DOCUMENT: dict[str, Any] = {
 FINALS = {"none": (1.0, 1.2, 1.4), "naive-zfp:8": (2.0, 2.2, 2.4), "MZHybrid": (1.3, 1.5, 1.7)}
 
 
-def losses(**more: tuple[float, ...]) -> Losses:
+def losses(**more: tuple[float, ...]) -> LossCurves:
     """Two equal steps of three seeds, of which the last is the final loss."""
     finals = {**FINALS, **{name.replace("_", " "): values for name, values in more.items()}}
     runs = tuple(
-        Run(plan=text, compression=text, seed=seed, losses=(4.0, final))
+        TrainingRun(plan=text, compression=text, seed=seed, losses=(4.0, final))
         for text, values in finals.items()
         for seed, final in enumerate(values)
     )
-    return Losses(runs=runs, steps=(0, 1), baseline="none", last=1, source="three seeds of a toy")
+    return LossCurves(runs=runs, steps=(0, 1), baseline="none", last=1, source="three seeds of a toy")
 
 
 @cache
@@ -69,9 +69,9 @@ def done(memory_bytes: float = 0.0, precision: str = "fp16", plans: tuple[str, .
     return run_study(scenario_of(DOCUMENT, scenario_path(), settings, plans))
 
 
-def view_of(known: Losses | None = None, made: Study | None = None) -> View:
+def view_of(known: LossCurves | None = None, made: Study | None = None) -> StudyView:
     made = made or done()
-    return View(study=replace(made, scenario=replace(made.scenario, losses=known)))
+    return StudyView(study=replace(made, scenario=replace(made.scenario, losses=known)))
 
 
 def plain(text: str) -> str:
@@ -92,9 +92,9 @@ def rows(made: str) -> dict[str, list[str]]:
 
 
 def test_a_study_without_compression_has_no_section() -> None:
-    assert compression(View(study=study())) == ""
+    assert compression(StudyView(study=study())) == ""
     assert 'id="compression"' not in page(study(), None)
-    assert compression(View(study=done(plans=("fp16-plain", "ddp")))) == ""
+    assert compression(StudyView(study=done(plans=("fp16-plain", "ddp")))) == ""
 
 
 def test_the_section_follows_the_published_figures() -> None:
@@ -105,7 +105,7 @@ def test_the_section_follows_the_published_figures() -> None:
 
 
 def test_wider_messages_alone_have_a_section() -> None:
-    made = compression(View(study=done(plans=("plain", "fp16-plain"))))
+    made = compression(StudyView(study=done(plans=("plain", "fp16-plain"))))
     assert "<h2>Compressed messages" in made and "callout" not in made
     assert rows(made)["plain"][5].endswith("200 %")
 
@@ -158,7 +158,7 @@ def test_a_policy_that_diverges_says_so() -> None:
 
 
 def test_a_plan_without_a_baseline_says_so() -> None:
-    view = View(study=done(plans=("fp16-naive", "plain")))
+    view = StudyView(study=done(plans=("fp16-naive", "plain")))
     assert list(gains(view, told(view))) == [
         "fp16-naive has nothing to be held against: no plan sends FP16 messages uncompressed."
     ]
@@ -179,14 +179,14 @@ def test_the_gain_is_at_the_largest_size_that_fits() -> None:
     small = tuple(
         replace(o, row={**o.row, "fits": False}) if (o.plan, o.devices) == ("naive", 8) else o for o in made.outcomes
     )
-    view = View(study=replace(made, outcomes=small))
+    view = StudyView(study=replace(made, outcomes=small))
     naive = next(one for one in told(view) if one.plan == "naive")
     assert (naive.size, naive.gain) == (4, rate("naive", 4) / rate("plain", 4) - 1)
     assert "at 4" in rows(compression(view))["naive"][-1]
 
 
 def test_an_fp32_model_has_one_type_of_messages() -> None:
-    view = View(study=done(precision="fp32"))
+    view = StudyView(study=done(precision="fp32"))
     assert {one.of for one in told(view)} == {"FP32"}
     assert {one.plan: one.baseline for one in told(view)} == {
         **dict.fromkeys(("plain", "naive", "hybrid"), "plain"),
@@ -218,7 +218,7 @@ def test_the_table_has_codecs_bytes_and_gains() -> None:
 def test_another_machine_has_no_published_gain() -> None:
     made = done()
     elsewhere = replace(made.scenario, settings=("machine.name = toy-cluster",))
-    assert "published" not in compression(View(study=replace(made, scenario=elsewhere)))
+    assert "published" not in compression(StudyView(study=replace(made, scenario=elsewhere)))
 
 
 def test_16_bits_are_a_trap() -> None:
@@ -244,11 +244,13 @@ def test_figures_are_json_that_a_page_can_read() -> None:
         assert json.loads(found[1])
 
 
-def point(plan: str, distance: float, gain: float, of: str = "FP32") -> Point:
-    return Point(plan=plan, of=of, distance=distance, gain=gain, mark=Mark(colour="#000000", symbol="circle"))
+def point(plan: str, distance: float, gain: float, of: str = "FP32") -> GainLossPoint:
+    return GainLossPoint(
+        plan=plan, of=of, distance=distance, gain=gain, mark=PlanMark(colour="#000000", symbol="circle")
+    )
 
 
-def drawn(points: list[Point], half: float | None = 0.1, **published: float) -> dict[str, Any]:
+def drawn(points: list[GainLossPoint], half: float | None = 0.1, **published: float) -> dict[str, Any]:
     return trade_off(points, published, half)
 
 
@@ -313,6 +315,6 @@ def test_the_page_of_a_file_is_that_of_its_losses(tmp_path: Path) -> None:
     (tmp_path / "losses.csv").write_text("\n".join(text), encoding="utf-8")
     table = {"file": "losses.csv", "source": "three seeds of a toy", "last": 1}
     scenario = scenario_of({**DOCUMENT, "losses": table}, str(tmp_path / "s.toml"))
-    view = View(study=replace(done(), scenario=scenario))
+    view = StudyView(study=replace(done(), scenario=scenario))
     assert compression(view) == compression(view_of(losses()))
     assert "Losses: three seeds of a toy." in compression(view)

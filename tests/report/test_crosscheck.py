@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.report.crosscheck import CONTENTS, MAX_BARS, crosscheck_page
 from simfrontier.report.crosscheck_figures import COLOURS, scatter_figure, timelines_figure
-from simfrontier.report.crosscheck_words import crosscheck_findings, crosscheck_lead, link_words
+from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, link_words
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.compare import compare

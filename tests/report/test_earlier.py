@@ -9,7 +9,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.report.earlier import earlier
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.simulate import Fidelity
 from simfrontier.study import run_study
@@ -31,7 +31,7 @@ def shown(
     fidelity: Fidelity | None = None,
 ) -> str:
     scenario = scenario_of({**PLAIN, "earlier": changed}, "f", settings, plans)
-    return earlier(View(study=run_study(scenario, fidelity)))
+    return earlier(StudyView(study=run_study(scenario, fidelity)))
 
 
 def test_it_sets_then_beside_now() -> None:

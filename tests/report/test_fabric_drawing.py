@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.fabric_drawing import drawing, key, tooltip
-from simfrontier.report.fabric_layout import Layout, layout
+from simfrontier.report.fabric_layout import FabricLayout, layout
 from simfrontier.report.sweep import ratios_figure, sweep_section
 from simfrontier.trace.links import LinkBytes, LinkCheck, LinkPair, compare_links
 from simfrontier.trace.sweep import SweepPoint, Way
@@ -32,7 +32,7 @@ def checked(off: Off = lambda link: 1.01, machine: str = "frontier", num_nodes: 
     return compare_links(plan, sim, replace(sim, title="counted", links=counted))
 
 
-def placed(machine: str, num_nodes: int) -> Layout:
+def placed(machine: str, num_nodes: int) -> FabricLayout:
     return layout((link.src, link.dst) for link in table(machine, num_nodes).links)
 
 

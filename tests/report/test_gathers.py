@@ -10,7 +10,7 @@ import pytest
 from simfrontier.analysis.gathers import Gathers
 from simfrontier.report.gathers import NAMES, gathers
 from simfrontier.report.page import page
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from tests.report.studies import study
@@ -72,7 +72,7 @@ def test_a_rank_waits_for_blocking_calls_only() -> None:
 
 
 def test_the_section_names_every_call() -> None:
-    said = gathers(View(study=simulated()))
+    said = gathers(StudyView(study=simulated()))
     for name in NAMES.values():
         assert name in said
     assert "In overlapped they run beside the rest" in said
@@ -80,4 +80,4 @@ def test_the_section_names_every_call() -> None:
 
 
 def test_no_section_for_other_models() -> None:
-    assert gathers(View(study=study())) == ""
+    assert gathers(StudyView(study=study())) == ""

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.report.peak import Share, over_unknown, ratio_over_unknown, sentence, shares, written
+from simfrontier.report.peak import PeakShare, over_unknown, ratio_over_unknown, sentence, shares, written
 from simfrontier.report.published import published
 from simfrontier.report.sensitivity import dots, published_values, value
 from simfrontier.report.sensitivity import sensitivity as section
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
-from simfrontier.sensitivity import Sensitivity, Varied
+from simfrontier.sensitivity import Sensitivity, VariedRates
 from simfrontier.study import run_study
 from tests.invoke import invoke
 from tests.report.studies import PIPED, piped, scenario_path
@@ -25,12 +25,14 @@ from tests.report.test_published import plain
 PEAK = 2e12  # flop/s of a toy device
 
 
-def varied(peak: float = PEAK, **rates: float) -> Varied:
+def varied(peak: float = PEAK, **rates: float) -> VariedRates:
     fits = dict.fromkeys(rates, True)
-    return Varied(label="a setting", key="engine.overlap", value="false", rates=rates, fits=fits, peak_flops_per_s=peak)
+    return VariedRates(
+        label="a setting", key="engine.overlap", value="false", rates=rates, fits=fits, peak_flops_per_s=peak
+    )
 
 
-def sensitivity(default: dict[str, float], *rows: Varied, devices: int = 8) -> Sensitivity:
+def sensitivity(default: dict[str, float], *rows: VariedRates, devices: int = 8) -> Sensitivity:
     return Sensitivity(
         devices=devices,
         plans=tuple(default),
@@ -42,9 +44,9 @@ def sensitivity(default: dict[str, float], *rows: Varied, devices: int = 8) -> S
     )
 
 
-def view() -> View:
+def view() -> StudyView:
     done, _, searches = piped()
-    return View(study=done, searches=searches)
+    return StudyView(study=done, searches=searches)
 
 
 def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
@@ -99,13 +101,13 @@ def test_the_range_of_samples_is_of_their_rates() -> None:
         )
         for o in seen.study.outcomes
     )
-    for share in shares(View(study=replace(seen.study, outcomes=made)), None):
+    for share in shares(StudyView(study=replace(seen.study, outcomes=made)), None):
         assert share.predicted is not None
         assert share.sampled == (pytest.approx(0.8 * share.predicted), pytest.approx(0.95 * share.predicted))
 
 
 def test_a_figure_is_one_line() -> None:
-    share = Share(plan="a", devices=8, published=0.57, predicted=0.6704, unknown=(0.51, 0.721))
+    share = PeakShare(plan="a", devices=8, published=0.57, predicted=0.6704, unknown=(0.51, 0.721))
     said = "published 57 % of the peak, predicted 67.0 %, 51.0 to 72.1 % over what is unknown"
     assert sentence(share).replace("\u00a0", " ") == said
     sampled = replace(share, unknown=None, sampled=(0.6, 0.7))
@@ -119,7 +121,7 @@ def test_a_figure_is_one_line() -> None:
 
 def test_the_section_stands_without_ratios_and_says_what_was_searched_for() -> None:
     done, found, searches = piped()
-    made = plain(published(View(study=done, searches=searches), found))
+    made = plain(published(StudyView(study=done, searches=searches), found))
     assert "relative to" not in made
     assert "published share of the peak" in made and "2.5 %" in made and "over what is unknown" in made
     assert "the recomputation of checkpointed activations included" in made and "2 Tflop/s" in made
@@ -144,7 +146,7 @@ def test_a_published_plan_or_size_that_cannot_be_is_refused() -> None:
 def test_the_only_plan_is_compared_by_its_rate() -> None:
     document = {**PIPED, "sensitivity": {**PIPED["sensitivity"], "plans": ["pipe"], "devices": [4, 8]}}
     scenario = scenario_of(document, scenario_path(), plans=("pipe", "zero3"))
-    seen = View(study=run_study(scenario))
+    seen = StudyView(study=run_study(scenario))
     small = sensitivity({"pipe": 0.02}, varied(pipe=0.01), devices=4)
     both = replace(sensitivity({"pipe": 0.03}, varied(pipe=0.06)), smaller=(small,))
     assert value(both, both.default, "pipe") == 0.03

@@ -25,9 +25,9 @@ from simfrontier.report.probability import (
 )
 from simfrontier.report.reading import definitions
 from simfrontier.report.scaling import rates, scaling, step_times
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
-from simfrontier.study import Outcome, Study, run_study
+from simfrontier.study import PlanOutcome, Study, run_study
 from tests.report.studies import SCENARIO, scenario_path, study
 
 
@@ -35,29 +35,29 @@ def plain(text: str) -> str:
     return re.sub(r"<[^>]*>", " ", text).replace("\u00a0", " ")
 
 
-def outcome(plan: str, size: int = 8, of: Study | None = None) -> Outcome:
+def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
     return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
 
 
-def with_samples(samples_s: dict[str, list[float]]) -> View:
+def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
     """The study with other samples of its plans on 8 devices."""
     made = tuple(
         replace(o, samples_s=np.array(samples_s[o.plan])) if o.devices == 8 and o.plan in samples_s else o
         for o in study().outcomes
     )
-    return View(study=replace(study(), outcomes=made))
+    return StudyView(study=replace(study(), outcomes=made))
 
 
 @cache
-def without_samples() -> View:
+def without_samples() -> StudyView:
     document = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
-    return View(study=run_study(scenario_of(document, scenario_path(), {"uncertainty.samples": 0})))
+    return StudyView(study=run_study(scenario_of(document, scenario_path(), {"uncertainty.samples": 0})))
 
 
 @cache
-def unknown() -> View:
+def unknown() -> StudyView:
     scenario = study().scenario
-    return View(study=run_study(replace(scenario, library=replace(scenario.library, residual=None))))
+    return StudyView(study=run_study(replace(scenario, library=replace(scenario.library, residual=None))))
 
 
 # ── words ──
@@ -114,9 +114,9 @@ def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
     assert (
         sampled_rate(slow, replace(zero3, samples_s=None)) == sampled_step(slow, replace(zero3, samples_s=None)) == ""
     )
-    view = View(study=replace(study(), scenario=slow))
+    view = StudyView(study=replace(study(), scenario=slow))
     assert "TFLOPS per GCD where all are typical (with the slowest of 8: " in plain(lead_sentence(view))
-    assert "where all are typical" not in lead_sentence(View(study=study()))
+    assert "where all are typical" not in lead_sentence(StudyView(study=study()))
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
@@ -143,10 +143,10 @@ def test_a_ranking_that_samples_agree_on_says_so() -> None:
 
 def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
     zero3 = outcome("zero3")
-    view = View(study=study())
+    view = StudyView(study=study())
     device = replace(view.scenario.machine.device, speed_sd=0.017)
     machine = replace(view.scenario.machine, device=device)
-    slow = View(study=replace(study(), scenario=replace(view.scenario, machine=machine)))
+    slow = StudyView(study=replace(study(), scenario=replace(view.scenario, machine=machine)))
     slower = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(1.1, 1.2, 101))
     said = plain(bias(slow, slower))
     assert "a step waits for the slowest of all 8 GCDs" in said and "not only less certain" in said
@@ -157,10 +157,10 @@ def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
 
 
 def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     device = replace(view.scenario.machine.device, speed_sd=0.017)
     scenario = replace(view.scenario, machine=replace(view.scenario.machine, device=device))
-    for seen, said in ((view, False), (View(study=replace(study(), scenario=scenario)), True)):
+    for seen, said in ((view, False), (StudyView(study=replace(study(), scenario=scenario)), True)):
         for words in (plain(headline(seen)), plain(scaling(seen)), definitions(seen)["step_time_s"]):
             assert bool(re.search("typical|slowest device", words)) == said
     assert "typical" not in plain(probability(view))
@@ -169,12 +169,12 @@ def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() 
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     residual = study().scenario.library.residual
     assert residual is not None and study().scenario.machine.device.speed_sd == 0.0
-    said = [plain(sentence) for sentence in sources(View(study=study()))]
+    said = [plain(sentence) for sentence in sources(StudyView(study=study()))]
     assert said[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
     assert said[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
     wider = replace(residual, small_bytes=4 * 2**20, small_sd=0.2)
     scenario = replace(study().scenario, library=replace(study().scenario.library, residual=wider))
-    assert "messages below 4 MiB 20.0 %" in plain(next(sources(View(study=replace(study(), scenario=scenario)))))
+    assert "messages below 4 MiB 20.0 %" in plain(next(sources(StudyView(study=replace(study(), scenario=scenario)))))
     assert said[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
 
 
@@ -183,7 +183,7 @@ def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     [
         (without_samples, "the scenario asks for no samples (uncertainty.samples = 0)"),
         (unknown, "neither the machine’s file (device.speed_sd, device.matmul_sd) nor the library’s (residual) says"),
-        (lambda: View(study=study(1e3)), "No plan fits on 2 and 8 GCDs, so there is nothing to compare."),
+        (lambda: StudyView(study=study(1e3)), "No plan fits on 2 and 8 GCDs, so there is nothing to compare."),
     ],
 )
 def test_where_there_are_no_error_bars_the_page_says_why(view: object, said: str) -> None:
@@ -198,7 +198,7 @@ def test_where_there_are_no_error_bars_the_page_says_why(view: object, said: str
 
 
 def test_the_table_of_pairs_has_every_pair_twice_and_both_make_all() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     ranked = sampled(view, 8)
     assert len(ranked) == 3
     for a in ranked:
@@ -210,13 +210,13 @@ def test_the_table_of_pairs_has_every_pair_twice_and_both_make_all() -> None:
 
 
 def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
-    view = View(study=study(2e6))
+    view = StudyView(study=study(2e6))
     assert [o.plan for o in sampled(view, 8)] == ["zero3", "zeropp"]
     assert "ddp" not in plain(probability(view))
 
 
 def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_their_line() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     for plan in view.plans:
         for figure, is_rate in ((rates(view), True), (step_times(view), False)):
             line, bars = (trace for trace in figure["data"] if trace["name"] == plan)
@@ -235,7 +235,7 @@ def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_thei
 
 
 def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     bars = [trace for trace in rates(view)["data"] if "error_y" in trace]
     for place, size in enumerate((2, 8)):
         stands = [trace["x"][place] for trace in bars]
@@ -245,10 +245,10 @@ def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> N
 
 
 def test_a_single_size_has_bars_side_by_side() -> None:
-    bars = [trace for trace in rates(View(study=study(devices=(8,))))["data"] if "error_y" in trace]
+    bars = [trace for trace in rates(StudyView(study=study(devices=(8,))))["data"] if "error_y" in trace]
     assert len({trace["x"][0] for trace in bars}) == 3
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
-    drawn = re.search(r'id="fig-rate">(.*?)</script>', scaling(View(study=study())))
+    drawn = re.search(r'id="fig-rate">(.*?)</script>', scaling(StudyView(study=study())))
     assert drawn is not None and list(json.loads(drawn[1])) == ["TFLOPS per GCD", "step time"]

@@ -12,9 +12,9 @@ from simfrontier.report.assumptions import fitted_elsewhere
 from simfrontier.report.page import page
 from simfrontier.report.published import comparable, given, published, ratio_bands
 from simfrontier.report.sensitivity import dots, named
-from simfrontier.report.view import View
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.sensitivity import Varied
+from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study
 from tests.report.studies import SCENARIO, full, scenario_path, study
 
@@ -25,9 +25,9 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text).replace("\u00a0", " "))
 
 
-def view_of(plans: tuple[str, ...] = (), devices: tuple[int, ...] = (), **settings: Any) -> View:
+def view_of(plans: tuple[str, ...] = (), devices: tuple[int, ...] = (), **settings: Any) -> StudyView:
     named = {key.replace("__", "."): value for key, value in settings.items()}
-    return View(study=run_study(scenario_of(PLAIN, scenario_path(), named, plans, devices)))
+    return StudyView(study=run_study(scenario_of(PLAIN, scenario_path(), named, plans, devices)))
 
 
 def row(page: str, number: int) -> list[str]:
@@ -52,13 +52,13 @@ def test_a_ratio_to_a_plan_that_was_not_run_is_not_given() -> None:
 
 
 def test_a_plan_that_does_not_fit_says_so() -> None:
-    made = published(View(study=study(2e6)), None)
+    made = published(StudyView(study=study(2e6)), None)
     assert row(made, 2) == ["ddp", "4.000", "does not fit", "–", "does not fit"]
     assert row(made, 4) == ["ddp", "to 8", "0.900", "does not fit", "–"]
 
 
 def test_an_efficiency_needs_two_sizes() -> None:
-    cells = row(published(View(study=study()), None), 4)
+    cells = row(published(StudyView(study=study()), None), 4)
     assert cells[1] == "2 to 8" and float(cells[3]) > 0.0
     assert row(published(view_of(devices=(8,)), None), 4) == ["ddp", "8 to 8", "0.900", "not run", "–"]
 
@@ -67,7 +67,7 @@ def test_an_efficiency_needs_two_sizes() -> None:
 
 
 def test_the_band_of_a_ratio_is_of_paired_samples() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     ratio = np.linspace(0.9, 1.0, 101)  # quantiles at 5 and 95 %: 0.905 and 0.995
     shared = np.random.default_rng(0).uniform(1.0, 9.0, 101)  # the same for both, so that it cancels
     samples = {"zero3": shared, "ddp": shared / ratio, "zeropp": shared}
@@ -75,7 +75,7 @@ def test_the_band_of_a_ratio_is_of_paired_samples() -> None:
         replace(o, samples_s=samples[o.plan]) if o.devices == 8 and o.plan in samples else o
         for o in view.study.outcomes
     )
-    view = View(study=replace(view.study, outcomes=made))
+    view = StudyView(study=replace(view.study, outcomes=made))
     low, high = ratio_bands(view, 8, "zero3")["ddp"]
     np.testing.assert_allclose((low, high), (0.905, 0.995), rtol=1e-12)
     assert "(nine samples of ten: 0.905 to 0.995), " in plain(published(view, None))
@@ -92,21 +92,21 @@ def test_without_samples_there_is_no_band() -> None:
 
 
 def test_what_was_set_is_named_unless_it_leaves_rates_as_they_are() -> None:
-    assert given(view_of(uncertainty__samples=0)) == given(View(study=study())) == []
-    view = View(study=replace(study(), fidelity="analytic"))
+    assert given(view_of(uncertainty__samples=0)) == given(StudyView(study=study())) == []
+    view = StudyView(study=replace(study(), fidelity="analytic"))
     assert given(view) == ["fidelity = analytic"]
     assert "predicted with fidelity = analytic set" in published(view, None)
 
 
 def test_another_machine_is_not_judged_by_the_published_figures() -> None:
-    view = View(study=study(machine="toy-quad", devices=(2, 4)))
+    view = StudyView(study=study(machine="toy-quad", devices=(2, 4)))
     assert comparable(view.scenario) is None
     made = published(view, None)
     assert "These figures are of the machine that the scenario file names; the prediction is for toy-quad" in made
     assert "findings" not in made and re.search(r"\d\s% (above|below)|equal within", plain(made)) is None
     done, varied = full()
-    elsewhere = View(study=replace(done, scenario=view.scenario))
-    assert "published" not in str(dots(elsewhere, varied)) and "published" in str(dots(View(study=done), varied))
+    elsewhere = StudyView(study=replace(done, scenario=view.scenario))
+    assert "published" not in str(dots(elsewhere, varied)) and "published" in str(dots(StudyView(study=done), varied))
 
 
 def test_the_machine_that_the_file_names_is_no_other_one_when_it_is_set() -> None:
@@ -135,8 +135,8 @@ def test_a_library_that_was_fitted_elsewhere_says_so() -> None:
 
 
 def test_varied_values_have_the_unit_of_their_key() -> None:
-    def one(key: str, label: str, value: str) -> Varied:
-        return Varied(label=label, key=key, value=value, rates={}, fits={}, peak_flops_per_s=1e12)
+    def one(key: str, label: str, value: str) -> VariedRates:
+        return VariedRates(label=label, key=key, value=value, rates={}, fits={}, peak_flops_per_s=1e12)
 
     hop = "library.overrides.ring.hop_between_nodes_s"
     assert named(one(hop, "hop latency, s", "0.000342")) == ("hop latency", "342\u00a0µs")

@@ -16,15 +16,15 @@ from simfrontier.report.page import page
 from simfrontier.report.pipeline import IDLE_NAME, NAMES, lanes, memory_bars, pipeline
 from simfrontier.report.ranks import grid, ordered, ranks, sizes
 from simfrontier.report.timeline import timeline
-from simfrontier.report.view import View
-from simfrontier.tune import Tried
+from simfrontier.report.view import StudyView
+from simfrontier.tune import TriedGrid
 from tests.report.studies import piped, sized, study
 from tests.report.test_published import plain, row
 
 
-def view() -> View:
+def view() -> StudyView:
     done, _, searches = piped()
-    return View(study=done, searches=searches)
+    return StudyView(study=done, searches=searches)
 
 
 # ── grids ──
@@ -53,7 +53,7 @@ def test_the_table_has_the_grid_and_the_batch_of_every_plan_and_size() -> None:
 
 
 def test_plans_without_grids_need_no_such_section() -> None:
-    assert ranks(View(study=study())) == "" == pipeline(View(study=study()))
+    assert ranks(StudyView(study=study())) == "" == pipeline(StudyView(study=study()))
 
 
 def test_candidates_stand_best_first_and_say_why_they_cannot_run() -> None:
@@ -63,8 +63,8 @@ def test_candidates_stand_best_first_and_say_why_they_cannot_run() -> None:
     assert "3 1 1 – – x = 3 does not divide" in made or "3 1 1 – – grid x 3 = 3 ranks does not divide" in made
     assert "best" in made
 
-    def one(rate: float | None, x: int) -> Tried:
-        return Tried(options=AxonnOptions(family="axonn", x=x), rate=rate, why="" if rate else "does not fit")
+    def one(rate: float | None, x: int) -> TriedGrid:
+        return TriedGrid(options=AxonnOptions(family="axonn", x=x), rate=rate, why="" if rate else "does not fit")
 
     tried = [one(None, 1), one(2.0, 2), one(3.0, 4), one(2.0, 8)]
     assert [each.options.x for each in ordered(tried)] == [4, 2, 8, 1]  # type: ignore[attr-defined]
@@ -86,13 +86,13 @@ def test_micro_batches_are_said_by_plan_where_they_differ() -> None:
     assert said.startswith("micro-batch per data-parallel rank × micro-batches of a step: zero3 1 × 2 to 4; ")
     assert "pipe 2 × 4 to 8; axonn " in said
     assert batch(seen) == "steps of 16 sequences"
-    assert training(View(study=study())) == "micro-batch 1 per GCD, accumulation 1"
+    assert training(StudyView(study=study())) == "micro-batch 1 per GCD, accumulation 1"
 
 
 def test_the_work_is_said_to_be_the_same_only_where_it_is() -> None:
-    assert work(View(study=study())) == "The same work per GCD at every size."
+    assert work(StudyView(study=study())) == "The same work per GCD at every size."
     assert work(view()) == "Steps of 16 sequences at every size."
-    grown = View(study=sized())
+    grown = StudyView(study=sized())
     assert models(grown).startswith("tiny (") and " on 2 and tiny (" in models(grown) and models(grown).endswith("GCDs")
     assert work(grown).startswith("The model grows with the machine: tiny (")
     assert "model on 2 GCDs" in plain(assumptions(grown)) and "model on 8 GCDs" in plain(assumptions(grown))
@@ -134,7 +134,7 @@ def test_the_bubble_stands_beside_its_closed_form() -> None:
 def test_pipelines_that_do_not_fit_show_their_memory_alone() -> None:
     seen = view()
     made = tuple(replace(o, row={**o.row, "fits": o.plan != "pipe", "note": "too big"}) for o in seen.study.outcomes)
-    said = pipeline(View(study=replace(seen.study, outcomes=made)))
+    said = pipeline(StudyView(study=replace(seen.study, outcomes=made)))
     assert "No pipeline fits on 8 GCDs." in said and "fig-stages" not in said and "fig-stage-memory" in said
 
 

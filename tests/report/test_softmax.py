@@ -11,10 +11,10 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.report.page import page
+from simfrontier.report.phrases import quantity, signed
 from simfrontier.report.softmax import softmax
 from simfrontier.report.softmax_figures import bars
-from simfrontier.report.view import View, step_s
-from simfrontier.report.words import quantity, signed
+from simfrontier.report.view import StudyView, step_s
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier.workload import CrossEntropy, Softmax
@@ -68,7 +68,7 @@ def test_the_section_is_on_the_page(name: str) -> None:
 
 
 def test_it_is_not_there_where_no_plan_names_kernel_or_way() -> None:
-    assert softmax(View(study=study())) == ""
+    assert softmax(StudyView(study=study())) == ""
     assert all(outcome.softmaxes is None for outcome in study().outcomes)
 
 
@@ -84,7 +84,7 @@ def test_one_plan_that_names_any_is_enough(settings: dict[str, Any]) -> None:
 
 
 def test_the_table_has_the_studys_numbers() -> None:
-    html = softmax(View(study=done("cut")))
+    html = softmax(StudyView(study=done("cut")))
     words = plain(html)
     for outcome in done("cut").outcomes:
         found = outcome.softmaxes
@@ -101,7 +101,7 @@ def test_the_table_has_the_studys_numbers() -> None:
 
 
 def test_kernels_are_told_with_their_passes_and_attention() -> None:
-    words = plain(softmax(View(study=done("whole"))))
+    words = plain(softmax(StudyView(study=done("whole"))))
     for said in (
         "fused reads N and writes N",
         "two-pass reads 2N and writes N",
@@ -117,12 +117,12 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
 
 def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
     """The first plan has the fused kernel, so that all others with scores in memory lose."""
-    words = plain(softmax(View(study=done("whole"))))
+    words = plain(softmax(StudyView(study=done("whole"))))
     assert re.search(r"Against fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
 
 
 def test_where_fewer_collectives_are_slower_it_says_so() -> None:
-    view, said = View(study=done("cut")), plain(softmax(View(study=done("cut"))))
+    view, said = StudyView(study=done("cut")), plain(softmax(StudyView(study=done("cut"))))
     for size in view.sizes:
         took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
         slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
@@ -131,7 +131,7 @@ def test_where_fewer_collectives_are_slower_it_says_so() -> None:
 
 
 def test_bars_are_the_parts_in_order() -> None:
-    html = softmax(View(study=done("cut")))
+    html = softmax(StudyView(study=done("cut")))
     assert list(figures(html)) == ["16", "2"]
     for size, drawn in figures(html).items():
         assert [trace["name"] for trace in drawn["data"]] == [

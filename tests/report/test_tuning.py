@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from simfrontier.report.tuning import tuning_page
-from simfrontier.report.tuning_words import (
+from simfrontier.report.tuning_text import (
     beaten_sentence,
     errors_sentence,
     fates,
@@ -24,7 +24,7 @@ from simfrontier.report.tuning_words import (
     tokens_per_s,
     why_sentence,
 )
-from simfrontier.tune import OwnPlan, TunedPlan, Tuning
+from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
 from tests.tune.toys import toy_tuning
 
 
@@ -33,7 +33,7 @@ def figures(page: str) -> dict[str, Any]:
     return {name: next(iter(json.loads(text).values())) for name, text in found}
 
 
-def without_samples() -> Tuning:
+def without_samples() -> TuningOutcome:
     def bare(plan: TunedPlan) -> TunedPlan:
         return plan if plan.simulated is None else replace(plan, simulated=replace(plan.simulated, samples_s=()))
 

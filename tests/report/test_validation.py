@@ -13,8 +13,8 @@ from simfrontier.measured import Pathology
 from simfrontier.report.validation import CONTENTS, validation_page
 from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name, standing
-from simfrontier.report.validation_words import apart, reason_words, validation_findings, validation_lead
-from simfrontier.validation.bounds import Bound
+from simfrontier.report.validation_text import apart, reason_words, validation_findings, validation_lead
+from simfrontier.validation.bounds import ErrorBound
 from simfrontier.validation.outcome import Prediction
 from simfrontier.validation.run import Validation, validate
 from tests.report.test_page import Page
@@ -22,10 +22,10 @@ from tests.rows import MIB, call
 from tests.validation.standins import copy_row, held, models, rate_row, table, training
 
 ODD = Pathology(reason="a <stall>", num_bytes=(MIB, MIB), num_devices=(128, None))
-LOOSE, TIGHT = (Bound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
+LOOSE, TIGHT = (ErrorBound(table="one", series="a<b>", mean_abs=share, p90_abs=share) for share in (0.5, 0.01))
 
 
-def made(*bounds: Bound, most_flops_per_s: float = 60e12) -> Validation:
+def made(*bounds: ErrorBound, most_flops_per_s: float = 60e12) -> Validation:
     """Two sizes on three numbers of devices, an odd one, one of an unknown library, and a rate of training."""
     rows = [call(1e-3 * devices * size, devices, size * MIB) for devices in (16, 64, 128) for size in (1, 4)]
     tables = [table([*rows, call(library="<mpi>")], pathologies=(ODD,)), table([training()], name="two")]

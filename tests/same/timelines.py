@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simfrontier.scenario import load_scenario, parse_setting
 from simfrontier.simulate import SimulatedStep
 from simfrontier.study import simulated
-from simfrontier.tune import Searcher
+from simfrontier.tune import GridSearcher
 from tests.same.jobs import STEPS, Step
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def times_of(step: SimulatedStep) -> NDArray[np.float64]:
     return np.concatenate(rows, axis=1)
 
 
-def simulate(step: Step, searcher: Searcher) -> SimulatedStep:
+def simulate(step: Step, searcher: GridSearcher) -> SimulatedStep:
     """Simulate one of the fixed steps; schedules that the searcher's shop has built before are used again."""
     scenario = load_scenario(
         ROOT / "scenarios" / f"{step.scenario}.toml",
@@ -42,7 +42,7 @@ def simulate(step: Step, searcher: Searcher) -> SimulatedStep:
 
 def arrays() -> Iterator[tuple[str, NDArray[np.float64]]]:
     """(name of the step, its times); where single messages were simulated also the bytes of every link."""
-    searcher = Searcher()
+    searcher = GridSearcher()
     for step in STEPS:
         done = simulate(step, searcher)
         yield step.name, times_of(done)

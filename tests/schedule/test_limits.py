@@ -14,7 +14,7 @@ from simfrontier.errors import InputError, near, nearest
 from simfrontier.limits import COMPARED_CHARACTERS, LARGE, OPERANDS_OF_OP, RANKS, USUAL
 from simfrontier.schedule import from_json, to_json
 from simfrontier.schedule.ir import Ref, Schedule
-from simfrontier.schedule.repeats import Run, Step, folded, refs_of_run, runs_of_refs, unfolded
+from simfrontier.schedule.repeats import RelativeCall, RepeatedRefs, folded, refs_of_run, runs_of_refs, unfolded
 from tests.limited import limited, limited_refusal
 from tests.schedule.builders import mesh_of, options_of, schedule_of
 
@@ -156,7 +156,7 @@ def test_the_nearest_name_is_looked_for_among_few_and_short_ones() -> None:
 
 def test_steps_that_do_not_repeat_fold_to_themselves() -> None:
     """50,000 different steps: comparing every period position by position would take an hour."""
-    steps = tuple(Step(f"x{i}", 0, 0, 0) for i in range(50_000))
+    steps = tuple(RelativeCall(f"x{i}", 0, 0, 0) for i in range(50_000))
     assert folded(steps) == steps
     loop = folded(steps[:1_000] * 300)
     assert len(loop) == 1 and tuple(unfolded(loop)) == steps[:1_000] * 300
@@ -167,4 +167,6 @@ def test_operands_that_do_not_repeat_stay_as_they_are() -> None:
     assert runs_of_refs(refs) == list(refs)
     nearly = (*refs, *refs[:-1], Ref("other"))
     runs = runs_of_refs(nearly)
-    assert tuple(ref for run in runs for ref in (refs_of_run(run) if isinstance(run, Run) else [run])) == nearly
+    assert (
+        tuple(ref for run in runs for ref in (refs_of_run(run) if isinstance(run, RepeatedRefs) else [run])) == nearly
+    )

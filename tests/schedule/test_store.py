@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Call, Ref, Role, Schedule, digest, from_json, load, save, to_json
-from simfrontier.schedule.repeats import Step, folded, refs_of_run, runs_of_refs, unfolded
+from simfrontier.schedule.repeats import RelativeCall, folded, refs_of_run, runs_of_refs, unfolded
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
 FAMILIES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
@@ -231,7 +231,7 @@ def test_faults_are_told_with_their_place(edit: Callable[[Any], str], said: str)
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 1)), max_size=40))
 def test_loops_mean_the_same_steps(steps: list[tuple[str, int, int]]) -> None:
-    made = [Step(label, block, layer, 0) for label, block, layer in steps]
+    made = [RelativeCall(label, block, layer, 0) for label, block, layer in steps]
     items = folded(made)
     assert list(unfolded(items)) == made
     assert len(items) <= len(made)

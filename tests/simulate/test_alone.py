@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.collectives import Library, load_library
 from simfrontier.collectives.algorithms.levels import level_rates, with_rates
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.schedule.ir import CollectiveKind
@@ -22,7 +22,7 @@ KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("num_ranks", [2, 4, 8, 16, 64])
 def test_it_is_what_the_simulator_takes(kind: CollectiveKind, num_ranks: int) -> None:
-    groups = Groups(FRONTIER, num_ranks)
+    groups = EqualGroups(FRONTIER, num_ranks)
     for size in (4096, 2**20, 2**26):
         simulated = single(kind, size, num_ranks, fidelity="analytic", library=RCCL).step_s
         assert groups.seconds(RCCL, kind, size) == pytest.approx(simulated, rel=1e-9)
@@ -30,7 +30,7 @@ def test_it_is_what_the_simulator_takes(kind: CollectiveKind, num_ranks: int) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_what_the_simulator_takes_on_perlmutter(kind: CollectiveKind) -> None:
-    groups = Groups(PERLMUTTER, 32)
+    groups = EqualGroups(PERLMUTTER, 32)
     simulated = single(kind, 2**24, 32, "perlmutter", "analytic", library=NCCL).step_s
     assert groups.seconds(NCCL, kind, 2**24) == pytest.approx(simulated, rel=1e-9)
 
@@ -42,7 +42,7 @@ def test_it_is_what_the_simulator_takes_on_perlmutter(kind: CollectiveKind) -> N
 def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name: str, num_ranks: int) -> None:
     """Rates from limits that are laid out once are those of the patterns of both levels; and another library, asked of
     the same groups, gets its own."""
-    groups = Groups(machine, num_ranks)
+    groups = EqualGroups(machine, num_ranks)
     for library in (load_library(name), slower(load_library(name))):
         shape, of_links = groups.shape, lambda one: one.shares_on(machine, "ring")
         told = level_rates(groups.fabric, groups.groups, shape, library, of_links)
@@ -69,7 +69,7 @@ def slower(library: Library) -> Library:
 
 
 def test_the_rate_is_that_of_the_library_that_asks() -> None:
-    groups = Groups(FRONTIER, 64)
+    groups = EqualGroups(FRONTIER, 64)
     half = replace(RCCL, link_shares={link: share / 2 for link, share in RCCL.link_shares.items()})
     first = groups.sent_per_s("ring", RCCL)
     assert groups.sent_per_s("ring", half) == pytest.approx(first / 2)
@@ -79,7 +79,7 @@ def test_the_rate_is_that_of_the_library_that_asks() -> None:
 def test_strided_groups_share_the_nics() -> None:
     """64 GCDs on 8 nodes. One group of all: 4 NICs of 25 GB/s carry one ring, 100 GB/s for a rank. 8 groups of one GCD
     of each node: two of them on each NIC, 12.5 GB/s for each."""
-    whole, strided = Groups(FRONTIER, 64), Groups(FRONTIER, 64, stride=8)
+    whole, strided = EqualGroups(FRONTIER, 64), EqualGroups(FRONTIER, 64, stride=8)
     assert whole.limits("ring", RCCL)["nic"] == pytest.approx(100e9)
     assert strided.limits("ring", RCCL)["nic"] == pytest.approx(12.5e9)
     assert (strided.shape.size, strided.shape.num_nodes, strided.shape.num_packages) == (8, 8, 8)
@@ -90,13 +90,13 @@ def test_strided_groups_share_the_nics() -> None:
 @pytest.mark.parametrize("stride", [2, 4])
 def test_groups_of_every_second_or_fourth_device_are_laid_out(stride: int) -> None:
     """32 GCDs: two groups of 16 share the 4 NICs, four groups of 8 likewise: a half and a quarter of 100 GB/s each."""
-    assert Groups(FRONTIER, 32, stride).limits("ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
+    assert EqualGroups(FRONTIER, 32, stride).limits("ring", RCCL)["nic"] == pytest.approx(100e9 / stride)
 
 
 @pytest.mark.parametrize(("devices", "stride"), [(6, 4), (8, 8), (8, 0), (24, 3), (24, 6), (24, 16)])
 def test_groups_of_one_device_and_unequal_ones_are_refused(devices: int, stride: int) -> None:
     with pytest.raises(InputError) as caught:
-        Groups(FRONTIER, devices, stride)
+        EqualGroups(FRONTIER, devices, stride)
     assert str(caught.value) == (
         f"frontier: got a stride of {stride} over {devices} devices, allowed: groups of equal size, of two devices or "
         "more, with equally many on each of their nodes"
@@ -116,7 +116,7 @@ def choosing(**choices: tuple[str, ...]) -> Library:
 def test_the_rule_of_trees_is_none_for_calls_that_have_no_tree(options: tuple[str, ...], size: int) -> None:
     """512 GCDs: a reduce-scatter goes by the faster of its rings, though an all-reduce of 1 MiB would go by tree."""
     library = choosing(reduce_scatter=options, all_reduce=("ring",))
-    groups = Groups(FRONTIER, 512)
+    groups = EqualGroups(FRONTIER, 512)
     assert RCCL.tuning is not None and RCCL.tuning.takes_tree(2**20, groups.shape)
     assert groups.seconds_by("ring", library, "reduce_scatter", size) < groups.seconds_by(
         "ring_twice", library, "reduce_scatter", size
@@ -129,14 +129,14 @@ def test_the_rule_of_trees_is_none_for_calls_that_have_no_tree(options: tuple[st
 
 
 def test_the_rule_of_trees_takes_no_tree_that_is_not_listed() -> None:
-    library, groups = choosing(all_reduce=("ring", "halving")), Groups(FRONTIER, 512)
+    library, groups = choosing(all_reduce=("ring", "halving")), EqualGroups(FRONTIER, 512)
     by_ring, by_halving = (groups.seconds_by(way, library, "all_reduce", 2**20) for way in ("ring", "halving"))
     assert groups.seconds(library, "all_reduce", 2**20) == min(by_ring, by_halving)
 
 
 @pytest.mark.parametrize(("size", "by_tree"), [(2**20, True), (2**34, False)])
 def test_the_rule_of_trees_leaves_all_others_or_none(size: int, by_tree: bool) -> None:
-    library, groups = choosing(all_reduce=("halving", "tree", "ring")), Groups(FRONTIER, 512)
+    library, groups = choosing(all_reduce=("halving", "tree", "ring")), EqualGroups(FRONTIER, 512)
     assert library.tuning is not None and library.tuning.takes_tree(size, groups.shape) == by_tree
     left: tuple[str, ...] = ("tree",) if by_tree else ("halving", "ring")
     assert library.taken("all_reduce", False, "library", size, groups.shape) == left
@@ -160,7 +160,7 @@ def test_the_rule_of_trees_leaves_all_others_or_none(size: int, by_tree: bool) -
 )
 def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        Groups(FRONTIER, devices)
+        EqualGroups(FRONTIER, devices)
     assert str(caught.value) == said
 
 
@@ -172,7 +172,7 @@ def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, said: str)
 def test_times_jump_only_where_the_library_changes_its_mind(library: str, devices: int, stride: int) -> None:
     """Twice the bytes take as long or longer, and at most twice as long, while algorithm and protocol stay: halves of
     powers of two, so that nothing hides between the sizes that are looked at."""
-    groups, used = Groups(FRONTIER, devices, stride), load_library(library)
+    groups, used = EqualGroups(FRONTIER, devices, stride), load_library(library)
     assert used.tuning is not None
 
     def way(size: float) -> tuple[bool, str]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.collectives import CallTable, Library, Point, load_library
+from simfrontier.collectives import CallTable, Library, MeasuredPoint, load_library
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulate.calls import Calls
+from simfrontier.simulate.calls import CallPlans
 from simfrontier.simulate.chunk import MAX_RANKS
 from simfrontier.workload import find_model
 from tests.simulate.singles import calls, single, with_links
@@ -162,7 +162,7 @@ def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
     bytes, and unequal where there are not as many in each; coded data are cut at bytes."""
     mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
     built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
-    made, scales, data = Calls(step(built, fidelity="analytic").cluster), set[float](), set[float]()
+    made, scales, data = CallPlans(step(built, fidelity="analytic").cluster), set[float](), set[float]()
     for op in built.distinct_ops():
         if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
             first, second = made.planned(op, 0).plans
@@ -181,7 +181,10 @@ def test_with_packets_links_reach_all_of_their_capacity() -> None:
 
 
 def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> None:
-    points = (Point(num_bytes=1, seconds=1e-3, spread=None), Point(num_bytes=4 * MIB, seconds=5e-3, spread=None))
+    points = (
+        MeasuredPoint(num_bytes=1, seconds=1e-3, spread=None),
+        MeasuredPoint(num_bytes=4 * MIB, seconds=5e-3, spread=None),
+    )
     table = CallTable(kind="all_gather", ranks=2, nodes=1, packages=1, points=points)
     done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
     assert done.step_s == pytest.approx(5e-3)

@@ -13,7 +13,7 @@ from simfrontier.analysis.bounds import bounds
 from simfrontier.collectives import load_library
 from simfrontier.collectives.library import GroupShape
 from simfrontier.machine import load_machine
-from simfrontier.network import Kind
+from simfrontier.network import ResourceKind
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
@@ -165,7 +165,7 @@ def test_links_carry_what_the_patterns_load(
     if library == "gloo" and kind in ("reduce_scatter", "all_reduce") and via != "direct":
         expected = mirrored(done, expected)  # gloo reduces against the order that fluid patterns have for all rings
     np.testing.assert_allclose(done.link_bytes, expected, rtol=1e-9, atol=1e-3)
-    assert done.link_bytes[done.cluster.fabric.kind != Kind.WIRE].sum() == 0.0
+    assert done.link_bytes[done.cluster.fabric.kind != ResourceKind.WIRE].sum() == 0.0
 
 
 @pytest.mark.parametrize("family", NAMED)

@@ -16,8 +16,8 @@ from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
 from simfrontier.schedule import digest, load
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate.form import Form
 from simfrontier.simulate.lowering import lowered_schedule, recipe
+from simfrontier.simulate.transfer_lists import TransferLists
 from simfrontier.trace.links import load_links
 from tests.invoke import TOY, invoke
 from tests.simulate.singles import single
@@ -89,11 +89,13 @@ def test_every_recipe_of_a_schedule_can_be_lowered() -> None:
     assert all(one.fault() is None for recipes in found.recipes for one in recipes)
 
 
-def chain(*channels: int) -> Form:
+def chain(*channels: int) -> TransferLists:
     """Messages from member 0 to member 1 on these channels, of which none needs another's bytes."""
     parts = len(channels)
     transfers = tuple(Transfer(0, 1, i, i, 1, False, channel) for i, channel in enumerate(channels))
-    return Form.of(Lowered(kind="all_gather", size=2, parts=parts, transfers=transfers), apart=True, in_flight=2)
+    return TransferLists.of(
+        Lowered(kind="all_gather", size=2, parts=parts, transfers=transfers), apart=True, in_flight=2
+    )
 
 
 def test_messages_on_one_connection_go_in_order_and_two_at_a_time() -> None:
@@ -109,15 +111,15 @@ def test_messages_on_one_connection_go_in_order_and_two_at_a_time() -> None:
 def test_channels_have_connections_of_their_own_or_share_one() -> None:
     assert chain(0, 1, 0, 1).following == [2, 3, -1, -1]
     lowered = chain(0, 1, 0, 1).lowered
-    shared = Form.of(lowered, apart=False, in_flight=None)
+    shared = TransferLists.of(lowered, apart=False, in_flight=None)
     assert shared.following == [1, 2, 3, -1] and shared.followers == [[], [], [], []]
 
 
 def test_sizes_are_those_of_whole_elements() -> None:
     """Ring of 2 in 2 parts: 5 elements of 2 bytes in a piece are 3 and 2; as an all-reduce, 10 in 4 chunks 3 3 2 2."""
     ring = Recipe(algorithm="ring", orders=((0, 1), (1, 0)), per_node=2)
-    assert sorted(Form.of(lower("all_gather", ring), True, None).sizes(20, 2)) == [4.0, 4.0, 6.0, 6.0]
-    reduced = Form.of(lower("all_reduce", ring), True, None).sizes(20, 2)
+    assert sorted(TransferLists.of(lower("all_gather", ring), True, None).sizes(20, 2)) == [4.0, 4.0, 6.0, 6.0]
+    reduced = TransferLists.of(lower("all_reduce", ring), True, None).sizes(20, 2)
     assert sorted(reduced) == [4.0] * 4 + [6.0] * 4 and sum(reduced) == 2 * 20
 
 

@@ -22,8 +22,8 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate import Fidelity, simulate_step
+from simfrontier.simulate.role_view import view_of
 from simfrontier.simulate.roles import simulate_roles
-from simfrontier.simulate.view import view_of
 from tests.plan.grids import megatron, other, schedule_of
 
 TOY = load_machine("toy-cluster")

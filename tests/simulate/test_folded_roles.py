@@ -16,9 +16,9 @@ from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Call, Collective
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulate import simulate_step
-from simfrontier.simulate.play import Play
+from simfrontier.simulate.role_timelines import RoleTimelines
+from simfrontier.simulate.role_view import view_of
 from simfrontier.simulate.roles import simulate_roles
-from simfrontier.simulate.view import view_of
 from tests.simulate.pipelines import Crossed, Order, Pipeline
 
 FAULTS = {
@@ -38,13 +38,13 @@ AXES = (("stage", "data", "tensor"), ("data", "stage", "tensor"))
 
 def played(
     pipeline: Pipeline, perturbation: Perturbation | None, whole: bool, exact: bool, contended: bool = True
-) -> Play:
+) -> RoleTimelines:
     made = pipeline.schedule()
     cluster = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
     return simulate_roles([segmented(made, role, whole) for role in made.roles], cluster, contended)
 
 
-def times(pipeline: Pipeline, play: Play) -> list[np.ndarray[Any, Any]]:
+def times(pipeline: Pipeline, play: RoleTimelines) -> list[np.ndarray[Any, Any]]:
     """Per role the starts and ends of all ops on the role's slowest rank, op by op."""
     made = pipeline.schedule()
     out = []

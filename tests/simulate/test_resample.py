@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.simulate import Fidelity, SimulatedStep, Timeline, resample, simulate_step
-from simfrontier.simulate.resample import Factors, resampled_s
+from simfrontier.simulate.resample import DurationFactors, resampled_s
 from simfrontier.workload import find_model
 from tests.simulate.steps import NAMED, frontier_mesh, schedule, step
 
 
-def factors(of_op: NDArray[np.float64], of_class: NDArray[np.float64], on_device: object = True) -> Factors:
-    return Factors(of_op=of_op, of_class=of_class, on_device=np.broadcast_to(np.array(on_device), (len(of_op),)))
+def factors(of_op: NDArray[np.float64], of_class: NDArray[np.float64], on_device: object = True) -> DurationFactors:
+    return DurationFactors(
+        of_op=of_op, of_class=of_class, on_device=np.broadcast_to(np.array(on_device), (len(of_op),))
+    )
 
 
-def ones(done: SimulatedStep, num_samples: int = 1) -> Factors:
+def ones(done: SimulatedStep, num_samples: int = 1) -> DurationFactors:
     classes = done.cluster.folding.num_rank_classes
     return factors(np.ones((done.program.num_ops, num_samples)), np.ones((classes, num_samples)))
 
@@ -73,7 +75,7 @@ def by_hand() -> SimulatedStep:
     6; d waits for b as well and takes 1 s: 5 to 6 and 6 to 7.
     """
     a, b, c, d = (SimpleNamespace(name=name) for name in "abcd")
-    program = Expanded(
+    program = ExpandedProgram(
         lanes=("compute", "gather"),
         ops=[a, b, c, d],  # type: ignore[list-item]
         calls=[],

@@ -9,9 +9,9 @@ import pytest
 
 from simfrontier.trace.compare import Comparison, compare
 from simfrontier.trace.deltas import CrossCheck, judge
-from simfrontier.trace.limits import Limit, limits_of
+from simfrontier.trace.limits import AgreementLimit, limits_of
 from simfrontier.trace.links import LinkCheck, LinkPair
-from simfrontier.trace.slowed import Slowed
+from simfrontier.trace.slowed import SlowLinkEffect
 from simfrontier.trace.sweep import SweepPoint, Way
 from tests.trace.fakes import span, trace
 
@@ -41,8 +41,8 @@ def point(ratio: float, way: Way = "lowered", message_bytes: float = MIB) -> Swe
     )
 
 
-def slowed(sim_effect: float, real_effect: float) -> Slowed:
-    return Slowed(
+def slowed(sim_effect: float, real_effect: float) -> SlowLinkEffect:
+    return SlowLinkEffect(
         what="step of a",
         link="node 0 nic0>net",
         factor=0.5,
@@ -57,14 +57,14 @@ def check(
     *plans: Comparison,
     links: tuple[LinkPair, ...] = (),
     sweep: tuple[SweepPoint, ...] = (),
-    effects: tuple[Slowed, ...] = (),
+    effects: tuple[SlowLinkEffect, ...] = (),
 ) -> CrossCheck:
     made = plans or (plan("a", 1.0, 1.0),)
     tables = LinkCheck(plan="a", sim_title="s", real_title="r", pairs=links)
     return CrossCheck(comparisons=made, verdict=judge(made, MIB, 0.15), links=(tables,), sweep=sweep, slowed=effects)
 
 
-def found(checked: CrossCheck) -> dict[str, Limit]:
+def found(checked: CrossCheck) -> dict[str, AgreementLimit]:
     limits = limits_of(checked)
     assert len({limit.what for limit in limits}) == len(limits)
     return {limit.what: limit for limit in limits}

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.trace.slowed import Slowed, load_slowed, save_slowed
+from simfrontier.trace.slowed import SlowLinkEffect, load_slowed, save_slowed
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 SECONDS = st.floats(1e-9, 1e3)
 EFFECTS = st.builds(
-    Slowed,
+    SlowLinkEffect,
     what=TEXT,
     link=TEXT,
     factor=st.floats(1e-3, 1.0),
@@ -25,7 +25,7 @@ EFFECTS = st.builds(
     real_s=SECONDS,
     real_slowed_s=SECONDS,
 )
-EFFECT = Slowed(
+EFFECT = SlowLinkEffect(
     what="step of zero3",
     link="node 0 nic0>net",
     factor=0.5,
@@ -41,7 +41,7 @@ def test_an_effect_is_slowed_over_plain_time() -> None:
 
 
 @given(made=st.lists(EFFECTS, max_size=4))
-def test_effects_come_back_as_they_were(made: list[Slowed], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_effects_come_back_as_they_were(made: list[SlowLinkEffect], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "slowed.json"
     save_slowed(made, path)
     assert load_slowed(path) == tuple(made)

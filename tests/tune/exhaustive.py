@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.tune import Tuning, tune
-from simfrontier.tune.loss import Loss
+from simfrontier.tune import TuningOutcome, tune
+from simfrontier.tune.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
+from simfrontier.tune.lossy import LossyPolicy
 from simfrontier.tune.pins import pins_of
 from simfrontier.tune.space import TUNED, Space
 from simfrontier.tune.tuning import with_batch
-from simfrontier.tune.work import Fault, Simulated, Workshop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ class Verdict:
     pick: str
     best: str
     estimates: tuple[float, float]
-    found: Tuning
+    found: TuningOutcome
 
     @property
     def allowed(self) -> int:
@@ -168,11 +168,11 @@ def judge(case: Case) -> Verdict:
     scenario = case.scenario()
     found = tune(scenario, pins=case.pins, lossy=case.lossy)
     prepared = with_batch(scenario, case.devices, case.batch)
-    space = Space(prepared, case.devices, case.batch, pins_of(case.pins), Loss(case.lossy))
-    shop, fits, names = Workshop(prepared, scenario, case.devices), dict[str, Simulated](), dict[str, str]()
+    space = Space(prepared, case.devices, case.batch, pins_of(case.pins), LossyPolicy(case.lossy))
+    shop, fits, names = PlanEvaluator(prepared, scenario, case.devices), dict[str, SimulatedPlan](), dict[str, str]()
     for candidate in space.candidates():
         simulated = shop.simulate(candidate.table, TUNED, candidate.key)
-        if isinstance(simulated, Fault):  # the library cannot run it: its groups lie unevenly on the nodes
+        if isinstance(simulated, PlanFault):  # the library cannot run it: its groups lie unevenly on the nodes
             continue
         if simulated.peak_bytes <= case.hbm_bytes:
             fits[candidate.key], names[candidate.key] = simulated, candidate.name

@@ -15,11 +15,11 @@ from simfrontier.cost import Prices
 from simfrontier.errors import InputError
 from simfrontier.plan.tensor import MegatronOptions
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.study import Built, schedule_of_case, simulated
+from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
 from simfrontier.tune.estimate import estimate
-from simfrontier.tune.loss import Loss
-from simfrontier.tune.miniature import Miniatures
+from simfrontier.tune.lossy import LossyPolicy
 from simfrontier.tune.pins import pins_of
+from simfrontier.tune.small_steps import SmallSchedules
 from simfrontier.tune.space import Candidate, Space
 from simfrontier.workload import CrossEntropy, Softmax
 from tests.tune.small import scenario
@@ -32,8 +32,8 @@ SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 
 def the_space(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
     """All plans of a scenario, codecs and routes beside grids too, in any order."""
     made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
-    plain = list(Space(made, devices, batch, pins_of({}), Loss(True)).candidates())
-    routed = list(Space(made, devices, batch, pins_of({"route": ["flat", "two_level"]}), Loss()).candidates())
+    plain = list(Space(made, devices, batch, pins_of({}), LossyPolicy(True)).candidates())
+    routed = list(Space(made, devices, batch, pins_of({"route": ["flat", "two_level"]}), LossyPolicy()).candidates())
     return made, plain + routed
 
 
@@ -41,7 +41,7 @@ def the_space(machine: str, devices: int, layers: int, hidden: int, batch: int) 
 def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
     """All plans of a scenario whose messages are compressed, by any policy."""
     made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
-    every = Space(made, devices, batch, pins_of({}), Loss(max_error=0.7)).candidates()
+    every = Space(made, devices, batch, pins_of({}), LossyPolicy(max_error=0.7)).candidates()
     return made, [candidate for candidate in every if candidate.value("compression") != "none"]
 
 
@@ -51,7 +51,7 @@ def formed(machine: str, devices: int, layers: int, hidden: int) -> tuple[Scenar
     made = scenario(devices, devices, machine=machine, layers=layers, hidden=hidden)
     pins = {"cross_entropy": [*WAYS], "softmax": [*KERNELS], "micro_batch": 1, "states": ["ddp", "zero1"]}
     pins |= {"family": ["megatron", "axonn"], "checkpointing": "full"}
-    return made, list(Space(made, devices, devices, pins_of(pins), Loss()).candidates())
+    return made, list(Space(made, devices, devices, pins_of(pins), LossyPolicy()).candidates())
 
 
 @settings(max_examples=12, deadline=None)
@@ -101,15 +101,15 @@ def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
 
 def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
     """The simulated time of a plan, in both fidelities; or nobody can run it."""
-    miniatures = Miniatures(Prices(made.machine, made.library, devices))
+    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
     try:
         found = estimate(candidate.case, miniatures)
     except InputError as error:  # groups that the library cannot run, which no simulation can either
         with pytest.raises(InputError):
-            simulated(made, Built(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
+            simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
         assert "unevenly" in str(error)
         return
-    built = Built(schedule=schedule_of_case(made, candidate.case), program=None)
+    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None)
     for fidelity in ("flow", "analytic"):
         step = simulated(made, built, fidelity)
         assert found.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
@@ -139,15 +139,15 @@ def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: fl
     made = scenario_of(document, "slow.toml")
     case = made.case("p", 64)
     prices = Prices(made.machine, made.library, 64, made.perturbation)
-    floor_s = estimate(case, Miniatures(prices)).floor_s
-    built = Built(schedule=schedule_of_case(made, case), program=None)
+    floor_s = estimate(case, SmallSchedules(prices)).floor_s
+    built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
     for fidelity in ("flow", "analytic"):
         assert floor_s <= simulated(made, built, fidelity).step_s
 
 
 def test_the_floor_is_the_same_wherever_a_plan_keeps_its_states() -> None:
     made, candidates = the_space("frontier", 16, 4, 2048, 64)
-    miniatures = Miniatures(Prices(made.machine, made.library, 16))
+    miniatures = SmallSchedules(Prices(made.machine, made.library, 16))
     by_core: dict[tuple[object, ...], set[float]] = {}
     for candidate in random.Random(7).sample(candidates, 100):
         by_core.setdefault(candidate.core, set()).add(round(estimate(candidate.case, miniatures).floor_s, 12))
@@ -160,11 +160,11 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     """Without a pipeline a step is the same sum in both; a pipeline's bubble is a closed form (stages that wait for one
     another are not told apart)."""
     made, candidates = the_space("frontier", devices, layers, 2048, batch)
-    miniatures = Miniatures(Prices(made.machine, made.library, devices))
+    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
     apart: dict[bool, list[float]] = {False: [], True: []}
     for candidate in random.Random(3).sample(candidates, 24):
         case = candidate.case
-        built = Built(schedule=schedule_of_case(made, case), program=None)
+        built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
         found = estimate(case, miniatures).step_s / simulated(made, built, "analytic").step_s - 1.0
         apart[case.stages > 1].append(abs(found))
     alone, piped = apart[False], apart[True]

@@ -14,8 +14,8 @@ import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.limits import JOURNAL_LINE
+from simfrontier.tune.evaluator import READERS
 from simfrontier.tune.journal import NAME, JournalError, journal_in
-from simfrontier.tune.work import READERS
 
 DIGEST = "d" * 64
 OUTLINE = {"estimate": {"step_s": 0.1, "floor_s": 1e-3, "peak_bytes": 5e9}, "too_big": 0.0, "fault": ""}

@@ -13,10 +13,10 @@ from simfrontier.errors import InputError
 from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.check import check
 from simfrontier.study import schedule_of_case
-from simfrontier.tune.loss import Loss
+from simfrontier.tune.lossy import LossyPolicy
 from simfrontier.tune.pins import DIMENSIONS, Pins, parse_pin, pins_of
 from simfrontier.tune.space import Space
-from simfrontier.tune.states import COMPRESSIONS, States, levels_of, points
+from simfrontier.tune.states import COMPRESSIONS, StateSharding, levels_of, points
 from tests.tune.small import scenario
 
 AXES = ("node", "package", "gcd")
@@ -73,9 +73,9 @@ def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
     """A sample of all plans, codecs and routes beside grids too: built, and checked without a finding."""
     made = scenario(devices, 2 * devices, machine=machine, layers=4)
     asked = pins_of({"route": ["flat", "two_level"], "copy": [False, True]})
-    candidates = [*Space(made, devices, 2 * devices, Pins({}), Loss(True)).candidates()]
-    candidates += Space(made, devices, 2 * devices, asked, Loss()).candidates()
-    compressed = [*Space(made, devices, 2 * devices, Pins({}), Loss(max_error=0.7)).candidates()]
+    candidates = [*Space(made, devices, 2 * devices, Pins({}), LossyPolicy(True)).candidates()]
+    candidates += Space(made, devices, 2 * devices, asked, LossyPolicy()).candidates()
+    compressed = [*Space(made, devices, 2 * devices, Pins({}), LossyPolicy(max_error=0.7)).candidates()]
     compressed = [one for one in compressed if one.value("compression") != "none"]
     for candidate in (*random.Random(11).sample(candidates, 30), *random.Random(12).sample(compressed, 10)):
         assert candidate.case.samples == 2 * devices, candidate.name
@@ -85,7 +85,7 @@ def test_plans_of_the_space_are_sound(devices: int, machine: str) -> None:
 
 def test_names_and_keys_tell_plans_apart() -> None:
     made = scenario(16, 32)
-    candidates = list(Space(made, 16, 32, Pins({}), Loss(True)).candidates())
+    candidates = list(Space(made, 16, 32, Pins({}), LossyPolicy(True)).candidates())
     assert len(candidates) > 200
     assert len({candidate.key for candidate in candidates}) == len(candidates)
     assert len({candidate.name for candidate in candidates}) == len(candidates)
@@ -94,7 +94,7 @@ def test_names_and_keys_tell_plans_apart() -> None:
 def test_nothing_loses_precision_unless_that_is_allowed() -> None:
     made = scenario(16, 32)
     for lossy, codecs in ((False, {"plain"}), (True, {"plain", "weights", "gradients", "both"})):
-        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), Loss(lossy)).candidates()}
+        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), LossyPolicy(lossy)).candidates()}
         assert found == codecs
 
 
@@ -111,7 +111,7 @@ def test_a_bound_on_the_error_chooses_codecs_and_policies() -> None:
         (0.1, {"plain", "weights", "gradients", "both"}, zfp24 | zfp16),
         (0.7, {"plain", "weights", "gradients", "both"}, set(COMPRESSIONS)),
     ):
-        found = [*Space(made, 16, 32, Pins({}), Loss(max_error=bound)).candidates()]
+        found = [*Space(made, 16, 32, Pins({}), LossyPolicy(max_error=bound)).candidates()]
         assert {candidate.states.codec for candidate in found} == codecs
         assert {candidate.value("compression") for candidate in found} == policies
         assert not [one for one in found if one.states.codec != "plain" and one.value("compression") != "none"]
@@ -121,20 +121,24 @@ def test_pins_that_lose_too_much_are_refused_with_the_bound() -> None:
     for pin, loss, said in (
         (
             {"codec": "both"},
-            Loss(),
+            LossyPolicy(),
             "'both' loses precision; allow it with --lossy (tune.lossy = true), or --max-error",
         ),
         (
             {"codec": "both"},
-            Loss(max_error=0.01),
+            LossyPolicy(max_error=0.01),
             "'both' may be off by 0.071 of the largest value; allowed: max_error",
         ),
-        ({"compression": "ZHybrid:8/16"}, Loss(), "'ZHybrid:8/16' loses precision; allow it with --lossy"),
-        ({"compression": "naive-zfp:8"}, Loss(True, 0.5), "'naive-zfp:8' may be off by 0.62 of the largest value"),
+        ({"compression": "ZHybrid:8/16"}, LossyPolicy(), "'ZHybrid:8/16' loses precision; allow it with --lossy"),
+        (
+            {"compression": "naive-zfp:8"},
+            LossyPolicy(True, 0.5),
+            "'naive-zfp:8' may be off by 0.62 of the largest value",
+        ),
     ):
         with pytest.raises(InputError, match=rf"^tune.pin.{next(iter(pin))}: {re.escape(said)}"):
             loss.refuse(pins_of(pin))
-    Loss().refuse(pins_of({"compression": "naive-mpc"}))
+    LossyPolicy().refuse(pins_of({"compression": "naive-mpc"}))
 
 
 @pytest.mark.parametrize(
@@ -159,26 +163,26 @@ def test_pins_that_lose_too_much_are_refused_with_the_bound() -> None:
 )
 def test_pins_hold_and_leave_something(name: str, values: tuple[int | str | bool, ...]) -> None:
     made = scenario(16, 32)
-    pinned = [*Space(made, 16, 32, Pins({name: values}), Loss(True)).candidates()]
+    pinned = [*Space(made, 16, 32, Pins({name: values}), LossyPolicy(True)).candidates()]
     assert pinned
     assert {candidate.value(name) for candidate in pinned} <= set(values)
 
 
 def test_a_pin_leaves_out_nothing_that_has_its_value() -> None:
     made = scenario(16, 32)
-    free = [*Space(made, 16, 32, Pins({}), Loss()).candidates()]
+    free = [*Space(made, 16, 32, Pins({}), LossyPolicy()).candidates()]
     for name, value in product(("tensor", "pipeline", "micro_batch", "z"), (1, 2)):
         wanted = {candidate for candidate in free if candidate.value(name) == value}
-        pinned = {*Space(made, 16, 32, Pins({name: (value,)}), Loss()).candidates()}
+        pinned = {*Space(made, 16, 32, Pins({name: (value,)}), LossyPolicy()).candidates()}
         assert wanted <= pinned, (name, value)
 
 
 def test_pins_only_restrict_unless_they_ask_for_more() -> None:
     made = scenario(16, 32)
-    free = {*Space(made, 16, 32, Pins({}), Loss()).candidates()}
+    free = {*Space(made, 16, 32, Pins({}), LossyPolicy()).candidates()}
     for pins in ({"copy": (False,)}, {"route": ("flat",)}, {"copy": (False,), "route": ("flat",)}):
-        assert {*Space(made, 16, 32, Pins(pins), Loss()).candidates()} < free
-    asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), Loss()).candidates()}
+        assert {*Space(made, 16, 32, Pins(pins), LossyPolicy()).candidates()} < free
+    asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), LossyPolicy()).candidates()}
     assert asked
     assert not asked & free  # beside a grid, where they are asked for
 
@@ -187,7 +191,7 @@ def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
     two = scenario(2, 4)
     found = {
         candidate.states.plain_name
-        for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), Loss()).candidates()
+        for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), LossyPolicy()).candidates()
     }
     assert found == {"zero3"}  # a node's ranks are all ranks
 
@@ -200,16 +204,16 @@ def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
     ],
 )
 def test_grids_that_are_none_say_why(pins: dict[str, tuple[int | str | bool, ...]], said: str) -> None:
-    space = Space(scenario(16, 32), 16, 32, Pins(pins), Loss())
+    space = Space(scenario(16, 32), 16, 32, Pins(pins), LossyPolicy())
     assert not list(space.candidates())
     assert space.refused[0].startswith(said)
 
 
 def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
     made = scenario(64, 64)
-    unasked = max(int(c.value("tensor")) for c in Space(made, 64, 64, Pins({}), Loss()).candidates())
+    unasked = max(int(c.value("tensor")) for c in Space(made, 64, 64, Pins({}), LossyPolicy()).candidates())
     assert unasked < 32  # 16 heads
-    pinned = [*Space(scenario(64, 64, hidden=2048), 64, 64, Pins({"z": (64,)}), Loss()).candidates()]
+    pinned = [*Space(scenario(64, 64, hidden=2048), 64, 64, Pins({"z": (64,)}), LossyPolicy()).candidates()]
     assert {candidate.value("z") for candidate in pinned} == {64}
 
 
@@ -240,18 +244,18 @@ def test_pins_that_mean_nothing_are_refused(table: dict[str, object], said: str)
 def test_kernels_and_ways_are_tried_where_they_are_asked_for() -> None:
     """Unasked, plans are as the model says; a plan without a grid cuts no classes."""
     made = scenario(16, 32)
-    plain = [*Space(made, 16, 32, Pins({}), Loss()).candidates()]
+    plain = [*Space(made, 16, 32, Pins({}), LossyPolicy()).candidates()]
     assert {(c.value("softmax"), c.value("cross_entropy")) for c in plain} == {("fused", "fused-two")}
     pins = {"softmax": ("two-pass", "fused"), "cross_entropy": ("mn-merge", "fused-two")}
-    asked = [*Space(made, 16, 32, Pins(pins), Loss()).candidates()]
+    asked = [*Space(made, 16, 32, Pins(pins), LossyPolicy()).candidates()]
     assert {(c.value("softmax"), c.value("cross_entropy")) for c in asked if c.family != "zero"} == {
         (kernel, way) for kernel in pins["softmax"] for way in pins["cross_entropy"]
     }
     assert {c.value("cross_entropy") for c in asked if c.family == "zero"} == {"fused-two"}
     assert len(asked) == 2 * sum(1 if c.family == "zero" else 2 for c in plain)
-    two = [*Space(made, 16, 32, Pins({"softmax": pins["softmax"]}), Loss()).candidates()]
+    two = [*Space(made, 16, 32, Pins({"softmax": pins["softmax"]}), LossyPolicy()).candidates()]
     assert len({c.core for c in two}) == 2 * len({c.core for c in plain})
-    only = [*Space(made, 16, 32, Pins({"cross_entropy": ("mn-merge",)}), Loss()).candidates()]
+    only = [*Space(made, 16, 32, Pins({"cross_entropy": ("mn-merge",)}), LossyPolicy()).candidates()]
     assert {c.family for c in only} == {"megatron", "axonn"} and all("mn-merge" in c.name for c in only)
 
 
@@ -265,7 +269,7 @@ def test_pins_of_the_command_line() -> None:
 
 
 def test_every_dimension_has_a_value_in_every_plan() -> None:
-    candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), Loss()).candidates())
+    candidate = next(Space(scenario(16, 32), 16, 32, Pins({}), LossyPolicy()).candidates())
     assert {name: candidate.value(name) for name in DIMENSIONS} == {
         "family": "zero",
         "tensor": 1,
@@ -288,9 +292,9 @@ def test_every_dimension_has_a_value_in_every_plan() -> None:
 
 
 def test_states_say_what_is_special() -> None:
-    assert States(weight="all", gradient="all", optimizer="all", copy=True, codec="both").name == (
+    assert StateSharding(weight="all", gradient="all", optimizer="all", copy=True, codec="both").name == (
         "zero3+copy+int8 weights+int4 gradients"
     )
-    assert States(weight="package", gradient="node", optimizer="all", route="two_level").name == (
+    assert StateSharding(weight="package", gradient="node", optimizer="all", route="two_level").name == (
         "package/node/all+two-level"
     )

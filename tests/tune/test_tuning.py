@@ -11,8 +11,8 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.scenario import scenario_of
 from simfrontier.scenario.plans import options_of
-from simfrontier.study import Shop, simulated
-from simfrontier.tune import NothingFitsError, Tuning, tune
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tune import NothingFitsError, TuningOutcome, tune
 from simfrontier.tune.journal import NAME
 from simfrontier.tune.rows import COLUMNS, rows
 from tests.tune.exhaustive import Case, judge
@@ -22,7 +22,7 @@ FEW = {"micro_batch": 2, "family": ["zero", "megatron"], "tensor": [1, 2]}
 
 
 @pytest.fixture(scope="module")
-def found() -> Tuning:
+def found() -> TuningOutcome:
     return tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW)
 
 
@@ -63,12 +63,12 @@ def test_the_pick_is_within_2_percent_of_the_best_of_all_plans(case: Case) -> No
     assert verdict.tightest <= 1.0
 
 
-def test_the_best_plan_is_what_a_run_of_it_says(found: Tuning) -> None:
+def test_the_best_plan_is_what_a_run_of_it_says(found: TuningOutcome) -> None:
     best = found.best
     assert best.simulated is not None
     made = found.scenario
     case = made.case_with("best", options_of("best", dict(best.candidate.table)), 16)
-    step = simulated(made, Shop().of_case(made, case), "flow")
+    step = simulated(made, ScheduleCache().of_case(made, case), "flow")
     assert best.simulated.step_s == step.step_s
     assert case.samples == 32
     assert sum(best.simulated.parts.values()) == pytest.approx(step.step_s, rel=1e-9)
@@ -76,7 +76,7 @@ def test_the_best_plan_is_what_a_run_of_it_says(found: Tuning) -> None:
     assert sum(part.seconds for part in found.path.parts()) == pytest.approx(step.step_s, rel=1e-9)
 
 
-def test_plans_come_in_order_and_are_told_apart_by_what_is_known(found: Tuning) -> None:
+def test_plans_come_in_order_and_are_told_apart_by_what_is_known(found: TuningOutcome) -> None:
     steps = [plan.step_s for plan in found.simulated]
     assert steps == sorted(steps)
     assert 1 < len(steps) <= 20
@@ -91,14 +91,14 @@ def test_plans_come_in_order_and_are_told_apart_by_what_is_known(found: Tuning) 
     assert len(known) == len(steps)
 
 
-def test_the_scenarios_own_plans_stand_beside(found: Tuning) -> None:
+def test_the_scenarios_own_plans_stand_beside(found: TuningOutcome) -> None:
     own = {plan.name: plan for plan in found.own}
     assert set(own) == {"zero3", "zero-topo"}
     assert all(plan.simulated is not None for plan in own.values())
     assert all(plan.simulated is None or plan.simulated.step_s >= found.best.step_s for plan in own.values())
 
 
-def test_the_front_gets_smaller_as_it_gets_slower(found: Tuning) -> None:
+def test_the_front_gets_smaller_as_it_gets_slower(found: TuningOutcome) -> None:
     front = found.front()
     assert front[0] == found.best
     for fast, small in pairwise(front):
@@ -108,7 +108,7 @@ def test_the_front_gets_smaller_as_it_gets_slower(found: Tuning) -> None:
     assert front[-1].peak_bytes == smallest
 
 
-def test_what_is_said_of_certainty_follows_from_floors_and_estimates(found: Tuning) -> None:
+def test_what_is_said_of_certainty_follows_from_floors_and_estimates(found: TuningOutcome) -> None:
     low, high = found.errors
     assert low <= high
     floors = [plan.estimate.floor_s for plan in found.estimated]
@@ -117,7 +117,7 @@ def test_what_is_said_of_certainty_follows_from_floors_and_estimates(found: Tuni
     assert found.why.startswith(("as fast as", f"{found.why.split(' faster than')[0]} faster than"))
 
 
-def test_two_processes_give_the_same_answer(found: Tuning) -> None:
+def test_two_processes_give_the_same_answer(found: TuningOutcome) -> None:
     again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, jobs=2)
     assert rows(again) == rows(found)
     assert again.why == found.why
@@ -129,7 +129,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize("after", [3, 40, 48])
-def test_a_stopped_search_goes_on_to_the_same_answer(found: Tuning, tmp_path: Path, after: int) -> None:
+def test_a_stopped_search_goes_on_to_the_same_answer(found: TuningOutcome, tmp_path: Path, after: int) -> None:
     made = scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}})
     told: list[tuple[str, int]] = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.tune import Tuning, tune
+from simfrontier.tune import TuningOutcome, tune
 
 TOY_TUNE = """
 name = "toy-tune"
@@ -52,6 +52,6 @@ def toy_scenario(**settings: Any) -> Scenario:
 
 
 @cache
-def toy_tuning() -> Tuning:
+def toy_tuning() -> TuningOutcome:
     """The outcome of the toy's search."""
     return tune(toy_scenario(), pins=PINS, simulate=5)

@@ -9,8 +9,8 @@ from simfrontier.measured import Pathology, Table
 from simfrontier.measured.index import Row
 from simfrontier.measured.rows import CopyRow, RateRow
 from simfrontier.validation.models import Models
-from simfrontier.validation.outcome import Held, Prediction, Unknown, Use
-from simfrontier.validation.rates import Bounded
+from simfrontier.validation.outcome import ComparedRow, NotCovered, Prediction, Use
+from simfrontier.validation.rates import BoundedRate
 from simfrontier.workload import MODELS, GptShape
 from tests.rows import MIB, call
 
@@ -68,11 +68,11 @@ def rate_row(**changed: Any) -> RateRow:
     return RateRow(**{**told, **changed})
 
 
-def bounded(published: float, most: float) -> Bounded:
+def bounded(published: float, most: float) -> BoundedRate:
     """A published rate and the most that is allowed, flop/s."""
     shape = MODELS["gpt-20b"]
     assert isinstance(shape, GptShape)
-    return Bounded(row=training(published), shape=shape, published_flops_per_s=published, bound_flops_per_s=most)
+    return BoundedRate(row=training(published), shape=shape, published_flops_per_s=published, bound_flops_per_s=most)
 
 
 def predicted(seconds: float, spread: float = 1.2) -> Prediction:
@@ -82,11 +82,11 @@ def predicted(seconds: float, spread: float = 1.2) -> Prediction:
 
 def held(
     measured_s: float | None, predicted_s: float | None, use: Use = "held", table: str = "one", devices: int = 16
-) -> Held:
+) -> ComparedRow:
     """A row held against a prediction."""
     made = None if predicted_s is None else predicted(predicted_s)
     row: Row = training() if measured_s is None else call(measured_s, devices)
-    return Held(table=table, row=row, measured_s=measured_s, prediction=made, use=use, why="")
+    return ComparedRow(table=table, row=row, measured_s=measured_s, prediction=made, use=use, why="")
 
 
 def table(
@@ -111,11 +111,11 @@ def models(
 ) -> Models:
     """Models that predict every call by rccl as `factor` times what was measured, and nothing of other libraries."""
 
-    def predict(row: Row) -> Prediction | Bounded | Unknown:
+    def predict(row: Row) -> Prediction | BoundedRate | NotCovered:
         if isinstance(row, RateRow):
             return bounded(row.value, most_flops_per_s)
         if row.library != "rccl":
-            return Unknown(reason=f"no model of library {row.library!r}; allowed: rccl")
+            return NotCovered(reason=f"no model of library {row.library!r}; allowed: rccl")
         return predicted(factor * row.seconds)
 
     return Models(predict=predict, fitted=fitted)

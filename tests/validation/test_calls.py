@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.collectives import load_library
-from simfrontier.cost import Groups
+from simfrontier.cost import EqualGroups
 from simfrontier.machine import load_machine
 from simfrontier.measured import Pathology
 from simfrontier.measured.rows import CallRow
-from simfrontier.validation.calls import Caller, predict_call, shown_fault
+from simfrontier.validation.calls import CallPredictor, predict_call, shown_fault
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.outcome import NotCovered, Prediction
 
 ROW = CallRow(
     machine="frontier",
@@ -64,12 +64,12 @@ def test_every_harness_says_where_its_numbers_come_from() -> None:
 
 
 def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
-    alone_s = Groups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
-    found = Caller(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
+    alone_s = EqualGroups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
+    found = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
     assert isinstance(found, Prediction)
     assert found.harness_s == HARNESS.seconds(128, 2**26)
     assert found.predicted_s == alone_s + found.harness_s
-    bare = Caller(harnesses=()).predict(ROW)
+    bare = CallPredictor(harnesses=()).predict(ROW)
     assert isinstance(bare, Prediction) and bare.predicted_s == alone_s
 
 
@@ -113,4 +113,4 @@ def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
 )
 def test_what_no_model_covers_says_why(changed: dict[str, object], said: str) -> None:
     found = predict_call(replace(ROW, **changed))  # type: ignore[arg-type]
-    assert found == Unknown(reason=said)
+    assert found == NotCovered(reason=said)

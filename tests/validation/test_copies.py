@@ -11,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
 from simfrontier.measured import CopyRow
 from simfrontier.validation.copies import copy_fitted, copy_sd, copy_seconds, narrowest, predict_copy
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.outcome import NotCovered, Prediction
 from tests.measured.tables import shipped
 from tests.rows import MIB
 from tests.validation.standins import copy_row
@@ -124,7 +124,7 @@ def test_a_message_alone_is_short_then_eager_then_agreed_upon(
     ],
 )
 def test_a_row_without_a_law_says_why(lumi: Machine, changed: dict[str, Any], reason: str) -> None:
-    assert predict_copy(copy_row(**changed)) == Unknown(reason=reason)
+    assert predict_copy(copy_row(**changed)) == NotCovered(reason=reason)
     if changed.get("machine") is None:
         with pytest.raises(InputError) as caught:
             copy_seconds(lumi, copy_row(**changed))

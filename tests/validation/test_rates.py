@@ -8,10 +8,10 @@ import pytest
 from simfrontier.machine import load_machine
 from simfrontier.measured import RateRow
 from simfrontier.schedule.codec import DTYPE_BYTES
-from simfrontier.validation.outcome import Prediction, Unknown
+from simfrontier.validation.outcome import NotCovered, Prediction
 from simfrontier.validation.rates import (
     BYTES,
-    Bounded,
+    BoundedRate,
     gemm_flops_per_s,
     gemm_sd,
     predict_rate,
@@ -93,13 +93,13 @@ def test_no_product_beats_what_searches_over_shapes_found(machine: str) -> None:
     ],
 )
 def test_a_rate_without_a_law_says_why(changed: dict[str, Any], reason: str) -> None:
-    assert predict_rate(rate_row(**changed)) == Unknown(reason=reason)
+    assert predict_rate(rate_row(**changed)) == NotCovered(reason=reason)
     assert not rate_fitted(rate_row(**changed))
 
 
 def test_published_training_stays_below_the_bound() -> None:
     made = [training_bound(each) for each in shipped("training_rates", RateRow)]
-    bounded = [each for each in made if isinstance(each, Bounded)]
+    bounded = [each for each in made if isinstance(each, BoundedRate)]
     told = {(each.row.machine, each.shape.name) for each in bounded}
     assert told == {
         ("frontier", "gpt-5b"),
@@ -118,7 +118,7 @@ def test_published_training_stays_below_the_bound() -> None:
 
 def test_a_rate_above_the_bound_would_falsify_the_model() -> None:
     high = training_bound(training(value=0.65))
-    assert isinstance(high, Bounded)
+    assert isinstance(high, BoundedRate)
     assert high.published_flops_per_s == pytest.approx(0.65 * 191.5e12)
     assert not high.holds
 
@@ -127,7 +127,7 @@ def test_a_rate_of_the_whole_machine_is_divided_by_its_devices() -> None:
     made = training_bound(
         training(machine="perlmutter", model="80B GPT", quantity="machine_flops_per_s", value=182e15, devices=1024)
     )
-    assert isinstance(made, Bounded)
+    assert isinstance(made, BoundedRate)
     assert made.published_flops_per_s == pytest.approx(177.7e12, rel=1e-3)
 
 
@@ -148,7 +148,7 @@ def test_a_rate_of_the_whole_machine_is_divided_by_its_devices() -> None:
     ],
 )
 def test_a_run_that_cannot_be_bounded_says_why(changed: dict[str, Any], reason: str) -> None:
-    assert training_bound(training(**changed)) == Unknown(reason=reason)
+    assert training_bound(training(**changed)) == NotCovered(reason=reason)
 
 
 @pytest.mark.parametrize("name", ["gpt-5b", "gpt-175b"])

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.measured import Pathology, load_tables
-from simfrontier.validation.bounds import Bound, judge, load_bounds
-from simfrontier.validation.outcome import Held, Prediction
+from simfrontier.validation.bounds import ErrorBound, judge, load_bounds
+from simfrontier.validation.outcome import ComparedRow, Prediction
 from simfrontier.validation.run import ONLY_BOUNDED, validate
 from simfrontier.validation.summary import EVERYTHING, errors_of, summaries_of, summary_of
 from tests.rows import MIB, call
 from tests.validation.standins import held, models, predicted, table, training
 
 
-def rows_of(errors: Sequence[float], **more: str) -> list[Held]:
+def rows_of(errors: Sequence[float], **more: str) -> list[ComparedRow]:
     return [held(1.0, 1.0 + error, table=more.get("table", "one")) for error in errors]
 
 
@@ -100,7 +100,7 @@ def test_a_rate_of_training_is_not_among_what_is_not_predicted() -> None:
 
 
 def test_a_bound_judges_only_the_rows_of_its_series() -> None:
-    bound = Bound(
+    bound = ErrorBound(
         table="one", series="large groups", mean_abs=0.1, at_least={"devices": 9}, one_of={"library": ["rccl"]}
     )
     rows = [held(1.0, 1.05), held(1.0, 3.0, devices=8), held(1.0, 3.0, table="two"), held(1.0, 3.0, "pathology")]
@@ -118,20 +118,20 @@ def test_a_bound_holds_where_mean_and_percentile_are_within_it(
 ) -> None:
     """10 % and 20 %: on average 15 %, 90th percentile 19 %."""
     rows = [held(1.0, 1.1), held(1.0, 0.8)]
-    bound = Bound(table="one", series="all", mean_abs=mean_abs + 1e-12, p90_abs=p90_abs)
+    bound = ErrorBound(table="one", series="all", mean_abs=mean_abs + 1e-12, p90_abs=p90_abs)
     assert judge([bound], rows)[0].holds is holds
 
 
 def test_a_bound_on_some_uses_looks_at_no_others() -> None:
     rows = [held(1.0, 1.0, "fitted"), held(1.0, 1.5, "held")]
-    fitted, unseen = (Bound(table="one", series="", mean_abs=0.1, uses=uses) for uses in (["fitted"], ["held"]))
+    fitted, unseen = (ErrorBound(table="one", series="", mean_abs=0.1, uses=uses) for uses in (["fitted"], ["held"]))
     assert [each.holds for each in judge([fitted, unseen], rows)] == [True, False]
 
 
 def test_a_series_is_judged_by_what_was_left_out_where_anything_was() -> None:
     """Fitted rows are 50 % off and left-out ones 5 %: only these and held ones count, and which is said."""
     fitted, out, unseen = held(1.0, 1.5, "fitted"), held(1.0, 1.05, "left out"), held(1.0, 1.03)
-    bound = Bound(table="one", series="all", mean_abs=0.1)
+    bound = ErrorBound(table="one", series="all", mean_abs=0.1)
     [judged] = judge([bound], [fitted, out, unseen])
     assert judged.errors is not None and (judged.errors.count, judged.uses) == (2, ("left out", "held"))
     assert judged.errors.mean_abs == pytest.approx(0.04) and judged.holds
@@ -140,7 +140,7 @@ def test_a_series_is_judged_by_what_was_left_out_where_anything_was() -> None:
 
 
 def test_a_bound_without_rows_is_missed() -> None:
-    [judged] = judge([Bound(table="gone", series="all", mean_abs=1.0)], [held(1.0, 1.0)])
+    [judged] = judge([ErrorBound(table="gone", series="all", mean_abs=1.0)], [held(1.0, 1.0)])
     assert judged.errors is None and not judged.holds
 
 
@@ -204,6 +204,6 @@ def test_a_rate_of_training_is_held_against_its_bound(published: float, holds: b
 
 
 def test_a_missed_bound_makes_the_validation_fail() -> None:
-    tight = Bound(table="one", series="all", mean_abs=0.05)
+    tight = ErrorBound(table="one", series="all", mean_abs=0.05)
     assert not validate([table([call()])], models(1.1), [tight]).holds
     assert validate([table([call()])], models(1.04), [tight]).holds

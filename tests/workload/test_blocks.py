@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from simfrontier.workload import CrossEntropy, GptShape, Way, Workload, WorkOp, gpt
+from simfrontier.workload import CrossEntropy, GptShape, LossMethod, Workload, WorkOp, gpt
 
 SHAPE = GptShape(name="blocks", num_layers=3, hidden=96, heads=4, vocabulary=160, sequence=24, source="for this test")
 SHAPES = {
@@ -30,10 +30,10 @@ def ops_of(work: Workload) -> list[WorkOp]:
     return [op for phase in phases for op in (*phase.forward, *phase.backward)]
 
 
-WAYS: tuple[Way, ...] = (*get_args(CrossEntropy), "whole")
+WAYS: tuple[LossMethod, ...] = (*get_args(CrossEntropy), "whole")
 
 
-def in_order(work: Workload, way: Way) -> list[tuple[WorkOp, int]]:
+def in_order(work: Workload, way: LossMethod) -> list[tuple[WorkOp, int]]:
     """Every op of one micro-batch with its layer, recomputation left out, of one way to form the loss."""
     return [(op, layer) for op, layer in _in_order(work) if not op.ways or way in op.ways]
 
@@ -143,7 +143,7 @@ def test_every_way_to_form_the_loss_has_ops_and_values_of_its_own(shape: GptShap
     """Two sequences of 24: numbers of a row are 2 × 24, what is as large as the logits 2 × 24 × 160. Passes over the
     logits, forward and for their gradient: unfused max R, subtract R+W, exp R+W, sum R, divide R+W."""
     work, rows, whole = work_of(shape), (2, 24), (2, 24, 160)
-    expected: dict[Way, tuple[list[str], dict[str, tuple[int, ...]]]] = {
+    expected: dict[LossMethod, tuple[list[str], dict[str, tuple[int, ...]]]] = {
         "whole": ([], {}),
         "three-all-reduces": (
             ["loss.max", "loss.own", "loss.exp", "loss.sum"],

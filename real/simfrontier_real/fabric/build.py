@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric import kernel
-from simfrontier_real.fabric.layout import Layout, shaper
+from simfrontier_real.fabric.layout import NamespaceLayout, shaper
 
 RUN = Path("/run")
 NAMES = RUN / "netns"  # where `ip` looks for namespaces by name
@@ -33,15 +33,15 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
+class NamespaceFabric:
     """The namespaces as they are: open files of each, and of each one's table of devices."""
 
-    layout: Layout
+    layout: NamespaceLayout
     namespaces: tuple[int, ...]
     tables: tuple[int, ...]
 
 
-def build(layout: Layout) -> Fabric:
+def build(layout: NamespaceLayout) -> NamespaceFabric:
     """Lay it out, in private network and mount namespaces (/run is covered). Raises SimfrontierError."""
     try:
         kernel.mount("tmpfs", RUN, "tmpfs")
@@ -54,14 +54,14 @@ def build(layout: Layout) -> Fabric:
         with kernel.in_net(namespace):
             _batch("tc", tc)
             _batch("ip", ip)
-    return Fabric(
+    return NamespaceFabric(
         layout=layout,
         namespaces=tuple(namespace for namespace, _ in opened),
         tables=tuple(table for _, table in opened),
     )
 
 
-def reshape(fabric: Fabric, cable: int, factor: float) -> None:
+def reshape(fabric: NamespaceFabric, cable: int, factor: float) -> None:
     """Let a cable carry a part of its rate from now on. Raises SimfrontierError."""
     layout = fabric.layout
     with kernel.in_net(fabric.namespaces[layout.senders[cable]]):

@@ -20,7 +20,7 @@ LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class CableCount:
     """What one cable has carried since it was laid, Ethernet's headers included."""
 
     num_bytes: int
@@ -37,12 +37,12 @@ def wiring_path() -> Path:
     return Path(os.environ[WIRING])
 
 
-def counters() -> dict[str, Count] | None:
+def counters() -> dict[str, CableCount] | None:
     """Counts by cable, at this moment; None where this process runs in no emulated fabric."""
     if not is_inside():
         return None
     form = _asked({})
-    return {name: Count(num_bytes=num_bytes, num_packets=packets) for name, (num_bytes, packets) in form.items()}
+    return {name: CableCount(num_bytes=num_bytes, num_packets=packets) for name, (num_bytes, packets) in form.items()}
 
 
 @contextmanager

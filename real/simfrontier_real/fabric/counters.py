@@ -8,11 +8,11 @@ import socket
 import threading
 
 from simfrontier.errors import SimfrontierError, nearest
-from simfrontier_real.fabric.build import Fabric, reshape
-from simfrontier_real.fabric.client import SOCKET, Count
+from simfrontier_real.fabric.build import NamespaceFabric, reshape
+from simfrontier_real.fabric.client import SOCKET, CableCount
 
 
-def read_counters(fabric: Fabric, names: tuple[str, ...]) -> dict[str, Count]:
+def read_counters(fabric: NamespaceFabric, names: tuple[str, ...]) -> dict[str, CableCount]:
     """Counts by cable; `names[k]` is the name of cable k."""
     layout = fabric.layout
     sent = [_sent(_whole(table)) for table in fabric.tables]
@@ -28,17 +28,17 @@ def _whole(table: int) -> str:
     return read.decode("ascii")
 
 
-def _sent(table: str) -> dict[str, Count]:
+def _sent(table: str) -> dict[str, CableCount]:
     """Out of /proc/net/dev: name, eight numbers of what was received, then bytes and packets sent."""
     out = {}
     for line in table.splitlines()[2:]:
         device, _, rest = line.partition(":")
         numbers = rest.split()
-        out[device.strip()] = Count(num_bytes=int(numbers[8]), num_packets=int(numbers[9]))
+        out[device.strip()] = CableCount(num_bytes=int(numbers[8]), num_packets=int(numbers[9]))
     return out
 
 
-def serve(fabric: Fabric, names: tuple[str, ...]) -> None:
+def serve(fabric: NamespaceFabric, names: tuple[str, ...]) -> None:
     """Answer for the counters, on a thread of its own, for as long as the process lives."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(SOCKET)
@@ -56,7 +56,7 @@ def serve(fabric: Fabric, names: tuple[str, ...]) -> None:
     threading.Thread(target=answer, daemon=True).start()
 
 
-def _answer(fabric: Fabric, names: tuple[str, ...], factors: dict[str, float]) -> dict[str, list[int]] | str:
+def _answer(fabric: NamespaceFabric, names: tuple[str, ...], factors: dict[str, float]) -> dict[str, list[int]] | str:
     """Set the rates that were asked for, and give the counts; or what cannot be done."""
     numbers = {name: number for number, name in enumerate(names)}
     for name in factors:

@@ -23,7 +23,7 @@ def preload() -> None:
     freeze()
 
 
-class Forked:
+class ChildProcess:
     """A child process."""
 
     def __init__(self, pid: int) -> None:
@@ -45,13 +45,13 @@ class Forked:
                 os.kill(self.pid, number)
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:
     """`simfrontier-real ARGUMENTS` in a child of this thread's network namespace."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid:
-        return Forked(pid)
+        return ChildProcess(pid)
     code = 1
     try:
         os.environ.update(environment)

@@ -16,7 +16,7 @@ from simfrontier_real.fabric.build import build
 from simfrontier_real.fabric.counters import serve
 from simfrontier_real.fabric.layout import lay_out, load_layable
 from simfrontier_real.fabric.ranks import start
-from simfrontier_real.watched import watch
+from simfrontier_real.rank_process import watch
 
 STOPPED = 143
 

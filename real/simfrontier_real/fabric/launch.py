@@ -12,7 +12,7 @@ from pathlib import Path
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric.layout import load_layable
 from simfrontier_real.fabric.probe import missing, private, search_path
-from simfrontier_real.watched import SHARED, StoppedError, say_stopped, signals
+from simfrontier_real.rank_process import SHARED, StoppedError, say_stopped, signals
 
 GONE_S = 10.0  # within which everything inside has ended once it is told
 

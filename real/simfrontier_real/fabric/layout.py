@@ -18,7 +18,7 @@ RULE = 100  # priority; before the main table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class NamespaceLayout:
     """What to do where: `joins` where all begins, then the lines of each namespace (`ip[i]`, `tc[i]` of `names[i]`).
 
     `devices[k]` is the device that sends into cable k, in the namespace number `senders[k]`; `control[r]` is the
@@ -44,7 +44,7 @@ def load_layable(path: Path) -> Wiring:
     return wiring
 
 
-def lay_out(wiring: Wiring) -> Layout:
+def lay_out(wiring: Wiring) -> NamespaceLayout:
     """Every box a namespace with an address of its own, every cable the sending end of a veth pair."""
     number = {box: i for i, box in enumerate(wiring.boxes)}
     names = tuple(f"b{i}" for i in range(len(wiring.boxes)))
@@ -79,7 +79,7 @@ def lay_out(wiring: Wiring) -> Layout:
         joins.append(f"link add name m{rank} type veth peer name {CONTROL} netns {names[box]}")
         joins += [f"link set m{rank} master {CONTROL}", f"link set m{rank} up"]
         ip[box] += [f"addr add {_control(rank)}/16 dev {CONTROL}", f"link set {CONTROL} up"]
-    return Layout(
+    return NamespaceLayout(
         names=names,
         joins=tuple(joins),
         ip=tuple(tuple(lines) for lines in ip),

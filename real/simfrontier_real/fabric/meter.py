@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 from simfrontier.machine.wiring import load_wiring
 from simfrontier.trace.links import LinkBytes, LinkTable
-from simfrontier_real.fabric.client import Count, counters, is_inside, wiring_path
+from simfrontier_real.fabric.client import CableCount, counters, is_inside, wiring_path
 from simfrontier_real.world import World
 
 
 @dataclass
-class Meter:
+class ByteMeter:
     """One rank's part in counting; rank 0 reads the counters. Steps before `first` are not counted, and outside a
     fabric nothing is."""
 
     world: World
     first: int
-    before: Mapping[str, Count] = field(default_factory=dict)
+    before: Mapping[str, CableCount] = field(default_factory=dict)
 
     def begin(self, number: int) -> None:
         """Called before each step."""
@@ -32,7 +32,7 @@ class Meter:
             return None
         return {name: count.num_bytes - self.before[name].num_bytes for name, count in after.items()}
 
-    def _read(self) -> Mapping[str, Count] | None:
+    def _read(self) -> Mapping[str, CableCount] | None:
         if not is_inside():
             return None
         self.world.barrier()  # everybody has done with the step before

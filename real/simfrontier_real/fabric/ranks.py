@@ -10,22 +10,22 @@ from pathlib import Path
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric import forked, kernel
-from simfrontier_real.fabric.build import Fabric
+from simfrontier_real.fabric.build import NamespaceFabric
 from simfrontier_real.fabric.client import ENVIRONMENT, SOCKET, WIRING
 from simfrontier_real.fabric.layout import CONTROL, DATA
-from simfrontier_real.watched import Process
+from simfrontier_real.rank_process import RankProcess
 
 OURS = (sys.executable, "-m", "simfrontier_real")
 PORT = 29500  # nobody else is on this network
 
 
-def start(fabric: Fabric, wiring: Path, command: Sequence[str]) -> list[Process]:
+def start(fabric: NamespaceFabric, wiring: Path, command: Sequence[str]) -> list[RankProcess]:
     """One process per rank; a command of our own is forked from this process, which then imports torch once for all.
     Raises SimfrontierError where the command cannot be run."""
     is_ours = tuple(command[: len(OURS)]) == OURS
     if is_ours:
         forked.preload()
-    out: list[Process] = []
+    out: list[RankProcess] = []
     size = len(fabric.layout.ranks)
     for rank, box in enumerate(fabric.layout.ranks):
         place = {

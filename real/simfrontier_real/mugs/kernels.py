@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from simfrontier.schedule.ir import Compute
 from simfrontier_real.arrays import Array
-from simfrontier_real.losses import Targets, counts
+from simfrontier_real.losses import LossTargets, counts
 from simfrontier_real.mugs import features, pairs, queues
 from simfrontier_real.mugs.products import crops_of
 from simfrontier_real.mugs.settings import MugsSettings
+from simfrontier_real.op_runner import Kernel
 from simfrontier_real.operands import Operands
-from simfrontier_real.site import Site
-from simfrontier_real.work import Kernel
+from simfrontier_real.rank_context import RankContext
 
 
-def _positions(site: Site, index: int, op: Compute) -> None:
+def _positions(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     if not operands.is_backward:
         cls, table = operands.weight("positions.cls"), operands.weight("positions.table")
@@ -31,7 +31,7 @@ def _positions(site: Site, index: int, op: Compute) -> None:
     operands.gradient("positions.table", table)
 
 
-def _pool(site: Site, index: int, op: Compute) -> None:
+def _pool(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     if operands.is_backward:
         cls, mean = _values(operands)
@@ -40,7 +40,7 @@ def _pool(site: Site, index: int, op: Compute) -> None:
         _put_all(operands, features.pooled(operands.xp, *_values(operands)))
 
 
-def _join(site: Site, index: int, op: Compute) -> None:
+def _join(site: RankContext, index: int, op: Compute) -> None:
     """Class tokens and mean tokens of both streams; backward they come apart again, stream by stream."""
     operands = Operands(site, index, op)
     xp, crops, values = operands.xp, crops_of(operands), _values(operands)
@@ -51,7 +51,7 @@ def _join(site: Site, index: int, op: Compute) -> None:
         _put_all(operands, tuple(features.joined(xp, (values[kind], values[kind + 2]), crops) for kind in (0, 1)))
 
 
-def _unit(site: Site, index: int, op: Compute) -> None:
+def _unit(site: RankContext, index: int, op: Compute) -> None:
     """Rows of length 1: of all crops together, or the rows of every view in an output of their own."""
     operands = Operands(site, index, op)
     if operands.is_backward:
@@ -65,7 +65,7 @@ def _unit(site: Site, index: int, op: Compute) -> None:
         _put_all(operands, features.taken_apart(operands.xp, rows, (1,) * views))
 
 
-def _nearest(site: Site, index: int, op: Compute) -> None:
+def _nearest(site: RankContext, index: int, op: Compute) -> None:
     """Backward: what is taken out of the memory is not trained."""
     operands = Operands(site, index, op)
     if operands.is_backward:
@@ -75,7 +75,7 @@ def _nearest(site: Site, index: int, op: Compute) -> None:
     operands.put(queues.nearest(operands.xp, similarity, rows, operands.weight("memory"), neighbours))
 
 
-def _first(site: Site, index: int, op: Compute) -> None:
+def _first(site: RankContext, index: int, op: Compute) -> None:
     """The first token; backward, the others have no gradient."""
     operands = Operands(site, index, op)
     values = operands.one()
@@ -86,19 +86,19 @@ def _first(site: Site, index: int, op: Compute) -> None:
     operands.put(operands.xp.concat([values[:, None], *rest], axis=1))
 
 
-def _pick(site: Site, index: int, op: Compute) -> None:
+def _pick(site: RankContext, index: int, op: Compute) -> None:
     """The row of the first view of every image."""
     operands = Operands(site, index, op)
     views = (1,) * crops_of(operands)[0]
     operands.put(features.taken_apart(operands.xp, operands.one(), views)[0])
 
 
-def _weight_norm(site: Site, index: int, op: Compute) -> None:
+def _weight_norm(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     operands.put(features.of_length(operands.xp, operands.weight("last.weight"), operands.weight("last.norm")))
 
 
-def _centre_sum(site: Site, index: int, op: Compute) -> None:
+def _centre_sum(site: RankContext, index: int, op: Compute) -> None:
     operands = Operands(site, index, op)
     operands.put(operands.xp.sum(*_values(operands), axis=0))
 
@@ -107,7 +107,7 @@ def _centre_sum(site: Site, index: int, op: Compute) -> None:
 class MugsKernels:
     """The kernels of Mugs; `places` are where the next row enters each queue, on every rank the same."""
 
-    targets: Targets
+    targets: LossTargets
     settings: MugsSettings
     places: dict[str, int] = field(default_factory=dict)
 
@@ -131,13 +131,13 @@ class MugsKernels:
 
     # ── losses, averaged over all pairs of the step ──
 
-    def _contrast(self, site: Site, index: int, op: Compute) -> None:
+    def _contrast(self, site: RankContext, index: int, op: Compute) -> None:
         operands = Operands(site, index, op)
         (scores,) = _values(operands)
         total, gradient = pairs.contrast(operands.xp, scores, self.settings.contrast_temperature)
         self._lose(operands, total, gradient, dict(op.iteration)["b"])
 
-    def _cluster(self, site: Site, index: int, op: Compute) -> None:
+    def _cluster(self, site: RankContext, index: int, op: Compute) -> None:
         operands, settings = Operands(site, index, op), self.settings
         views, crops = crops_of(operands)[0], sum(crops_of(operands))
         temperatures = settings.student_temperature, settings.teacher_temperature
@@ -155,7 +155,7 @@ class MugsKernels:
 
     # ── what stays from step to step ──
 
-    def _centre(self, site: Site, index: int, op: Compute) -> None:
+    def _centre(self, site: RankContext, index: int, op: Compute) -> None:
         """The running mean of the teacher's scores over all rows."""
         operands = Operands(site, index, op)
         centre, momentum = operands.weight("cluster.centre"), self.settings.centre_momentum
@@ -163,7 +163,7 @@ class MugsKernels:
         num_rows = site.schedule.tensors["teacher/cluster.scores"].shape[0]
         operands.keep("cluster.centre", momentum * centre + (1 - momentum) * (operands.one() / num_rows))
 
-    def _enqueue(self, site: Site, index: int, op: Compute) -> None:
+    def _enqueue(self, site: RankContext, index: int, op: Compute) -> None:
         """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
         A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
         operands, xp = Operands(site, index, op), site.backend.xp
@@ -182,7 +182,7 @@ class MugsKernels:
         for other in others:
             operands.keep(other, operands.weight(other))
 
-    def _follow(self, site: Site, index: int, op: Compute) -> None:
+    def _follow(self, site: RankContext, index: int, op: Compute) -> None:
         """A teacher's weight moves towards the student's."""
         (student, teacher), _, _ = site.operands(index)
         held, momentum = site.buffers[teacher], self.settings.teacher_momentum

@@ -12,14 +12,14 @@ from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.mugs.data import crops
 from simfrontier_real.mugs.limits import refuse
 from simfrontier_real.states import initial_weights
-from simfrontier_real.train import Trained, Training
+from simfrontier_real.train import TrainingResult, TrainingSettings
 
 Key = tuple[str, int]  # (name, layer)
 
 
 def train_mugs(
-    schedule: Schedule, training: Training, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
-) -> Trained:
+    schedule: Schedule, training: TrainingSettings, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
+) -> TrainingResult:
     """Train the schedule's model on the same data from the same weights and states; the schedule only says which model.
 
     `dtype`: fp64 or fp32. Every gradient is clipped by its own norm. In steps of the numbers in `skipped` the optimizer
@@ -59,7 +59,7 @@ def train_mugs(
         model.follow()
         losses.append(total)
     held = {key: values.detach().double().numpy() for key, values in model.held.items()}
-    return Trained(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
+    return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _Model:
     enters a queue."""
 
     schedule: Schedule
-    training: Training
+    training: TrainingSettings
     kind: Any
     held: dict[Key, Any]
     places: dict[str, int] = field(default_factory=dict)

@@ -34,7 +34,7 @@ _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class RowTime:
     """Seconds of a row by one algorithm: the median of the repeats, and the least."""
 
     elements: int
@@ -102,7 +102,7 @@ def last_cache_bytes() -> int:
     return max(found)
 
 
-def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[Timed]:
+def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[RowTime]:
     """Time every algorithm for every length; `step` is called after each of `num_steps` parts of the work.
 
     Input is uniform(-1000, 1000), as in google/XNNPACK, bench/f32-softmax.cc. A call takes rows one after the other:
@@ -117,7 +117,7 @@ def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callabl
         made[:] = 0.0
         times = _times(rows, made, repeats, step)
         out += [
-            Timed(
+            RowTime(
                 elements=elements,
                 algorithm=algorithm,
                 starts=starts,
@@ -134,7 +134,7 @@ def num_steps(sizes: Sequence[int], repeats: int, cache_bytes: int) -> int:
     return repeats * len(list(_kinds(sizes, cache_bytes)))
 
 
-def table(timed: Sequence[Timed], cpu: str, cache_bytes: int) -> str:
+def table(timed: Sequence[RowTime], cpu: str, cache_bytes: int) -> str:
     """The times as CSV; bytes moved are counted by passes, not measured."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

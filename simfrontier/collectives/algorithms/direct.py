@@ -18,7 +18,7 @@ from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
-from simfrontier.network.layout import Layout, lay_out
+from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import NETWORK, RingOrder, Template, load, positions, send
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import CollectiveKind
@@ -165,7 +165,7 @@ def _template(machine: Machine, mask: int, size: int) -> Template:
     return out
 
 
-def _all_pairs(fabric: Fabric, at: Layout) -> tuple[Ints, Ints, Floats] | None:
+def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | None:
     """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
     num_groups, per_group = fabric.pools.num_groups, fabric.pools.nodes_per_group
     if not num_groups:

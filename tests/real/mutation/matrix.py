@@ -12,10 +12,10 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Schedule
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.programs import programs_of
-from simfrontier_real.session import Loaded
-from simfrontier_real.train import Trained, Training, TrainingRank, run_in_one_process
+from simfrontier_real.session import LoadedSchedule
+from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings, run_in_one_process
 from simfrontier_real.train_session import unsharded
-from simfrontier_real.verdict import Result, judged
+from simfrontier_real.verdict import TrainingVerdict, judged
 from tests.real.mutation.seams import Fault, Memory, put_in
 
 STEPS = 2
@@ -43,11 +43,13 @@ class Bench:
     ) -> None:
         epsilon = 1e-4 if name.startswith("mugs fp32") else 1e-5
         adam = Adam(epsilon=epsilon) if clip is None else Adam(epsilon=epsilon, clip=clip)
-        self.training = Training(steps=steps, seed=seed, adam=adam)
-        self.loaded = Loaded(name=name, path=Path(name), schedule=schedule, programs=programs_of(schedule), digest="")
-        self._known: dict[tuple[object, ...], Trained] = {}
+        self.training = TrainingSettings(steps=steps, seed=seed, adam=adam)
+        self.loaded = LoadedSchedule(
+            name=name, path=Path(name), schedule=schedule, programs=programs_of(schedule), digest=""
+        )
+        self._known: dict[tuple[object, ...], TrainingResult] = {}
 
-    def result(self, fault: Fault | None = None) -> tuple[Result, int]:
+    def result(self, fault: Fault | None = None) -> tuple[TrainingVerdict, int]:
         """(the verdict, how often the fault changed a value). Raises what the run raises."""
         memories: list[Memory] = []
 

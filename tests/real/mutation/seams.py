@@ -13,10 +13,10 @@ from simfrontier.schedule.placement import PartialOp
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs import Encoded
 from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.site import Site
+from simfrontier_real.op_runner import OpRunner
+from simfrontier_real.rank_context import RankContext
 from simfrontier_real.train import TrainingRank
 from simfrontier_real.transport import channel_of
-from simfrontier_real.work import Work
 
 Messages = tuple[Array, ...]
 SMALL: Final = ("× 1.0001", "× 1.001", "narrower type")
@@ -41,7 +41,7 @@ class Place:
     sent: Messages = ()
 
     @property
-    def site(self) -> Site:
+    def site(self) -> RankContext:
         return self.rank.site
 
     @property
@@ -99,7 +99,7 @@ class Faulty:
 
     def __init__(self, rank: TrainingRank, fault: Fault, memory: Memory) -> None:
         self._rank, self._fault, self._memory = rank, fault, memory
-        self._inner: Work = rank.step.work
+        self._inner: OpRunner = rank.step.work
         self._step = -1
         self._sent: dict[int, Messages] = {}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from simfrontier.analysis.attribution import part_words
 from simfrontier.analysis.critical import PathPart
-from simfrontier.explain import Against, Change, Explanation
-from simfrontier.report.words import listed, percent, quantity
+from simfrontier.explain import Explanation, PlanComparison, TriedChange
+from simfrontier.report.phrases import listed, percent, quantity
 
 TOLD = 0.99  # of the critical path is told part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
@@ -17,7 +17,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownPart:
     """A part of the critical path as it is shown; the last may be all that is left."""
 
     words: str
@@ -26,19 +26,19 @@ class Shown:
     calls: int
 
 
-def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[Shown]:
+def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[ShownPart]:
     """The largest parts until 99 % of the step are told, and the rest as one; the seconds sum to the step."""
-    out: list[Shown] = []
+    out: list[ShownPart] = []
     told = 0.0
     left = list(parts)
     while left and (told < TOLD * step_s or len(left) == 1):
         part = left.pop(0)
         told += part.seconds
         words = part_words(part.kind, part.axes, part.level)
-        out.append(Shown(words=words, seconds=part.seconds, sharing_s=part.sharing_s, calls=part.calls))
+        out.append(ShownPart(words=words, seconds=part.seconds, sharing_s=part.sharing_s, calls=part.calls))
     if left:
         out.append(
-            Shown(
+            ShownPart(
                 words=OTHER,
                 seconds=sum(part.seconds for part in left),
                 sharing_s=sum(part.sharing_s for part in left),
@@ -48,7 +48,7 @@ def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[Shown]:
     return out
 
 
-def shown_differences(other: Against) -> list[tuple[str, float, float]]:
+def shown_differences(other: PlanComparison) -> list[tuple[str, float, float]]:
     """(what, seconds of the plan, seconds of the other) of the parts that differ most, until 99 % of all differences
     are told, and the rest as one."""
     left = list(other.differences)
@@ -85,7 +85,7 @@ def best_sentence(found: Explanation) -> str:
     return f"What would help most: {best.label}, {quantity(best.saved_s, 's')} less ({percent(best.share)} of the step)"
 
 
-def told_changes(found: Explanation) -> tuple[list[Change], list[Change]]:
+def told_changes(found: Explanation) -> tuple[list[TriedChange], list[TriedChange]]:
     """The changes that move the step, and those that do not."""
     moving = [change for change in found.changes if abs(change.share) >= LITTLE]
     return moving, [change for change in found.changes if abs(change.share) < LITTLE]

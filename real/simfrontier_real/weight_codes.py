@@ -9,14 +9,14 @@ from typing import Any, Final
 from simfrontier.schedule.ir import Collective, Compute, Ref
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
 _MOVES: Final = ("encode", "decode", "slice", "permute", "cast")
 Way = tuple[tuple[Ref, Ref], ...]  # each coding on the way of a weight, the last first: (what is coded, the code)
 
 
-def published(site: Site) -> dict[tuple[str, int], Any]:
+def published(site: RankContext) -> dict[tuple[str, int], Any]:
     """By name and layer of this rank's masters: the line that its share of the published weight should be, as a numpy
     array. Weights that are coded more than once on their way are left out: what other ranks hold of them counts
     too."""
@@ -34,7 +34,7 @@ def published(site: Site) -> dict[tuple[str, int], Any]:
     return out
 
 
-def _image(site: Site, weight: Ref, master: Any, way: Way) -> Any:
+def _image(site: RankContext, weight: Ref, master: Any, way: Way) -> Any:
     tensors, backend, mesh, layouts = site.schedule.tensors, site.backend, site.schedule.mesh, site.layouts
     dtype = tensors[weight.name].dtype
     line = backend.cast(master, dtype)
@@ -49,7 +49,7 @@ def _image(site: Site, weight: Ref, master: Any, way: Way) -> Any:
     return line
 
 
-def _sources(site: Site) -> dict[Ref, tuple[str, Ref]]:
+def _sources(site: RankContext) -> dict[Ref, tuple[str, Ref]]:
     """By what an op of the program writes last: the op's kind, and what it is made of."""
     program, out = site.program, {}
     for index, op in enumerate(program.ops):
@@ -59,7 +59,7 @@ def _sources(site: Site) -> dict[Ref, tuple[str, Ref]]:
     return out
 
 
-def _way(site: Site, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Way:
+def _way(site: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Way:
     """From a weight back to what the optimizer wrote."""
     found, at, seen = [], weight, set()
     while at in sources and at not in seen:
@@ -71,11 +71,11 @@ def _way(site: Site, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Way:
     return tuple(found)
 
 
-class Codes:
+class WeightCodes:
     """Holds the codes of weights, when they leave, against the weights that are there: both are of this rank, and the
     code is a function of the weight alone."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: RankContext) -> None:
         tensors = site.schedule.tensors
         sources = {code: plain for code, (kind, plain) in _sources(site).items() if kind == "encode"}
         self._site, self._apart = site, [0.0]

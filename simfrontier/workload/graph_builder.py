@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from simfrontier.opnames import OpName, Part
-from simfrontier.workload.graph import CrossEntropy, MatmulLabels, Use, Value, Way, Weight, WorkOp
+from simfrontier.workload.graph import CrossEntropy, LossMethod, MatmulLabels, Use, Value, Weight, WorkOp
 from simfrontier.workload.precision import Precision
 
 Labels = tuple[str, ...]
@@ -24,7 +24,7 @@ def here(*names: str) -> tuple[Use, ...]:
 
 
 @dataclass
-class Draft:
+class GraphBuilder:
     """Collects values and weights; makes ops.
 
     `sizes` of labels hold for every op that does not give its own; `rows` are the labels of the rows of a linear
@@ -61,7 +61,7 @@ class Draft:
         per_layer: bool = True,
         persistent: bool = False,
         where_cut: str = "",
-        ways: tuple[Way, ...] = (),
+        ways: tuple[LossMethod, ...] = (),
         form_of: str = "",
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
@@ -194,7 +194,7 @@ class Draft:
             self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False, form_of="logits")
         self.value("d.logits", dims, shape, per_layer=False)
 
-        def of_loss(name: str, ways: tuple[Way, ...], after: Labels = (), *sizes: int) -> None:
+        def of_loss(name: str, ways: tuple[LossMethod, ...], after: Labels = (), *sizes: int) -> None:
             every, size = (*self.rows, *after), (*shape[:-1], *sizes)
             self.value(name, every, size, dtype=self.precision.wide, per_layer=False, ways=ways)
 
@@ -242,7 +242,7 @@ class Draft:
         logits = self._wide_logits
 
         def op(
-            what: str, ways: tuple[Way, ...], reads: tuple[Use, ...], writes: tuple[Use, ...], kernel: str = ""
+            what: str, ways: tuple[LossMethod, ...], reads: tuple[Use, ...], writes: tuple[Use, ...], kernel: str = ""
         ) -> WorkOp:
             module, kind = (f"loss.{what}", f"loss_{what}") if what else ("loss", "loss")
             made = self.pointwise(module, kind, self._logit_labels(nk), kernel=kernel, reads=reads, writes=writes)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from simfrontier.collectives.fit_record import Far, Place
 from simfrontier.fitting.outcome import FitOutcome, far_of
-from simfrontier.report.validation_words import counted, reason_words
-from simfrontier.report.words import listed, percent
+from simfrontier.report.phrases import listed, percent
+from simfrontier.report.validation_text import counted, reason_words
 from simfrontier.validation.fits import was_fitted
 
 LARGE_WORDS = "several nodes, 4 MiB and more"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, load_tables
-from simfrontier.measured.units_told import MIXED, excess, refuse_other_units
+from simfrontier.measured.units_stated import MIXED, excess, refuse_other_units
 from tests.measured.tables import shipped
 from tests.rows import MIB, call
 

@@ -15,7 +15,7 @@ from simfrontier.cost import Prices
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import resized, structure_of
 from simfrontier.scenario import Case
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Collective, Compute, Op, Schedule
 from simfrontier.schedule.kinds import MODEL_KINDS
 from simfrontier.schedule.lifetimes import lifetimes
@@ -29,7 +29,7 @@ _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Small:
+class SmallStep:
     """One small step without contention: seconds at the end of each micro-batch, and of the step.
 
     `floor_s`: the same ends if there were nothing but the model's kernels and the collectives inside layers that they
@@ -53,11 +53,11 @@ class Small:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class SmallSteps:
     """A plan with two and with three layers, with as many micro-batches as its step has, or three. Bytes on a rank:
     of what the embedding and the head keep (`ends_bytes`), and of the stream between layers."""
 
-    small: tuple[Small, Small]
+    small: tuple[SmallStep, SmallStep]
     ends_bytes: tuple[int, int]
     stream_bytes: int
 
@@ -67,13 +67,13 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class StepForm:
     """What small steps of one structure have in common: the program with the number of each op among the distinct ones,
     who waits for whom, the last op of each micro-batch, who holds buffers from which op to which, and whether an op is
     one of layers, of a head, or of the end of the step. `chain`: the kernels of the model and the collectives inside
     layers, who of them waits for whom, the last of each micro-batch, and in the first one the call that each is of."""
 
-    program: Expanded
+    program: ExpandedProgram
     number: list[int]
     before: list[list[int]]
     ends: list[int]
@@ -86,25 +86,25 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forms:
+class StepForms:
     """Both small steps of a structure, their distinct ops, which of these are of the `chain`, and the schedule that has
     all of their tensors."""
 
     schedule: Schedule
     ops: list[Op]
     inside: list[bool]
-    both: tuple[Form, Form]
+    both: tuple[StepForm, StepForm]
 
 
 @dataclass
-class Miniatures:
+class SmallSchedules:
     """Builds small schedules, once for each structure, and times them for cases."""
 
     prices: Prices
-    forms: dict[Hashable, Forms] = field(default_factory=dict)
+    forms: dict[Hashable, StepForms] = field(default_factory=dict)
     works: dict[tuple[object, ...], Workload] = field(default_factory=dict)
 
-    def pair(self, case: Case) -> Pair:
+    def pair(self, case: Case) -> SmallSteps:
         """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
@@ -123,11 +123,11 @@ class Miniatures:
         size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
         each = zip(forms.both, FEW_LAYERS, strict=True)
         first, second = (_small(form, schedule, layers, size, took, floor) for form, layers in each)
-        return Pair(
+        return SmallSteps(
             small=(first, second), ends_bytes=_ends_bytes(case, schedule, size), stream_bytes=size.get(STREAM, 0)
         )
 
-    def _forms(self, case: Case, num_micro: int) -> Forms:
+    def _forms(self, case: Case, num_micro: int) -> StepForms:
         plan = replace(case.plan, pipeline=None)
         key = structure_of(self._work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
@@ -155,7 +155,7 @@ def _is_inside(op: Op, case: Case) -> bool:
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 
-def _forms_of(two: Schedule, three: Schedule, case: Case) -> Forms:
+def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
     known: dict[Op, int] = {}
     ops: list[Op] = []
 
@@ -184,7 +184,7 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> Forms:
             program.calls[index].micro: at for at, index in enumerate(chain) if program.ops[index].lane == "compute"
         }
         forms.append(
-            Form(
+            StepForm(
                 program=program,
                 number=[number_of[op.number] for op in program.ops],
                 before=before,
@@ -198,10 +198,10 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> Forms:
             )
         )
     whole = replace(three, tensors={**two.tensors, **three.tensors}, roles=(*two.roles, *three.roles))
-    return Forms(schedule=whole, ops=ops, inside=[_is_inside(op, case) for op in ops], both=(forms[0], forms[1]))
+    return StepForms(schedule=whole, ops=ops, inside=[_is_inside(op, case) for op in ops], both=(forms[0], forms[1]))
 
 
-def _chained(program: Expanded, before: list[list[int]], chain: list[int]) -> list[list[int]]:
+def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]) -> list[list[int]]:
     """Which ops of a chain each of them waits for: the one before it on its lane, and what it waits for itself."""
     place = {index: at for at, index in enumerate(chain)}
     on_lane: dict[str, int] = {}
@@ -215,15 +215,15 @@ def _chained(program: Expanded, before: list[list[int]], chain: list[int]) -> li
 
 
 def _small(
-    form: Form, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
-) -> Small:
+    form: StepForm, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
+) -> SmallStep:
     start, end = _passed(form.before, [took[number] for number in form.number])
     _, least = _passed(form.chain_before, [floor[number] for number in form.chain])
     layers_bytes, head_bytes, end_bytes = _peaks_in_order(form, size)
     of_call: dict[str, float] = {}
     for number, label in zip(form.chain, form.chain_phase, strict=True):
         of_call[label] = of_call.get(label, 0.0) + floor[number]
-    return Small(
+    return SmallStep(
         micro_s=tuple(end[op] for op in form.ends),
         step_s=max(end),
         floor_s=tuple(least[op] for op in form.chain_ends),
@@ -255,7 +255,7 @@ def _passed(before: list[list[int]], length: list[float]) -> tuple[list[float], 
     return start, end
 
 
-def _peak_in_time(form: Form, size: Mapping[str, int], start: list[float], end: list[float]) -> float:
+def _peak_in_time(form: StepForm, size: Mapping[str, int], start: list[float], end: list[float]) -> float:
     """The most bytes of buffers at once."""
     held = [(size[name], start[first], end[last]) for name, first, last in form.held if size[name]]
     if not held:
@@ -266,7 +266,7 @@ def _peak_in_time(form: Form, size: Mapping[str, int], start: list[float], end: 
     return float(np.cumsum(change[order]).max())
 
 
-def _peaks_in_order(form: Form, size: Mapping[str, int]) -> list[int]:
+def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:
     """The most bytes of buffers during an op, as `lifetimes.peak_bytes`, by phase."""
     change = [0] * (len(form.number) + 1)
     for name, first, last in form.held:

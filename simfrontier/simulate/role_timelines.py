@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simfrontier.schedule.segments import Segmented
-from simfrontier.simulate.common import Classes
-from simfrontier.simulate.timeline import Inside, Timeline
+from simfrontier.schedule.segments import SegmentedProgram
+from simfrontier.simulate.context import Classes
+from simfrontier.simulate.timeline import CallTimes, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class RoleTimeline:
     """A role that was simulated: its program in nodes, the rank classes that run it, and when they ran each node.
 
     `timeline` has a row for each of `classes` and a column for each node. Of nodes that stand for calls, `apart` and
     `whole` say when their ops ran: by (rank class, node), and by node for several rank classes at once.
     """
 
-    segmented: Segmented
+    segmented: SegmentedProgram
     classes: Classes
     timeline: Timeline
-    apart: Mapping[tuple[int, int], Inside]
-    whole: Mapping[int, list[tuple[float, Mapping[int, Inside]]]]
+    apart: Mapping[tuple[int, int], CallTimes]
+    whole: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
 
-    def inside(self, cls: int, node: int) -> tuple[float, Inside]:
+    def inside(self, cls: int, node: int) -> tuple[float, CallTimes]:
         """When a call began on a rank class, and when its ops ran from then on."""
         if (cls, node) in self.apart:
             return 0.0, self.apart[cls, node]
@@ -32,9 +32,9 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
+class RoleTimelines:
     """A step of all roles; `order` has the nodes by when they last ended, as (role, node) of those that take part: what
     a node waits for stands before it."""
 
-    played: tuple[Played, ...]
+    played: tuple[RoleTimeline, ...]
     order: tuple[tuple[tuple[int, int], ...], ...]

@@ -9,24 +9,24 @@ from typing import Any, Self
 
 from simfrontier.pool import Pool, WorkerLostError
 from simfrontier.scenario import Scenario
-from simfrontier.tune.work import Workshop
+from simfrontier.tune.evaluator import PlanEvaluator
 
 Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of a workshop, with the arguments of each call
-_mine: list[Workshop] = []  # of a process of a crew
+_mine: list[PlanEvaluator] = []  # of a process of a crew
 
 
-class CrewLostError(WorkerLostError):
+class TuneWorkersLostError(WorkerLostError):
     """A process of a search was ended from outside."""
 
 
-class Crew:
+class TuneWorkers:
     """Does tasks in `jobs` processes, each with a workshop of its own. To be used with `with`."""
 
     def __init__(self, scenario: Scenario, original: Scenario, size: int, jobs: int) -> None:
         self.made_of = scenario, original, size
         self.jobs = jobs
         self.pool: Pool | None = None
-        self.shop = Workshop(*self.made_of)
+        self.shop = PlanEvaluator(*self.made_of)
         self.collects = gc.isenabled()
 
     def __enter__(self) -> Self:
@@ -53,7 +53,7 @@ class Crew:
             for number, results in self.pool.as_done(_do, [(task,) for task in tasks]):
                 told(number, results)
         except WorkerLostError:
-            raise CrewLostError(
+            raise TuneWorkersLostError(
                 "a process of the search was ended from outside (out of memory?); the same command goes on from there, "
                 "with fewer --jobs if memory was short"
             ) from None
@@ -61,13 +61,13 @@ class Crew:
 
 def _begin(scenario: Scenario, original: Scenario, size: int) -> None:
     gc.disable()
-    _mine[:] = [Workshop(scenario, original, size)]
+    _mine[:] = [PlanEvaluator(scenario, original, size)]
 
 
 def _do(task: Task) -> list[Any]:
     return _done(_mine[0], task)
 
 
-def _done(shop: Workshop, task: Task) -> list[Any]:
+def _done(shop: PlanEvaluator, task: Task) -> list[Any]:
     what, calls = task
     return [getattr(shop, what)(*arguments) for arguments in calls]

@@ -7,9 +7,19 @@ import pytest
 from simfrontier.machine import load_machine
 from simfrontier.report.headline import lead_sentence, limit
 from simfrontier.report.node import colour, drawing, layout
+from simfrontier.report.phrases import (
+    device_word,
+    distance,
+    exactly,
+    in_words,
+    listed,
+    number,
+    percent,
+    quantity,
+    signed,
+)
 from simfrontier.report.published import lacking, sentences
-from simfrontier.report.view import View
-from simfrontier.report.words import device_word, distance, exactly, in_words, listed, number, percent, quantity, signed
+from simfrontier.report.view import StudyView
 from simfrontier.scenario import PublishedTable
 from tests.report.studies import full, study
 
@@ -85,7 +95,7 @@ def test_half_of_a_package_is_a_gcd() -> None:
 
 
 def test_the_headline_names_the_fastest_plan_and_its_lead() -> None:
-    view = View(study=study())
+    view = StudyView(study=study())
     rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
     ordered = sorted(rates, key=lambda plan: -rates[plan])
     said = plain(lead_sentence(view))

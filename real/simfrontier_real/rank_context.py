@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import Expanded
+from simfrontier.schedule.expand import ExpandedProgram
 from simfrontier.schedule.ir import Ref, Schedule
 from simfrontier.schedule.roles import axis_of_roles
 from simfrontier_real.arrays import Array, Backend
@@ -14,12 +14,12 @@ from simfrontier_real.layout import Layouts, coordinates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class RankContext:
     """One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out; `touched`
     are all instances that its program uses."""
 
     schedule: Schedule
-    program: Expanded
+    program: ExpandedProgram
     layouts: Layouts
     backend: Backend
     rank: int
@@ -62,10 +62,10 @@ class Site:
         self.buffers[ref] = value if held is None else held + value
 
 
-def site_of(schedule: Schedule, program: Expanded, layouts: Layouts, backend: Backend, rank: int) -> Site:
+def site_of(schedule: Schedule, program: ExpandedProgram, layouts: Layouts, backend: Backend, rank: int) -> RankContext:
     """A rank's place, with nothing in its buffers yet."""
     at = coordinates(schedule.mesh, rank)
-    return Site(
+    return RankContext(
         schedule=schedule,
         program=program,
         layouts=layouts,
@@ -77,7 +77,7 @@ def site_of(schedule: Schedule, program: Expanded, layouts: Layouts, backend: Ba
     )
 
 
-def _touched(program: Expanded) -> Iterator[Ref]:
+def _touched(program: ExpandedProgram) -> Iterator[Ref]:
     for refs in (program.reads, program.writes, program.accumulates):
         for each in refs:
             yield from each

@@ -11,7 +11,7 @@ from simfrontier.network.servers import Server
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class Path:
     """The servers from one rank to another, the share of each that a message reaches, and whether it leaves the
     node."""
 
@@ -25,12 +25,12 @@ class Way:
             server.num_bytes += num_bytes
 
 
-class Passage:
+class Transit:
     """One message; `then` is called with the time at which its tail is there, once that is known."""
 
     __slots__ = ("env", "num_bytes", "place", "tail_s", "then", "way")
 
-    def __init__(self, env: simpy.Environment, way: Way, num_bytes: float, then: Callable[[float], None]) -> None:
+    def __init__(self, env: simpy.Environment, way: Path, num_bytes: float, then: Callable[[float], None]) -> None:
         self.env, self.way, self.num_bytes, self.then = env, way, num_bytes, then
         self.place, self.tail_s = 0, env.now
 

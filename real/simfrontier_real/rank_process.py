@@ -18,7 +18,7 @@ GRACE_S = 3.0  # for ranks that are told to end, before they are killed
 SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
 
 
-class Process(Protocol):
+class RankProcess(Protocol):
     """A rank's process, as it was started."""
 
     def poll(self) -> int | None:
@@ -36,7 +36,7 @@ class StoppedError(Exception):
         self.number = number
 
 
-def watch(processes: Sequence[Process]) -> int:
+def watch(processes: Sequence[RankProcess]) -> int:
     """Wait for all; 0, or the exit code of the first that failed, said in one line, when the others are ended."""
     while True:
         codes = [process.poll() for process in processes]
@@ -51,7 +51,7 @@ def watch(processes: Sequence[Process]) -> int:
         time.sleep(POLL_S)
 
 
-def end(processes: Sequence[Process]) -> None:
+def end(processes: Sequence[RankProcess]) -> None:
     """End those that still run; what does not listen is killed."""
     for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
         running = [process for process in processes if process.poll() is None]

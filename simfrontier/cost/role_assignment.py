@@ -14,7 +14,7 @@ from simfrontier.schedule.roles import members_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cast:
+class RoleAssignment:
     """`axis` is the mesh axis whose coordinates have the roles (None: one role, for all ranks), `of_rank` the role of
     each rank [num_ranks]."""
 
@@ -33,11 +33,11 @@ class Cast:
         return isinstance(op, Exchange) or (isinstance(op, Collective) and self.axis in op.axes)
 
 
-def cast_of(schedule: Schedule) -> Cast:
+def cast_of(schedule: Schedule) -> RoleAssignment:
     """Raises InputError where several roles do not say which ranks are theirs, each coordinate of one axis once."""
     mesh, roles = schedule.mesh, schedule.roles
     if len(roles) == 1:
-        return Cast(axis=None, of_rank=np.zeros(mesh.num_ranks, np.int32))
+        return RoleAssignment(axis=None, of_rank=np.zeros(mesh.num_ranks, np.int32))
     places = [role.at for role in roles]
     axes = {place[0] for place in places if place is not None}
     coordinates = tuple(place[1] for place in places if place is not None)
@@ -47,7 +47,7 @@ def cast_of(schedule: Schedule) -> Cast:
     axis = next(iter(axes))
     role_at = np.argsort(coordinates).astype(np.int32)
     inner = math.prod(size for _, size in mesh.axes[mesh.names.index(axis) + 1 :])
-    return Cast(axis=axis, of_rank=role_at[np.arange(mesh.num_ranks) // inner % mesh[axis]])
+    return RoleAssignment(axis=axis, of_rank=role_at[np.arange(mesh.num_ranks) // inner % mesh[axis]])
 
 
 def pairs_of(op: Exchange, schedule: Schedule) -> NDArray[np.int64]:

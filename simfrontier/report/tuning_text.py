@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from simfrontier.report.probability import as_percent
-from simfrontier.report.words import (
+from simfrontier.report.phrases import (
     between,
     device_word,
     listed,
@@ -15,7 +14,8 @@ from simfrontier.report.words import (
     quantity,
     tokens_per_second,
 )
-from simfrontier.tune import OwnPlan, TunedPlan, Tuning
+from simfrontier.report.probability import as_percent
+from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
 from simfrontier.tune.space import Candidate
 
 SURE = 0.9  # a winner in fewer samples is too close to call
@@ -43,7 +43,7 @@ def kind_of(candidate: Candidate) -> str:
     return KINDS[{"none": 0, "all": 2}.get(candidate.states.weight, 1)]
 
 
-def setting_words(found: Tuning) -> str:
+def setting_words(found: TuningOutcome) -> str:
     """What is tuned: `gpt-neox-20b with a batch of 384 sequences on 384 GCDs of frontier`."""
     here = found.scenario.at(found.devices)
     unit = "samples" if here.sequence == 1 else "sequences"
@@ -51,17 +51,17 @@ def setting_words(found: Tuning) -> str:
     return f"{here.shape.name} with a batch of {found.batch:,} {unit} on {where}"
 
 
-def searched_sentence(found: Tuning) -> str:
+def searched_sentence(found: TuningOutcome) -> str:
     """How many plans there are, and what became of them; the counts sum to all."""
     return f"{total_words(found)}: {', '.join(f'{count:,} {what}' for count, what in fates(found))}"
 
 
-def total_words(found: Tuning) -> str:
+def total_words(found: TuningOutcome) -> str:
     """How many plans there are, and of what."""
     return f"{found.total:,} {'plans' if found.total != 1 else 'plan'} of {setting_words(found)}"
 
 
-def fates(found: Tuning) -> list[tuple[int, str]]:
+def fates(found: TuningOutcome) -> list[tuple[int, str]]:
     """What became of the plans of the space, and of how many."""
     simulated = len(found.simulated)
     big = found.too_big + len(found.misfits)
@@ -76,7 +76,7 @@ def fates(found: Tuning) -> list[tuple[int, str]]:
     return [(count, what) for count, what in counts if count]
 
 
-def lead_sentence(found: Tuning) -> str:
+def lead_sentence(found: TuningOutcome) -> str:
     """Which plan is best, its step, rate and memory, by how much it leads, and how sure that is."""
     best, *rest = found.simulated
     device = device_word(found.scenario.machine)
@@ -97,7 +97,7 @@ def ahead_words(best: TunedPlan, other: TunedPlan) -> str:
     return f"{percent(lead)} faster than the next, {other.candidate.name}"
 
 
-def _chance_words(found: Tuning) -> str:
+def _chance_words(found: TuningOutcome) -> str:
     chance = found.chances[0]
     if chance is None:
         return ""
@@ -107,30 +107,30 @@ def _chance_words(found: Tuning) -> str:
     return f"; too close to call: it is the fastest of the simulated plans in {often} of the samples"
 
 
-def chance_text(found: Tuning, place: int) -> str:
+def chance_text(found: TuningOutcome, place: int) -> str:
     """The chance of a simulated plan to be the fastest of them; empty without samples."""
     chance = found.chances[place]
     return "" if chance is None else as_percent(chance, num_samples(found))
 
 
-def num_samples(found: Tuning) -> int:
+def num_samples(found: TuningOutcome) -> int:
     """How many samples each simulated plan has."""
     simulated = found.best.simulated
     return 0 if simulated is None else len(simulated.samples_s)
 
 
-def tokens_per_s(found: Tuning, plan: TunedPlan) -> float:
+def tokens_per_s(found: TuningOutcome, plan: TunedPlan) -> float:
     """Tokens (of models without a sequence: samples) per second over all devices."""
     return found.batch * found.scenario.at(found.devices).sequence / plan.step_s
 
 
-def rate_words(found: Tuning, plan: TunedPlan) -> str:
+def rate_words(found: TuningOutcome, plan: TunedPlan) -> str:
     """The same, three digits: 233,000."""
     rate = tokens_per_s(found, plan)
     return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else number(rate)
 
 
-def rate_unit(found: Tuning) -> str:
+def rate_unit(found: TuningOutcome) -> str:
     """`tokens/s`; of models without a sequence `samples/s`."""
     return tokens_per_second(found.scenario.at(found.devices).sequence)
 
@@ -142,12 +142,12 @@ def band_words(band_s: tuple[float, float, float] | None) -> str:
     return between(band_s[0], band_s[2], "s")
 
 
-def why_sentence(found: Tuning) -> str:
+def why_sentence(found: TuningOutcome) -> str:
     """Why the best is faster than the next of another layout; empty where there is none."""
     return f"{found.best.candidate.name} is {found.why}." if found.why else ""
 
 
-def errors_sentence(found: Tuning) -> str:
+def errors_sentence(found: TuningOutcome) -> str:
     """How far the estimates of what was simulated are off, in time and in memory."""
     steps = [p.simulated.step_s / p.estimate.step_s - 1 for p in found.simulated if p.simulated]
     peaks = [p.simulated.peak_bytes / p.estimate.peak_bytes - 1 for p in found.simulated if p.simulated]
@@ -171,7 +171,7 @@ def _spread(shares: list[float], more: str, less: str) -> str:
     return f"{percent_between(abs(nearer), abs(farther))} {word}"
 
 
-def headroom_sentence(found: Tuning) -> str:
+def headroom_sentence(found: TuningOutcome) -> str:
     """How much shorter a step any plan of the space could have: what floors do not rule out."""
     if found.headroom <= 0.0:
         return "No plan of the space can have a shorter step: the floors of all that were not simulated are above it"
@@ -181,12 +181,12 @@ def headroom_sentence(found: Tuning) -> str:
     )
 
 
-def headroom_words(found: Tuning) -> str:
+def headroom_words(found: TuningOutcome) -> str:
     """The same as per cent, rounded up: never less than it is."""
     return percent(math.ceil(1e3 * found.headroom - 1e-9) / 1e3)
 
 
-def own_words(found: Tuning, own: OwnPlan) -> str:
+def own_words(found: TuningOutcome, own: OwnPlan) -> str:
     """How a plan of the scenario does against the best, or why it was not run."""
     if own.simulated is None:
         return f"not run: {own.why}"
@@ -195,7 +195,7 @@ def own_words(found: Tuning, own: OwnPlan) -> str:
     return said if own.fits else f"does not fit into memory; {said}"
 
 
-def beaten_sentence(found: Tuning) -> str:
+def beaten_sentence(found: TuningOutcome) -> str:
     """That plans of the scenario itself are faster than the best that was found; empty where none is."""
     faster = [
         (own.name, own.simulated.step_s)
@@ -216,7 +216,7 @@ def _longer(apart: float) -> str:
     return "longer" if apart > 0.0 else "shorter"
 
 
-def given_words(found: Tuning) -> str:
+def given_words(found: TuningOutcome) -> str:
     """What the user held or allowed: pins, and whether plans may lose precision."""
     pins = f"held: {found.pins}" if found.pins.values else "no dimension is held"
     return f"{pins}; {found.loss}"

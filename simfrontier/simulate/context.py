@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from simfrontier.cost import Cluster, Work
+from simfrontier.cost import Cluster, OpWork
 from simfrontier.schedule.expand import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Role
 from simfrontier.schedule.issuer import ops_by_lane
-from simfrontier.schedule.segments import Segmented
-from simfrontier.simulate.engine import Info
+from simfrontier.schedule.segments import SegmentedProgram
+from simfrontier.simulate.engine import OpInfo
 from simfrontier.simulate.flows import Memo
-from simfrontier.simulate.timeline import Inside
+from simfrontier.simulate.timeline import CallTimes
 
 Block = tuple[Op, ...]
 Classes = tuple[int, ...]
@@ -24,7 +24,7 @@ def _rounded(seconds: float) -> float:
     return float(f"{seconds:.13g}")
 
 
-class Common:
+class EngineContext:
     """What all runs on a cluster have in common: works and groups of ops, what flows load, rates, and calls alone.
 
     Not `contended`, every op takes its time alone.
@@ -37,23 +37,23 @@ class Common:
             key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
             for key in cluster.patterns
         }
-        self.infos: dict[int, Info] = {}
+        self.infos: dict[int, OpInfo] = {}
         self.memo: Memo = {}
-        self.inner: dict[int, Inner] = {}
-        self.alone: dict[tuple[int, Classes], Alone] = {}
+        self.inner: dict[int, InnerCall] = {}
+        self.alone: dict[tuple[int, Classes], CallAlone] = {}
         self.coupled: dict[tuple[int, Classes], dict[int, Classes]] = {}
         self._loads: dict[int, int] = {}
 
-    def info(self, op: Op) -> Info:
+    def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""
         known = self.infos.get(id(op))
         if known is None:
             priced = self.cluster.of(op)
             works = tuple(self._even(work) for work in priced.works)
-            known = self.infos[id(op)] = Info(works, *self.groups[priced.pattern])
+            known = self.infos[id(op)] = OpInfo(works, *self.groups[priced.pattern])
         return known
 
-    def program(self, part: Segmented, node: int) -> Inner:
+    def program(self, part: SegmentedProgram, node: int) -> InnerCall:
         """The program of a call by itself."""
         block = part.blocks[node]
         assert block is not None, f"node {node} of role {part.role.name} is an op, not a call"
@@ -62,14 +62,14 @@ class Common:
             call = part.program.calls[node]
             role = Role(part.role.name, (Call(call.label, call.layer, call.micro, block),), part.role.at)
             program = expand(self.cluster.schedule, role)
-            segmented = Segmented(role, program, [None] * len(block))
-            known = self.inner[id(block)] = Inner(segmented, ops_by_lane(program), [self.info(op) for op in block])
+            segmented = SegmentedProgram(role, program, [None] * len(block))
+            known = self.inner[id(block)] = InnerCall(segmented, ops_by_lane(program), [self.info(op) for op in block])
         return known
 
-    def _even(self, work: Work) -> Work:
+    def _even(self, work: OpWork) -> OpWork:
         """The work with waits that are equal where they differ by rounding, so that equal classes stay together."""
         if not self.contended:
-            return Work(_rounded(work.alone_s), 0.0, 1.0, -1)
+            return OpWork(_rounded(work.alone_s), 0.0, 1.0, -1)
         return replace(work, latency_s=_rounded(work.latency_s))
 
     def load(self, flow: int) -> int:
@@ -98,26 +98,26 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerCall:
     """A call that a node stands for, op by op."""
 
-    segmented: Segmented
+    segmented: SegmentedProgram
     by_lane: list[list[int]]
-    infos: list[Info]
+    infos: list[OpInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class CallAlone:
     """A call by itself: when its ops run on each rank class, and when it ends on which."""
 
-    times: Mapping[int, Inside]
+    times: Mapping[int, CallTimes]
     ends: tuple[tuple[float, Classes], ...]
 
 
-class Loads:
+class RoleLoads:
     """Which link classes the ops of all roles load, as bits, by who takes part."""
 
-    def __init__(self, common: Common, parts: Sequence[tuple[Segmented, Classes]]) -> None:
+    def __init__(self, common: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]]) -> None:
         self.common, self.parts = common, parts
         self._of_members: dict[Classes, int] | None = None
         self._of_lane: dict[tuple[int, int], dict[int, Op]] = {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfrontier.explain.told import setting_text
+from simfrontier.explain.setting_text import setting_text
 from simfrontier.scenario import parse_setting
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**62), 2**62)

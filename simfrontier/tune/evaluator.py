@@ -18,16 +18,16 @@ from simfrontier.scenario.plans import options_of
 from simfrontier.schedule.lifetimes import peak_bytes
 from simfrontier.simulate import SimulatedStep
 from simfrontier.simulate.memory import memory_timeline
-from simfrontier.study import Built, Shop, schedule_of_case, simulated
+from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.tune.estimate import Estimate, estimate, states_bytes
-from simfrontier.tune.miniature import Miniatures
+from simfrontier.tune.small_steps import SmallSchedules
 
 Table = Mapping[str, Any]
 PARTS = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class SimulatedPlan:
     """A simulated plan: seconds of the step and of its parts on the critical rank (as `analysis.exposure`), bytes on
     the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
 
@@ -45,14 +45,14 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class PlanFault:
     """Why the machine or the library cannot run a plan."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class PlanOutline:
     """What is estimated of a plan, or why it was not: it does not fit by its states alone, or cannot be made."""
 
     estimate: Estimate | None
@@ -61,7 +61,7 @@ class Outline:
 
 
 @dataclass
-class Workshop:
+class PlanEvaluator:
     """Prices, small schedules and states of a scenario at one size, each worked out once; `original`: the scenario with
     its own plans and batch."""
 
@@ -69,27 +69,27 @@ class Workshop:
     original: Scenario
     size: int
     states: dict[str, float] = field(default_factory=dict)
-    _miniatures: Miniatures | None = None
+    _miniatures: SmallSchedules | None = None
 
     def case(self, table: Table, name: str) -> Case:
         """The case of a plan's table. Raises InputError."""
         return self.scenario.at(self.size).case_with(name, options_of(name, table), self.size)
 
-    def outline(self, table: Table, name: str) -> Outline:
+    def outline(self, table: Table, name: str) -> PlanOutline:
         """The estimate of a plan."""
         case = self.case(table, name)
         least = self._states_bytes(case, table)
         if least > self.scenario.machine.device.hbm_bytes:
-            return Outline(estimate=None, too_big=least)
+            return PlanOutline(estimate=None, too_big=least)
         if self._miniatures is None:
             here = self.scenario
-            self._miniatures = Miniatures(
+            self._miniatures = SmallSchedules(
                 Prices(here.machine, here.library, self.size, here.perturbation, here.file.run.placement)
             )
         try:
-            return Outline(estimate=estimate(case, self._miniatures))
+            return PlanOutline(estimate=estimate(case, self._miniatures))
         except InputError as error:
-            return Outline(estimate=None, fault=str(error))
+            return PlanOutline(estimate=None, fault=str(error))
 
     def _states_bytes(self, case: Case, table: Table) -> float:
         """Weights, gradients and optimizer states of one stage's layers: a lower bound on memory."""
@@ -98,37 +98,37 @@ class Workshop:
             self.states[key] = states_bytes(case)
         return self.states[key]
 
-    def simulate(self, table: Table, name: str, seed_of: str) -> Simulated | Fault:
+    def simulate(self, table: Table, name: str, seed_of: str) -> SimulatedPlan | PlanFault:
         """The simulated plan; `seed_of` names the stream of what its samples have of their own. The
         schedule is not checked: that is done for the best plan."""
         try:
             return self._simulate(self.case(table, name), seed_of)
         except InputError as error:
-            return Fault(why=str(error))
+            return PlanFault(why=str(error))
 
     def explained(self, table: Table, name: str, checked: bool) -> CriticalPath:
         """The critical path of a plan, of which the schedule may be checked. Raises SimfrontierError where it is not
         sound."""
         case = self.case(table, name)
         if checked:
-            built = Shop().of_case(self.scenario, case)
+            built = ScheduleCache().of_case(self.scenario, case)
         else:
-            built = Built(schedule=schedule_of_case(self.scenario, case), program=None)
+            built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case), program=None)
         return critical_path(simulated(self.scenario, built, _fidelity(self.scenario)))
 
-    def own(self, plan: str) -> Simulated | Fault:
+    def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""
         try:
             return self._simulate(self.original.case(plan, self.size), plan)
         except InputError as error:
-            return Fault(why=error.below(("plans", plan)))
+            return PlanFault(why=error.below(("plans", plan)))
 
-    def _simulate(self, case: Case, seed_of: str) -> Simulated:
+    def _simulate(self, case: Case, seed_of: str) -> SimulatedPlan:
         schedule = schedule_of_case(self.scenario, case)
-        step = simulated(self.scenario, Built(schedule=schedule, program=None), _fidelity(self.scenario))
+        step = simulated(self.scenario, BuiltSchedule(schedule=schedule, program=None), _fidelity(self.scenario))
         wanted = self.scenario.file.uncertainty
         samples = sampled_step_s(step, seed_of, wanted.samples, wanted.seed)
-        return Simulated(
+        return SimulatedPlan(
             step_s=step.step_s,
             parts=_parts(exposure(step)),
             peak_bytes=_fullest_bytes(step),
@@ -155,25 +155,25 @@ def _fullest_bytes(step: SimulatedStep) -> int:
     return memory_timeline(step, played[worst].classes[0]).peak_bytes
 
 
-def plain(value: Simulated | Fault | Outline) -> dict[str, Any]:
+def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:
     """A result as JSON holds it."""
     return asdict(value)
 
 
-def outline_of(said: Mapping[str, Any]) -> Outline:
+def outline_of(said: Mapping[str, Any]) -> PlanOutline:
     """The inverse of `plain`. Raises KeyError, TypeError or ValueError where it is none of its values."""
     found = said["estimate"]
     made = None if found is None else Estimate(**{name: _number(value) for name, value in found.items()})
-    return Outline(estimate=made, too_big=_number(said["too_big"]), fault=str(said["fault"]))
+    return PlanOutline(estimate=made, too_big=_number(said["too_big"]), fault=str(said["fault"]))
 
 
-def simulated_of(said: Mapping[str, Any]) -> Simulated | Fault:
+def simulated_of(said: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
     """The inverse of `plain`. Raises as `outline_of`."""
     if "why" in said:
-        return Fault(why=str(said["why"]))
+        return PlanFault(why=str(said["why"]))
     parts = {name: _number(said["parts"][name]) for name in PARTS}
     samples = tuple(_number(value) for value in said["samples_s"])
-    return Simulated(
+    return SimulatedPlan(
         step_s=_number(said["step_s"]), parts=parts, peak_bytes=int(_number(said["peak_bytes"])), samples_s=samples
     )
 

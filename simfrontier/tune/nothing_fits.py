@@ -9,9 +9,9 @@ from typing import NoReturn, Protocol
 
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.scenario import Scenario
+from simfrontier.tune.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tune.pins import Pins, Value, written
 from simfrontier.tune.space import TUNED, Candidate, Space
-from simfrontier.tune.work import Outline, Workshop
 from simfrontier.units import written as quantity
 
 MOST_TRIED = 200  # plans that are estimated for one change
@@ -22,7 +22,7 @@ class NothingFitsError(SimfrontierError):
     """Of all plans that were looked at none fits into memory."""
 
 
-class Sized(Protocol):
+class SizedCandidate(Protocol):
     """A plan with the bytes that it needs."""
 
     @property
@@ -32,7 +32,9 @@ class Sized(Protocol):
     def peak_bytes(self) -> float: ...
 
 
-def refuse_empty(space: Space, outlines: Mapping[Candidate, Outline], misfits: Sequence[Sized]) -> NoReturn:
+def refuse_empty(
+    space: Space, outlines: Mapping[Candidate, PlanOutline], misfits: Sequence[SizedCandidate]
+) -> NoReturn:
     """Raise InputError where no plan of a space can run, NothingFitsError where none fits into memory: one line with
     what binds and what would help."""
     where = f"{space.scenario.where}: tune: at {space.size:,} devices"
@@ -108,7 +110,7 @@ def _first_that_fits(space: Space, distance: object = None) -> Candidate | None:
     """The plan that fits with the least distance, the leanest first; of so many that are tried."""
     order = distance if callable(distance) else lambda _: 0.0
     candidates = sorted(space.candidates(), key=lambda candidate: (order(candidate), *_lean(candidate)))
-    shop = Workshop(space.scenario, space.scenario, space.size)
+    shop = PlanEvaluator(space.scenario, space.scenario, space.size)
     capacity = space.scenario.machine.device.hbm_bytes
     for candidate in candidates[:MOST_TRIED]:
         outline = shop.outline(candidate.table, TUNED)

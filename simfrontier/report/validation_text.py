@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from simfrontier.measured.rows import first_in
+from simfrontier.report.phrases import NOTHING, listed, number, percent, signed
 from simfrontier.report.validation_series import row_name
-from simfrontier.report.words import NOTHING, listed, number, percent, signed
-from simfrontier.validation.bounds import Judged
+from simfrontier.validation.bounds import JudgedBound
 from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, Use
-from simfrontier.validation.rates import Bounded
+from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.run import Validation
 from simfrontier.validation.summary import EVERYTHING, Errors, Summary
 
@@ -99,7 +99,7 @@ def _unbounded_words(summary: Summary) -> str:
     return f"{summary.name} ({percent(summary.errors.mean_abs)} off)"
 
 
-def training_words(bounded: Sequence[Bounded]) -> list[str]:
+def training_words(bounded: Sequence[BoundedRate]) -> list[str]:
     """That published rates of training are below what the models allow, or each that is not."""
     above = [each for each in bounded if not each.holds]
     if above:
@@ -144,7 +144,7 @@ def _inside(errors: Errors) -> str:
     return "" if errors.covered is None else f"; {percent(errors.covered)} lie inside their 90 % interval"
 
 
-def _bounded_words(bounded: Bounded) -> str:
+def _bounded_words(bounded: BoundedRate) -> str:
     return f"{tflops(bounded.published_flops_per_s)} published, at most {tflops(bounded.bound_flops_per_s)}"
 
 
@@ -153,7 +153,7 @@ def tflops(flops_per_s: float) -> str:
     return f"{number(flops_per_s / 1e12)}\u00a0TFLOPS"
 
 
-def _missed_words(judged: Judged) -> str:
+def _missed_words(judged: JudgedBound) -> str:
     bound, errors = judged.bound, judged.errors
     where = f"{bound.table}, {bound.series}"
     if errors is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.report.words import binary, listed, number, percent, quantity, signed
+from simfrontier.report.phrases import binary, listed, number, percent, quantity, signed
 from simfrontier.trace.compare import Comparison
-from simfrontier.trace.deltas import CrossCheck, StepTimes, Verdict, step_times
-from simfrontier.trace.limits import Limit, limits_of
+from simfrontier.trace.deltas import CrossCheck, PlanStepTimes, Verdict, step_times
+from simfrontier.trace.limits import AgreementLimit, limits_of
 from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
 from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepPoint, Way, sweep_medians
 
@@ -33,7 +33,7 @@ def crosscheck_lead(check: CrossCheck) -> str:
     return f"Simulation and reality do not agree: {listed(faults)}."
 
 
-def held_to(check: CrossCheck) -> tuple[Limit, ...]:
+def held_to(check: CrossCheck) -> tuple[AgreementLimit, ...]:
     """The limits of an emulated run; none of any other."""
     return limits_of(check) if check.sweep else ()
 
@@ -149,5 +149,5 @@ def differences(comparison: Comparison) -> list[str]:
     return [*said, f"and {more:,} more"] if more else said
 
 
-def _ordered(steps: list[StepTimes], which: str) -> str:
+def _ordered(steps: list[PlanStepTimes], which: str) -> str:
     return ", ".join(step.plan for step in sorted(steps, key=lambda step: float(getattr(step, which))))

@@ -18,7 +18,7 @@ LEFT = -(1 << 40)  # of a rank that has done everything
 OVER = "over"
 
 
-class Alive:
+class Heartbeat:
     """This rank's signs of life, and its watch over the next rank's.
 
     `store`: this rank's own connection to the ranks' store. `holder`: the rank in which the store is, None where the

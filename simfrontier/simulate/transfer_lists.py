@@ -10,7 +10,7 @@ from simfrontier.collectives.lowering import Lowered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class TransferLists:
     """Parallel lists over the transfers of one collective.
 
     needs       what must happen before a transfer starts: arrivals of others, the start of the one before it on the
@@ -30,7 +30,7 @@ class Form:
     lowered: Lowered
 
     @classmethod
-    def of(cls, lowered: Lowered, apart: bool, in_flight: int | None) -> Form:
+    def of(cls, lowered: Lowered, apart: bool, in_flight: int | None) -> TransferLists:
         """`apart`: channels have connections of their own, so that none waits for another between two members;
         `in_flight`: messages that may be under way on one connection (None: any number)."""
         count = len(lowered.transfers)

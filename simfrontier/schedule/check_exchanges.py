@@ -10,7 +10,7 @@ from simfrontier.schedule.roles import Sequence
 Value = int | tuple[int, ...] | None  # a weight's version; a gradient's contributions; anything else
 
 
-class Board:
+class SentValues:
     """What roles have sent: of each call of a sequence, the values of every role that has reached it."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ def _error_of_codecs() -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LossyPolicy:
     """Whether plans may send weights and gradients in fewer bits (`lossy`); with `max_error`, all that a codec's bound
     keeps within so much of the largest value that it codes together with others, compressed activations too (0: what
     loses nothing)."""

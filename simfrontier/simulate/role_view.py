@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule.expand import Expanded, expand
+from simfrontier.schedule.expand import ExpandedProgram, expand
 from simfrontier.schedule.ir import Compute, Op, Schedule
-from simfrontier.simulate.play import Played
-from simfrontier.simulate.timeline import Inside, Timeline
+from simfrontier.simulate.role_timelines import RoleTimeline
+from simfrontier.simulate.timeline import CallTimes, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class RoleView:
     """A role's program and its times, op by op; the timeline has a row for each of the rank classes."""
 
-    program: Expanded
+    program: ExpandedProgram
     timeline: Timeline
     classes: tuple[int, ...]
 
@@ -28,7 +28,7 @@ def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
     return np.array([op.lane == "compute" and isinstance(op, Compute) for op in ops], bool)
 
 
-def view_of(schedule: Schedule, played: Played) -> View:
+def view_of(schedule: Schedule, played: RoleTimeline) -> RoleView:
     """The role expanded whole, and the times of nodes and of what is inside them."""
     program = expand(schedule, played.segmented.role)
     shape = len(played.classes), program.num_ops
@@ -49,17 +49,17 @@ def view_of(schedule: Schedule, played: Played) -> View:
                 end[row, at : at + count] = since + inside.end
         at += count
     timeline = Timeline(ready=ready, start=start, end=end, num_solves=played.timeline.num_solves)
-    return View(program=program, timeline=timeline, classes=played.classes)
+    return RoleView(program=program, timeline=timeline, classes=played.classes)
 
 
-def busy_s(played: Played, cls: int) -> float:
+def busy_s(played: RoleTimeline, cls: int) -> float:
     """Time that a rank class's compute lane is busy with kernels."""
     nodes = played.segmented
     spent = played.timeline.end[played.classes.index(cls)] - played.timeline.start[played.classes.index(cls)]
     single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
     total = float(spent[single].sum())
     kernels: dict[int, NDArray[np.bool_]] = {}
-    known: dict[int, tuple[Inside, float]] = {}  # with the times, so that their ids stay theirs
+    known: dict[int, tuple[CallTimes, float]] = {}  # with the times, so that their ids stay theirs
     for node, block in enumerate(nodes.blocks):
         if block is not None:
             if id(block) not in kernels:

@@ -11,14 +11,14 @@ from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.schedule.placement import PartialOp
 from simfrontier_real import messages
 from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.site import Site
+from simfrontier_real.rank_context import RankContext
 
 if TYPE_CHECKING:
-    from simfrontier_real.arrivals import Arrivals
-    from simfrontier_real.published import Codes
+    from simfrontier_real.arrivals import MessageDigests
+    from simfrontier_real.weight_codes import WeightCodes
 
 
-class Work(Protocol):
+class OpRunner(Protocol):
     """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready;
     `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing). Where only
     its values say how long a message is, `measures` is the library that its arrays are of."""
@@ -42,18 +42,18 @@ class Work(Protocol):
     def done(self, index: int) -> None: ...
 
 
-Kernel = Callable[[Site, int, Compute], None]
+Kernel = Callable[[RankContext, int, Compute], None]
 
 
 @dataclass
-class RealWork:
+class RealOpRunner:
     """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
     `arrivals` notes what is sent and what arrives, `codes` what codes of weights are of (None: nobody does)."""
 
-    site: Site
+    site: RankContext
     kernels: dict[str, Kernel]
-    arrivals: Arrivals | None = None
-    codes: Codes | None = None
+    arrivals: MessageDigests | None = None
+    codes: WeightCodes | None = None
 
     def __post_init__(self) -> None:
         for op in {op.number: op for op in self.site.program.ops}.values():
