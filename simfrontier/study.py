@@ -14,8 +14,9 @@ from simfrontier.analysis.links import NodeLinks, node_links
 from simfrontier.analysis.softmax import Softmaxes, softmaxes
 from simfrontier.analysis.stages import Stages, stages_of
 from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
-from simfrontier.analysis.uncertainty import Floats, band_of, sampled_step_s
+from simfrontier.analysis.uncertainty import band_of, sampled_step_s
 from simfrontier.analysis.volumes import step_needs
+from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan.build import build
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits",),
-    ("dtypes", "errors", "opnames", "plaintext", "units"),
+    ("arrays", "dtypes", "errors", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),

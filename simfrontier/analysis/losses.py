@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import LARGEST
 from simfrontier.measured.csvfile import Line, read_lines
@@ -20,7 +20,6 @@ from simfrontier.plan.compression import compression_of
 COLUMNS: Final = ("plan", "compression", "seed", "step", "loss")
 PER_HOP: Final = " per hop"  # behind the policy of a plan that codes every message between two ranks by itself
 NUM_SD: Final = 2.0  # standard deviations to either side of the baseline that its band takes in
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
@@ -24,8 +25,6 @@ from simfrontier.simulate.resample import DurationFactors, resampled_s
 from simfrontier.simulate.resample_roles import RoleFactors, resampled_roles_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.fitting.fit import FitProblem, FitResult, Floats, fit, shown
+from simfrontier.fitting.fit import FitProblem, FitResult, fit, shown
 from simfrontier.validation.fits import was_fitted
 
 Where = tuple[str, int]  # machine, devices

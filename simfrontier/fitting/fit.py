@@ -10,6 +10,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
@@ -24,7 +25,6 @@ LEAST_EFFECT = 1e-6  # of a parameter on any log time, where it is changed by it
 WIDEST = 3.0  # in logs: a parameter stays within a factor of 20 of where it began
 INSIDE = 1e-3  # in logs: a fit begins so far within what a parameter may be
 EXACT = 1e-6  # log errors smaller than that are those of arithmetic
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.collectives import Calibration
 from simfrontier.collectives.calibration import HARNESS, RESIDUAL
 from simfrontier.collectives.fit_record import Far, FitRecord, Place
 from simfrontier.fitting.cross import CrossValidation, Where
 from simfrontier.fitting.data import FitRows
-from simfrontier.fitting.fit import FitProblem, FitResult, Floats
+from simfrontier.fitting.fit import FitProblem, FitResult
 from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.units import unit_of
 from simfrontier.validation.calls import KINDS

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import Dragonfly
 from simfrontier.network.summed import summed
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 GLOBAL_CLASS = "global"
 RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling

@@ -7,13 +7,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine
 from simfrontier.network.perturbation import Perturbation
 from simfrontier.network.pools import Pools, pools_of
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class ResourceKind(IntEnum):

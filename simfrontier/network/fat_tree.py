@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import UPLINK, FatTree
 from simfrontier.network.summed import summed
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric, ResourceKind
 from simfrontier.network.pattern import Pattern
 from simfrontier.network.refine import combine, mix, number, number_hash, refine
 
-Ints = NDArray[np.int64]
 Classes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
 

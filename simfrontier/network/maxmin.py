@@ -1,9 +1,8 @@
 """Max-min fair rates by progressive filling: a pure function of loads, capacities, weights and caps."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from simfrontier.arrays import Floats
 
 TIE = 1e-12  # relative distance within which two levels are one
 

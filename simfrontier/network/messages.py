@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.pattern import Pattern, achieved_shares, finished, pool_loads
 from simfrontier.network.summed import summed
 from simfrontier.network.template import NETWORK, NODE, PACKAGE
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def messages_loads(

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.pattern import Pattern, achieved_shares, finished, pool_loads
 from simfrontier.network.template import NETWORK, NODE, PACKAGE
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, shares: Mapping[str, float]) -> Pattern:

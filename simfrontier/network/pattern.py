@@ -10,13 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError, nearest
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import Template
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

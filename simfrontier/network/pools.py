@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network.dragonfly import GLOBAL_CLASS, DragonflyPools
 from simfrontier.network.fat_tree import FatTreePools
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Pools(Protocol):

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.network.pattern import Pattern
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 
 SPREAD = 1.2345678901234567  # moves round numbers away from the edges of the bins that `number_hash` rounds to

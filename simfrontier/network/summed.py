@@ -1,10 +1,8 @@
 """Sums of amounts by key, as every network's pools need them."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from simfrontier.arrays import Floats, Ints
 
 
 def summed(key: Ints, amount: Floats) -> tuple[Ints, Floats]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from simfrontier.arrays import Floats
 from simfrontier.collectives import Calibration
 from simfrontier.collectives.fit_record import Far
-from simfrontier.fitting.fit import Floats
 from simfrontier.fitting.outcome import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
 from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.analysis.losses import Floats, LossCurves
+from simfrontier.analysis.losses import LossCurves
+from simfrontier.arrays import Floats
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import number, signed
 from simfrontier.report.theme import PlanMark, axis, figure

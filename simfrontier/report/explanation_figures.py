@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfrontier.analysis.attribution import part_words
 from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel
+from simfrontier.arrays import Floats
 from simfrontier.explain import Explanation, PlanComparison, TriedChange
 from simfrontier.report.explanation_text import OTHER, shown_differences, signed_seconds
 from simfrontier.report.markup import Figure, text
@@ -44,7 +44,6 @@ _CHANGE_NAMES = {
 _LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
 
 Key = tuple[str, tuple[str, ...], PathLevel]
-Floats = NDArray[np.float64]
 
 
 def colours_of(paths: Sequence[CriticalPath]) -> dict[Key | None, str]:

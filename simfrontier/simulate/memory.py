@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.schedule.lifetimes import Lifetime, Peak, lifetimes
 from simfrontier.simulate.step import SimulatedStep
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
 from simfrontier.cost import Cluster
 from simfrontier.schedule.ir import Compute, Op
 from simfrontier.simulate.context import EngineContext
@@ -16,7 +16,6 @@ from simfrontier.simulate.role_timelines import RoleTimeline, RoleTimelines
 from simfrontier.simulate.timeline import CallTimes
 from simfrontier.simulate.waits import GroupWait, earlier, meeting_of
 
-Floats = NDArray[np.float64]
 Block = tuple[Op, ...]
 
 

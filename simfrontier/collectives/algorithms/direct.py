@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats, Ints
 from simfrontier.collectives.algorithms.base import Algorithm
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time
@@ -22,9 +23,6 @@ from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import NETWORK, RingOrder, Template, load, positions, send
 from simfrontier.schedule.algorithms import DIRECT
 from simfrontier.schedule.ir import CollectiveKind
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
