@@ -167,15 +167,15 @@ def check(
         raise InputError(f"--capacity: got {capacity}; allowed: a number of bytes greater than 0, e.g. 64e9")
     if scenario.suffix == ".json":
         refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
-        found = check_file(scenario, capacity, json, yes_large)
+        count = check_file(scenario, capacity, json, yes_large)
     else:
         from simfrontier.commands.large import announce
         from simfrontier.forecast import forecast_check
 
         loaded = load(scenario, set_, plans, devices)
         announce(forecast_check(loaded), str(scenario), yes_large)
-        found = check_scenario(loaded, capacity, json)
-    raise typer.Exit(1 if found else 0)
+        count = check_scenario(loaded, capacity, json)
+    raise typer.Exit(1 if count else 0)
 
 
 @app.command()
@@ -284,8 +284,8 @@ def replay(
     from simfrontier.commands.replay import replay_file
 
     loaded = load(scenario, set_, None, None)
-    found = replay_file(schedule, loaded, fidelity_of(fidelity), exact, out, json, yes_large)
-    raise typer.Exit(1 if found else 0)
+    count = replay_file(schedule, loaded, fidelity_of(fidelity), exact, out, json, yes_large)
+    raise typer.Exit(1 if count else 0)
 
 
 @app.command()

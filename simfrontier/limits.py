@@ -24,8 +24,8 @@ class Limit:
         """What is wrong with so many, if anything: got and allowed, in words."""
         if got <= self.most:
             return None
-        told = f"{got:,}" if got <= _MAX_WRITTEN else f"more than {_MAX_WRITTEN:.0e}"
-        return f"{told} {self.what}; allowed: up to {self.most:,}"
+        text = f"{got:,}" if got <= _MAX_WRITTEN else f"more than {_MAX_WRITTEN:.0e}"
+        return f"{text} {self.what}; allowed: up to {self.most:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

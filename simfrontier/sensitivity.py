@@ -71,8 +71,8 @@ def run_sensitivity(
     searcher = GridSearcher()
     largest, *others = sorted(table.sizes, reverse=True)
     smaller = tuple(_at_size(scenario, table, size, (), fidelity, searcher, progress) for size in others)
-    found = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, progress)
-    return replace(found, smaller=smaller)
+    sensitivity = _at_size(scenario, table, largest, tuple(table.required), fidelity, searcher, progress)
+    return replace(sensitivity, smaller=smaller)
 
 
 def _at_size(
@@ -91,13 +91,13 @@ def _at_size(
     for variation in table.vary:
         for value in variation.values:
             changed = _with(scenario, {variation.key: value})
-            found, fits = rates.of(changed)
+            result, fits = rates.of(changed)
             varied.append(
                 VariedRates(
                     label=variation.label,
                     key=variation.key,
                     value=_text(value),
-                    rates=found,
+                    rates=result,
                     fits=fits,
                     peak_flops_per_s=changed.peak_flops_per_s,
                 )
@@ -130,9 +130,9 @@ class _Rates:
     known: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
-        found = {plan: self.one(scenario, plan) for plan in self.plans}
-        rates = {plan: rate if fits else math.nan for plan, (rate, fits) in found.items()}
-        return rates, {plan: fits for plan, (_, fits) in found.items()}
+        known = {plan: self.one(scenario, plan) for plan in self.plans}
+        rates = {plan: rate if fits else math.nan for plan, (rate, fits) in known.items()}
+        return rates, {plan: fits for plan, (_, fits) in known.items()}
 
     def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
         file = scenario.file
@@ -179,20 +179,20 @@ def _required(scenario: Scenario, wanted: RequiredTable, rates: _Rates) -> Requi
     """Solve for the number in (0, 1] at which each published ratio would hold; the ratio falls as the number grows."""
     published = scenario.file.published
     first, *others = rates.plans
-    found: dict[str, float | None] = {}
-    said = []
+    known: dict[str, float | None] = {}
+    parts = []
     for plan in others:
         ratio = published.ratios.get(plan) if published else None
         if ratio is None:
             continue
-        value = found[plan] = _solve(lambda x, plan=plan: _ratio(scenario, wanted.key, x, plan, first, rates), ratio)  # type: ignore[misc]
+        value = known[plan] = _solve(lambda x, plan=plan: _ratio(scenario, wanted.key, x, plan, first, rates), ratio)  # type: ignore[misc]
         if value is None:
-            said.append(f"no value gives the published {plan} : {first} = {ratio:g}")
+            parts.append(f"no value gives the published {plan} : {first} = {ratio:g}")
         else:
-            said.append(f"{plan} : {first} = {ratio:g} would need {value:.2g}")
+            parts.append(f"{plan} : {first} = {ratio:g} would need {value:.2g}")
     now = "" if not wanted.given else " with " + ", ".join(f"{k} = {_text(v)}" for k, v in wanted.given.items())
     return RequiredValue(
-        key=wanted.key, label=wanted.label + now, found=found, sentence=f"{wanted.label}{now}: {'; '.join(said)}"
+        key=wanted.key, label=wanted.label + now, found=known, sentence=f"{wanted.label}{now}: {'; '.join(parts)}"
     )
 
 

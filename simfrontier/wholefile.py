@@ -58,8 +58,8 @@ def write_whole(path: Path, text: str) -> None:
                 part.unlink(missing_ok=True)
             raise
     except OSError as error:
-        said = error.strerror or error
-        what = f"cannot be written: {said}; allowed: a file in a folder you may write"
+        message = error.strerror or error
+        what = f"cannot be written: {message}; allowed: a file in a folder you may write"
         raise InputError(what, where=str(path)) from None
 
 

@@ -41,8 +41,8 @@ def median(arguments: list[str], runs: int = 5) -> tuple[float, float]:
     return statistics.median(seconds), max(memory)
 
 
-def line(what: str, found: tuple[float, float], aim: str) -> None:
-    sys.stdout.write(f"{what:<58} {found[0]:7.2f} CPU s {found[1]:7.0f} MB   aim {aim}\n")
+def line(what: str, results: tuple[float, float], aim: str) -> None:
+    sys.stdout.write(f"{what:<58} {results[0]:7.2f} CPU s {results[1]:7.0f} MB   aim {aim}\n")
     sys.stdout.flush()
 
 
@@ -81,8 +81,8 @@ def softmax() -> None:
     elements = cache_bytes  # floats: four times the cache
     timed = {each.algorithm: each.median_s for each in time_all([elements], 9, cache_bytes, lambda: None)}
     two = timed["two-pass"]
-    told = ", ".join(f"{name} {seconds / two:.2f} ×" for name, seconds in timed.items() if name != "two-pass")
-    what = f"softmax of {elements:,} float32: two-pass {1e3 * two:.1f} ms, {told}"
+    text = ", ".join(f"{name} {seconds / two:.2f} ×" for name, seconds in timed.items() if name != "two-pass")
+    what = f"softmax of {elements:,} float32: two-pass {1e3 * two:.1f} ms, {text}"
     sys.stdout.write(f"{what}   aim 1.15 × both\n\n")
     sys.stdout.flush()
 
@@ -124,8 +124,8 @@ def main() -> None:
         sys.stdout.write("\none step, flow, by size (cost grows with classes, not ranks):\n")
         for plan in ("zero3", "zeropp", "zero-topo"):
             for size in SIZES:
-                found = median([*one, "--plans", plan, "--devices", str(size)], runs=3)
-                line(f"  {plan}, {size:,} GCDs", found, "30 s, 4000 MB" if size == SIZES[-1] else "")
+                results = median([*one, "--plans", plan, "--devices", str(size)], runs=3)
+                line(f"  {plan}, {size:,} GCDs", results, "30 s, 4000 MB" if size == SIZES[-1] else "")
         sys.stdout.write("\none ZeRO-3 step, every message an event, 4 layers (cost grows with messages):\n")
         chunk = [*one, "--plans", "zero3", "--fidelity", "chunk", "--set", "model.num_layers=4"]
         for size in CHUNK_SIZES:

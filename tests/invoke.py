@@ -59,10 +59,10 @@ def refusal(*arguments: str | Path) -> str:
 
 def said_of_file(path: Path, tmp_path: Path, *more: str) -> str:
     """What `run` says about a scenario file, less the file's name; no folder may be left."""
-    said = refusal("run", path, "--out", tmp_path / "new" / "out", *more)
+    message = refusal("run", path, "--out", tmp_path / "new" / "out", *more)
     assert not (tmp_path / "new").exists()
-    assert said.startswith(f"{path}: "), said
-    return said.removeprefix(f"{path}: ")
+    assert message.startswith(f"{path}: "), message
+    return message.removeprefix(f"{path}: ")
 
 
 def said_of(settings: list[str], tmp_path: Path, plan: str = "zero3", devices: str = "8") -> str:

@@ -51,24 +51,24 @@ def strike(at: int, how: str) -> Callable[[], str]:
     return lambda: struck
 
 
-def struck(work: Callable[[], None], at: int, how: str, told: Path) -> dict[str, Any]:
+def struck(work: Callable[[], None], at: int, how: str, path: Path) -> dict[str, Any]:
     """What became of the work in a child: `code` (0: done, 2: refused, -9: killed), what it said, the operation."""
-    told.write_text("")
+    path.write_text("")
     pid = os.fork()
     if pid:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        text = told.read_text()
+        text = path.read_text()
         return {"code": code, **(json.loads(text) if text else {"said": "", "operation": "it was killed at"})}
-    code, said, write, file = 1, "", os.write, os.open(told, os.O_WRONLY)
+    code, message, write, file = 1, "", os.write, os.open(path, os.O_WRONLY)
     operation = strike(at, how)
     try:
         work()
         code = 0
     except InputError as error:
-        code, said = 2, str(error)
+        code, message = 2, str(error)
     finally:
         if code != 1:
-            write(file, json.dumps({"said": said, "operation": operation()}).encode())
+            write(file, json.dumps({"said": message, "operation": operation()}).encode())
         os._exit(code)
 
 
@@ -93,18 +93,18 @@ def main(command: str, how: str, scratch: Path) -> None:
             (folder / name).write_text(text)
         if command == "file":
             write_whole(folder / "results.csv", "old")
-            found = struck(lambda: write_whole(folder / "results.csv", "new"), at, how, scratch / "told")  # noqa: B023
+            known = struck(lambda: write_whole(folder / "results.csv", "new"), at, how, scratch / "told")  # noqa: B023
         else:
             fill(folder, command, OLD)
-            found = struck(lambda: fill(folder, command, NEW), at, how, scratch / "told")  # noqa: B023
-        found["after"] = state(folder)
+            known = struck(lambda: fill(folder, command, NEW), at, how, scratch / "told")  # noqa: B023
+        known["after"] = state(folder)
         if command == "file":
             write_whole(folder / "results.csv", "third")
         else:
             fill(folder, command, THIRD)
-        found["again"] = state(folder)
-        out.append(found)
-        if found["code"] == 0 and not found["operation"]:
+        known["again"] = state(folder)
+        out.append(known)
+        if known["code"] == 0 and not known["operation"]:
             break
     json.dump(out, sys.stdout)
 

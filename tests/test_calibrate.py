@@ -182,14 +182,14 @@ def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
     assert (merged.title, merged.where, merged.when) == ("one; two", "node0, node1", "today")
     assert (merged.machine, merged.library) == ({"host.hook_s": 1e-5}, {"ring.base_s": 1e-4})
     assert [call.group for call in merged.calls] == [("all_gather", 4, 2, 2), ("all_to_all", 4, 2, 4)]
-    said = json.loads(done.out)
-    assert said["file"] == str(tmp_path / "all.toml") and said["when"] == "today"
-    assert [(call["kind"], call["points"], call["largest_bytes"]) for call in said["calls"]] == [
+    message = json.loads(done.out)
+    assert message["file"] == str(tmp_path / "all.toml") and message["when"] == "today"
+    assert [(call["kind"], call["points"], call["largest_bytes"]) for call in message["calls"]] == [
         ("all_gather", 3, 16777216),
         ("all_to_all", 3, 16777216),
     ]
     # 12 MiB more take 489.9 us more
-    assert said["calls"][0]["largest_message_bytes_per_s"] == pytest.approx(12582912 / 489.9e-6)
+    assert message["calls"][0]["largest_message_bytes_per_s"] == pytest.approx(12582912 / 489.9e-6)
     assert tomllib.loads((tmp_path / "all.toml").read_text(encoding="utf-8"))["calls"][0]["packages"] == 2
 
 
@@ -197,7 +197,7 @@ def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         (
             "all_gather_perf.log",
@@ -246,34 +246,34 @@ def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_fault_of_a_log_is_one_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_each_fault_of_a_log_is_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = log(tmp_path, name, text)
-    assert refusal("calibrate", path, "--out", tmp_path / "out.toml").startswith(f"{path}{said}")
+    assert refusal("calibrate", path, "--out", tmp_path / "out.toml").startswith(f"{path}{message}")
     assert not (tmp_path / "out.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("packages", "said"),
+    ("packages", "message"),
     [
         ("3", ": the run at line 3: --packages: got 3, allowed: a divisor of its 4 ranks"),
         ("1", ": the run at line 3: --packages: got 1, allowed: a multiple of its 2 hosts"),
     ],
 )
-def test_packages_fit_the_ranks(tmp_path: Path, packages: str, said: str) -> None:
+def test_packages_fit_the_ranks(tmp_path: Path, packages: str, message: str) -> None:
     path = log(tmp_path)
     got = refusal("calibrate", path, "--packages", packages, "--out", tmp_path / "out.toml")
-    assert got == f"{path}{said}"
+    assert got == f"{path}{message}"
 
 
 def test_files_that_are_not_there_and_texts_that_say_nothing(tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out.toml")
-    said = refusal("calibrate", tmp_path / "no.log", *out)
-    assert said == f"{tmp_path}/no.log: cannot read this log: No such file or directory"
-    said = refusal("calibrate", tmp_path / "no.toml", *out)
-    assert said == f"{tmp_path}/no.toml: cannot read this calibration file: No such file or directory"
+    message = refusal("calibrate", tmp_path / "no.log", *out)
+    assert message == f"{tmp_path}/no.log: cannot read this log: No such file or directory"
+    message = refusal("calibrate", tmp_path / "no.toml", *out)
+    assert message == f"{tmp_path}/no.toml: cannot read this calibration file: No such file or directory"
     assert refusal("calibrate", log(tmp_path), "--when", " ", *out) == "--when: got nothing, allowed: some text"
-    said = refusal("calibrate", log(tmp_path), "--out", tmp_path / "no" / "out.toml")
-    assert said.startswith(f"{tmp_path}/no/out.toml: cannot be written: ")
+    message = refusal("calibrate", log(tmp_path), "--out", tmp_path / "no" / "out.toml")
+    assert message.startswith(f"{tmp_path}/no/out.toml: cannot be written: ")
 
 
 def test_calibrations_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
@@ -281,8 +281,10 @@ def test_calibrations_that_contradict_each_other_are_refused(tmp_path: Path) -> 
     known = load_calibration(tmp_path / "one.toml")
     for name, value in (("one", 1e-5), ("two", 2e-5)):
         write_calibration(replace(known, machine={"host.hook_s": value}), tmp_path / f"{name}.toml")
-    said = refusal("calibrate", tmp_path / "one.toml", tmp_path / "two.toml", "--out", tmp_path / "all.toml")
-    assert said == f'{tmp_path}/two.toml: machine."host.hook_s": got 2e-05, allowed: 1e-05, as {tmp_path}/one.toml says'
+    message = refusal("calibrate", tmp_path / "one.toml", tmp_path / "two.toml", "--out", tmp_path / "all.toml")
+    assert (
+        message == f'{tmp_path}/two.toml: machine."host.hook_s": got 2e-05, allowed: 1e-05, as {tmp_path}/one.toml says'
+    )
     assert not (tmp_path / "all.toml").exists()
 
 

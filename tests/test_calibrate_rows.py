@@ -52,7 +52,7 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((), "{file}: the rows are of several machines: frontier (4 rows), lumi-g (1 row); allowed: one of them, "),
         (
@@ -70,11 +70,11 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
         (("--machine", "lumig"), "{file}: --machine: no rows of machine 'lumig', did you mean \"lumi-g\"?"),
     ],
 )
-def test_rows_that_do_not_become_tables_are_one_line(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_rows_that_do_not_become_tables_are_one_line(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     file = tmp_path / "my.csv"
     file.write_text(CSV, encoding="utf-8")
     got = refusal("calibrate", file, "--tables", *options, "--out", tmp_path / "out.toml")
-    assert got.startswith(said.format(file=file))
+    assert got.startswith(message.format(file=file))
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -96,11 +96,11 @@ frontier,all_gather,rccl,128,4194304,0.002,me
 def test_known_pathologies_stay_out_of_tables_and_programs_are_said(tmp_path: Path) -> None:
     """1 MiB on 128 GCDs of Frontier is a known fault; the second row's program adds time of its own."""
     (tmp_path / "my.csv").write_text(FAULTY, encoding="utf-8")
-    said = made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables").out
+    message = made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables").out
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert [point.num_bytes for point in call.points] == [2097152, 4194304]
-    assert "– Left out: 1 row: 1 MiB on Frontier's RCCL is anomalous" in said
-    assert "– Warning: the times hold the measuring program’s own work (host work of a PyTorch call" in said
+    assert "– Left out: 1 row: 1 MiB on Frontier's RCCL is anomalous" in message
+    assert "– Warning: the times hold the measuring program’s own work (host work of a PyTorch call" in message
     document = json.loads(made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables", "--json").out)
     assert len(document["said"]) == 2
 
@@ -108,8 +108,8 @@ def test_known_pathologies_stay_out_of_tables_and_programs_are_said(tmp_path: Pa
 def test_a_table_of_pathologies_alone_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "my.csv"
     file.write_text("".join(FAULTY.splitlines(True)[:2]) + "frontier,all_gather,rccl,512,1048576,0.03,me\n")
-    said = refusal("calibrate", file, "--tables", "--out", tmp_path / "out.toml")
-    assert said.startswith(f"{file}: all 2 rows are of known pathologies: 1 MiB on Frontier")
+    message = refusal("calibrate", file, "--tables", "--out", tmp_path / "out.toml")
+    assert message.startswith(f"{file}: all 2 rows are of known pathologies: 1 MiB on Frontier")
 
 
 def test_a_row_that_a_known_fault_covers_stays_where_its_time_is_as_predicted(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_row_that_a_known_fault_covers_stays_where_its_time_is_as_predicted(tm
     file = tmp_path / "my.csv"
     good = "frontier,all_gather,rccl,128,1048576,0.0012,me\n"
     file.write_text(FAULTY.splitlines(True)[0] + good + good.replace("1048576,0.0012", "2097152,0.0013"))
-    said = made(tmp_path / "out.toml", file, "--tables").out
-    assert len(load_calibration(tmp_path / "out.toml").calls[0].points) == 2 and "Left out" not in said
+    message = made(tmp_path / "out.toml", file, "--tables").out
+    assert len(load_calibration(tmp_path / "out.toml").calls[0].points) == 2 and "Left out" not in message
     assert [row["use"] for row in json.loads(invoke("validate", "--data", file, "--json").out)["rows"]] == ["held"] * 2
 
 
@@ -151,8 +151,8 @@ def test_a_table_of_another_suffix_with_wrong_columns_is_told_the_nearest(tmp_pa
     file = tmp_path / "my.txt"
     file.write_text("machin,colective,librry,device,byte,time,sourc\n" + "".join(CSV.splitlines(True)[1:]))
     for verb in (("validate", "--data", file), ("calibrate", file, "--out", tmp_path / "out.toml")):
-        said = refusal(*verb)
-        assert said.startswith(f"{file} line 1: missing columns: ") and said.endswith('did you mean "machine"?')
+        message = refusal(*verb)
+        assert message.startswith(f"{file} line 1: missing columns: ") and message.endswith('did you mean "machine"?')
 
 
 @pytest.mark.parametrize("machine", [",", " ", ""])

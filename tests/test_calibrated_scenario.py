@@ -97,7 +97,7 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (
             {"machine": {"device.hbm_byte_per_s": 1.0}},
@@ -123,16 +123,16 @@ def test_a_run_shows_what_was_measured(scenario: Path, tmp_path: Path) -> None:
     ],
 )
 def test_each_fault_of_what_a_calibration_says_is_one_line(
-    scenario: Path, tmp_path: Path, changes: dict[str, Any], said: str
+    scenario: Path, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     write_calibration(replace(KNOWN, **changes), tmp_path / "cal.toml")
     got = refusal("run", scenario, "--set", "library.calibration=cal.toml", "--out", tmp_path / "out")
-    assert got == f"{scenario}: library.calibration: {tmp_path}/cal.toml: {said}"
+    assert got == f"{scenario}: library.calibration: {tmp_path}/cal.toml: {message}"
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("no.toml", "library.calibration: no.toml: cannot read this calibration file: No such file or directory"),
         (
@@ -142,10 +142,10 @@ def test_each_fault_of_what_a_calibration_says_is_one_line(
         ("3", "library.calibration: got 3, allowed: a text"),
     ],
 )
-def test_a_file_that_is_no_calibration_is_one_line(scenario: Path, tmp_path: Path, name: str, said: str) -> None:
+def test_a_file_that_is_no_calibration_is_one_line(scenario: Path, tmp_path: Path, name: str, message: str) -> None:
     shutil.copy(CROSSCHECK, tmp_path / "other.toml")
     got = refusal("check", scenario, "--set", f"library.calibration={name}")
-    assert got.startswith(f"{scenario}: {said.format(folder=tmp_path)}")
+    assert got.startswith(f"{scenario}: {message.format(folder=tmp_path)}")
 
 
 # ── mesh ──
@@ -216,7 +216,7 @@ def test_a_perturbation_is_of_the_machines_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (
             "mesh.devices_per_node=3",
@@ -232,8 +232,8 @@ def test_a_perturbation_is_of_the_machines_nodes() -> None:
         ),
     ],
 )
-def test_each_fault_of_a_mesh_is_one_line(setting: str, said: str) -> None:
-    assert refusal("check", CROSSCHECK, "--set", setting) == f"{CROSSCHECK}: {said}"
+def test_each_fault_of_a_mesh_is_one_line(setting: str, message: str) -> None:
+    assert refusal("check", CROSSCHECK, "--set", setting) == f"{CROSSCHECK}: {message}"
 
 
 def test_the_links_of_the_box_can_be_listed() -> None:

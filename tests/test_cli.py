@@ -60,7 +60,7 @@ def test_help_imports_nothing_slow(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--devices", "eight", "--devices: got 'eight'"),
         ("--devices", "8,-4", "--devices: got '8,-4'"),
@@ -71,15 +71,15 @@ def test_help_imports_nothing_slow(arguments: tuple[str, ...]) -> None:
         ("--devices", "9" * 5000, "--devices: got '999"),
     ],
 )
-def test_sizes_are_numbers(tmp_path: Path, option: str, value: str, said: str) -> None:
+def test_sizes_are_numbers(tmp_path: Path, option: str, value: str, message: str) -> None:
     got = refusal("run", TOY, option, value, "--out", tmp_path / "out")
-    assert got.startswith(said)
+    assert got.startswith(message)
     assert got.endswith("; allowed: numbers of devices separated by commas, e.g. 8,64,384")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--devices", "8,8"), f"{TOY}: run.devices: got 8 twice, allowed: every size once"),
         (
@@ -91,8 +91,8 @@ def test_sizes_are_numbers(tmp_path: Path, option: str, value: str, said: str) -
         (("--set", "training"), "--set 'training': write key=value, e.g. training.micro_batch=4"),
     ],
 )
-def test_each_bad_option_is_one_clear_line(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    assert refusal("run", TOY, "--out", tmp_path / "out", *options) == said
+def test_each_bad_option_is_one_clear_line(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    assert refusal("run", TOY, "--out", tmp_path / "out", *options) == message
     assert not (tmp_path / "out").exists()
 
 
@@ -121,17 +121,17 @@ def test_what_the_parser_refuses_ends_with_2(arguments: tuple[str, ...]) -> None
 def test_an_output_folder_that_cannot_be_written(tmp_path: Path, part: str, reason: str) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     out = tmp_path / part
-    said = refusal("run", TOY, "--out", out)
-    assert said.startswith(f"--out {out}: cannot be written: {reason}")
-    assert said.endswith("; allowed: a folder that you may write, or a name for a new one")
+    message = refusal("run", TOY, "--out", out)
+    assert message.startswith(f"--out {out}: cannot be written: {reason}")
+    assert message.endswith("; allowed: a folder that you may write, or a name for a new one")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    said = refusal("run", TOY, "--out", tmp_path / "out")
-    assert said.startswith(f"--out {tmp_path}/out: cannot be written: Permission denied; allowed: ")
+    message = refusal("run", TOY, "--out", tmp_path / "out")
+    assert message.startswith(f"--out {tmp_path}/out: cannot be written: Permission denied; allowed: ")
 
 
 def test_brackets_in_titles_mean_themselves(tmp_path: Path) -> None:
@@ -161,11 +161,11 @@ def test_doctor_finds_everything_that_is_needed() -> None:
 
 def test_doctor_speaks_json_and_simulates_a_step() -> None:
     ran = invoke("doctor", "--json")
-    found = {row["what"]: row for row in json.loads(ran.out)}
+    known = {row["what"]: row for row in json.loads(ran.out)}
     assert ran.code == 0
-    assert all(row["works"] for row in found.values())
-    assert "frontier" in found["machines"]["found"] and "rccl" in found["libraries"]["found"]
-    assert found["simulation"]["found"].startswith("one step of a tiny model on 2 devices takes ")
+    assert all(row["works"] for row in known.values())
+    assert "frontier" in known["machines"]["found"] and "rccl" in known["libraries"]["found"]
+    assert known["simulation"]["found"].startswith("one step of a tiny model on 2 devices takes ")
 
 
 def test_doctor_ends_with_1_where_something_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:

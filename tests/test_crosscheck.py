@@ -66,17 +66,17 @@ def test_json_holds_what_the_console_says(sim: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--tolerance", "0.01"), "do not agree: the time of collectives."),
         (("--min-bytes", "1TB"), "do not agree: no collective being large enough to judge by."),
         ((), "do not agree: no collective being large enough to judge by."),  # 1 MiB
     ],
 )
-def test_times_that_lie_apart_end_with_1(sim: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_times_that_lie_apart_end_with_1(sim: Path, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     chosen = options if "--min-bytes" in options else (*options, *(SMALL if options else ()))
     ran = invoke("crosscheck", sim, real(sim, tmp_path / "real"), *chosen)
-    assert (ran.code, ran.err) == (1, "") and said in " ".join(ran.out.split())
+    assert (ran.code, ran.err) == (1, "") and message in " ".join(ran.out.split())
 
 
 def test_plans_that_rank_otherwise_end_with_1(sim: Path, tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def halved(made: Trace) -> Trace:
     return measured(made, change=change)
 
 
-@pytest.mark.parametrize(("make", "said"), [(dropped, "the op: simulated"), (halved, "message_bytes: simulated ")])
-def test_what_differs_is_named_and_ends_with_1(sim: Path, tmp_path: Path, make: Make, said: str) -> None:
+@pytest.mark.parametrize(("make", "message"), [(dropped, "the op: simulated"), (halved, "message_bytes: simulated ")])
+def test_what_differs_is_named_and_ends_with_1(sim: Path, tmp_path: Path, make: Make, message: str) -> None:
     ran = invoke("crosscheck", sim, real(sim, tmp_path / "real", make), *SMALL)
     assert (ran.code, ran.err) == (1, "")
-    assert said in ran.out and "did not run the same operations" in ran.out
+    assert message in ran.out and "did not run the same operations" in ran.out
     document = json.loads(invoke("crosscheck", sim, tmp_path / "real", *SMALL, "--json").out)
     assert document["agree"] is False and document["verdict"]["num_different"] > 0
     assert all(plan["differences"] for plan in document["plans"].values())
@@ -115,9 +115,9 @@ def test_what_differs_is_named_and_ends_with_1(sim: Path, tmp_path: Path, make: 
 
 def test_other_schedules_are_refused(sim: Path) -> None:
     a, b = sim / "trace-zero3.json", sim / "trace-zero-topo.json"
-    said = refusal("crosscheck", a, b)
+    message = refusal("crosscheck", a, b)
     digests = [read_perfetto(path).digest[:16] for path in (a, b)]
-    assert said == (
+    assert message == (
         f"{a}, {b}: zero3: the simulated schedule has the digest {digests[0]}, the real one {digests[1]}; allowed: two "
         "traces of one schedule"
     )
@@ -138,8 +138,8 @@ def test_plans_that_only_one_folder_has_are_said(sim: Path, tmp_path: Path) -> N
 
 
 def test_folders_with_nothing_in_common(sim: Path, tmp_path: Path) -> None:
-    said = refusal("crosscheck", sim, tmp_path)
-    assert said == (
+    message = refusal("crosscheck", sim, tmp_path)
+    assert message == (
         f"no trace-PLAN.json is in both folders ({sim}: zero-topo, zero3; {tmp_path}: none); allowed: files of the "
         "same names"
     )
@@ -148,19 +148,19 @@ def test_folders_with_nothing_in_common(sim: Path, tmp_path: Path) -> None:
 def test_a_folder_and_a_file_do_not_go_together(sim: Path) -> None:
     file = sim / "trace-zero3.json"
     for paths in ((sim, file), (file, sim)):
-        said = refusal("crosscheck", *paths)
-        assert said == f"{sim} is a folder and {file} a file; allowed: two folders, or two traces"
+        message = refusal("crosscheck", *paths)
+        assert message == f"{sim} is a folder and {file} a file; allowed: two folders, or two traces"
 
 
 def test_what_is_not_there_or_no_trace(sim: Path, tmp_path: Path) -> None:
     assert refusal("crosscheck", tmp_path / "no", sim).startswith(f"{tmp_path}/no: no such file or folder; allowed: ")
     schedule = sim / "schedule-zero3.json"
-    said = refusal("crosscheck", sim / "trace-zero3.json", schedule)
-    assert said == f"{schedule}: otherData: missing"
+    message = refusal("crosscheck", sim / "trace-zero3.json", schedule)
+    assert message == f"{schedule}: otherData: missing"
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--tolerance", "0", "--tolerance: got 0.0; allowed: a share greater than 0, e.g. 0.25"),
         ("--tolerance", "nan", "--tolerance: got nan; allowed: a share greater than 0, e.g. 0.25"),
@@ -169,8 +169,8 @@ def test_what_is_not_there_or_no_trace(sim: Path, tmp_path: Path) -> None:
         ("--min-bytes", "", "--min-bytes: got ''; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB"),
     ],
 )
-def test_options_that_are_no_numbers(sim: Path, option: str, value: str, said: str) -> None:
-    assert refusal("crosscheck", sim, sim, option, value) == said
+def test_options_that_are_no_numbers(sim: Path, option: str, value: str, message: str) -> None:
+    assert refusal("crosscheck", sim, sim, option, value) == message
 
 
 def test_the_page_goes_where_it_is_asked_for(sim: Path, tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_the_page_goes_where_it_is_asked_for(sim: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_refused_first(sim: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    said = refusal("crosscheck", sim, sim, "--out", tmp_path / "file")
-    assert said.startswith(f"--out {tmp_path}/file: cannot be written: Not a directory")
+    message = refusal("crosscheck", sim, sim, "--out", tmp_path / "file")
+    assert message.startswith(f"--out {tmp_path}/file: cannot be written: Not a directory")
 
 
 def test_a_refused_crosscheck_leaves_the_folder_as_it_was(sim: Path, tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ def test_links_that_were_only_simulated_change_nothing_and_only_counted_ones_are
 def test_links_of_another_schedule_are_refused(folders: tuple[Path, Path]) -> None:
     sim, really = folders
     count(sim, really, "zero3", lambda link: 1.0, digest="f" * 64)
-    said = refusal("crosscheck", sim, really, *SMALL)
+    message = refusal("crosscheck", sim, really, *SMALL)
     digest = read_perfetto(sim / "trace-zero3.json").digest
-    assert said == (
+    assert message == (
         f"{really}/links-zero3.json: the links are of the schedule {'f' * 16}, the trace beside them of {digest[:16]}; "
         "allowed: both of one schedule"
     )

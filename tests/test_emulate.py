@@ -33,13 +33,13 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
-    said = refusal("emulate", TOY, "--out", tmp_path / "out")
-    assert said.startswith(f"{TOY}: emulation: missing; allowed: a table ")
+    message = refusal("emulate", TOY, "--out", tmp_path / "out")
+    assert message.startswith(f"{TOY}: emulation: missing; allowed: a table ")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--sizes", ""), "--sizes: got ''; allowed: a number of bytes"),
         (("--sizes", "1MiB,0"), "--sizes: got '1MiB,0'; allowed: sizes of at least 1 byte"),
@@ -58,9 +58,9 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_emulated_is_refused_in_one_line(
-    tmp_path: Path, scenario: Path, options: tuple[str, ...], said: str
+    tmp_path: Path, scenario: Path, options: tuple[str, ...], message: str
 ) -> None:
-    assert said in refusal("emulate", scenario, *options, "--json", "--out", tmp_path / "out")
+    assert message in refusal("emulate", scenario, *options, "--json", "--out", tmp_path / "out")
     assert not (tmp_path / "out" / "jobs.json").exists()
 
 
@@ -118,8 +118,10 @@ def test_a_wire_that_carries_nothing_is_not_slowed(tmp_path: Path, scenario: Pat
     """On one node nothing passes a NIC."""
     ran = invoke("emulate", scenario, *QUICK, "--nodes", "1", "--out", tmp_path / "out")
     assert ran.code == 2
-    said = "simfrontier: --slow: 'nic0>net' of node 0 carries nothing in any plan; allowed: one that does, e.g. 'xgmi "
-    assert ran.err.splitlines()[-1].startswith(said)
+    message = (
+        "simfrontier: --slow: 'nic0>net' of node 0 carries nothing in any plan; allowed: one that does, e.g. 'xgmi "
+    )
+    assert ran.err.splitlines()[-1].startswith(message)
     assert not (tmp_path / "out" / "jobs.json").exists()
 
 
@@ -180,11 +182,11 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
     pytest.importorskip("torch")
     out = tmp_path / "out"
     done = subprocess.run(command(scenario, out, "--json"), capture_output=True, text=True, timeout=180.0)
-    found = json.loads(done.stdout)
-    limits = {limit["what"]: limit for limit in found["limits"]}
+    result = json.loads(done.stdout)
+    limits = {limit["what"]: limit for limit in result["limits"]}
     assert done.returncode == (0 if all(limit["holds"] for limit in limits.values()) else 1), done.stderr
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["Simulating", "Running"]
-    assert limits["the same operations ran in both"]["holds"] and found["verdict"]["exact"]
+    assert limits["the same operations ran in both"]["holds"] and result["verdict"]["exact"]
     # what is counted is what is simulated, link by link, but for acknowledgements: 66 bytes per packet of 9014 at most
     swept = [load_links(out / "sweep-lowered" / side / "links-sweep.json") for side in ("sim", "real")]
     assert swept[0].digest == swept[1].digest
@@ -212,7 +214,7 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "said"),
+    ("code", "out", "message"),
     [
         (0, "", "can be laid out"),
         (1, "missing: the command tc\nmissing: x\n", "not here (only for simfrontier emulate): the command tc; x"),
@@ -220,13 +222,13 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
     ],
 )
 def test_doctor_says_whether_a_fabric_can_be_laid_out(
-    monkeypatch: pytest.MonkeyPatch, code: int, out: str, said: str
+    monkeypatch: pytest.MonkeyPatch, code: int, out: str, message: str
 ) -> None:
     from simfrontier.commands import doctor
 
     tried = subprocess.CompletedProcess(args=[], returncode=code, stdout=out, stderr="Traceback ...")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: tried)
-    assert doctor._emulation() == ("emulated fabric", True, said)
+    assert doctor._emulation() == ("emulated fabric", True, message)
 
 
 def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +238,8 @@ def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch
         raise subprocess.TimeoutExpired("x", 60.0)
 
     monkeypatch.setattr(subprocess, "run", stuck)
-    _, works, said = doctor._emulation()
-    assert works and said.startswith("cannot be tried (only for simfrontier emulate): ")
+    _, works, message = doctor._emulation()
+    assert works and message.startswith("cannot be tried (only for simfrontier emulate): ")
 
 
 # ── the report ──
@@ -256,14 +258,14 @@ def test_bytes_that_nobody_simulated_are_reported(
     monkeypatch.setattr(emulate_report, "crosscheck_of", lambda *_: check(links=(link(0.0, 2e6),), sweep=(point(1.0),)))
     how = EmulateSettings(iterations=1, lowered_sizes=(1,), native_sizes=(1,), slow_wire="nic0>net")
     assert emulate_report.report(how, tmp_path, as_json) is False
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     if as_json:
-        limits = {limit["what"]: limit for limit in json.loads(said)["limits"]}
+        limits = {limit["what"]: limit for limit in json.loads(message)["limits"]}
         missed = {"allowed": 0.03, "seen": None, "holds": False}
         assert (
             limits["bytes of 1 link directions, the worst"]
             == {"what": "bytes of 1 link directions, the worst"} | missed
         )
     else:
-        assert "missed: bytes of 1 link directions, the worst." in " ".join(said.split())
+        assert "missed: bytes of 1 link directions, the worst." in " ".join(message.split())
     assert 'id="limits"' in (tmp_path / "index.html").read_text(encoding="utf-8")

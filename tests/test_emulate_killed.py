@@ -53,7 +53,7 @@ def test_whoever_is_killed_nothing_is_left(tmp_path: Path, killed: str) -> None:
             assert len(own) == 4
             os.kill(own[1] if killed == "a rank" else process.pid, signal.SIGKILL)
             deadline = time.monotonic() + LIMIT_S
-            said = process.communicate(timeout=LIMIT_S)[1]
+            message = process.communicate(timeout=LIMIT_S)[1]
             while left := processes(out):
                 assert time.monotonic() < deadline, left
                 time.sleep(0.05)
@@ -63,7 +63,7 @@ def test_whoever_is_killed_nothing_is_left(tmp_path: Path, killed: str) -> None:
         assert process.returncode == -signal.SIGKILL
         return
     assert process.returncode == 1
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for line in message.splitlines() if line.strip()]
     assert lines[-1] == "simfrontier: the run in the emulated machine ended with 1; what it said is above"
     assert lines[-2].startswith("simfrontier-real: rank ") and lines[-2].endswith("all 4 ranks are stopped"), lines
     assert not any("Traceback" in line for line in lines), lines

@@ -32,7 +32,7 @@ def endless() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "message"),
     [
         (raising(MemoryError()), 3, "out of memory"),
         (endless, 3, "RecursionError"),
@@ -49,12 +49,12 @@ def endless() -> None:
     ids=["memory", "recursion", "key", "assertion", "input", "disk", "interrupt"],
 )
 def test_whatever_comes_up_is_one_line_and_a_fixed_code(
-    command: Callable[[], object], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    command: Callable[[], object], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
         run_to_end("sim", command)
     err = capsys.readouterr().err
-    assert stop.value.code == code and said in err and err.count("\n") == 1 and len(err) <= MESSAGE.most + 10, err
+    assert stop.value.code == code and message in err and err.count("\n") == 1 and len(err) <= MESSAGE.most + 10, err
 
 
 def test_the_traceback_of_a_fault_is_shown_where_it_is_asked_for(
@@ -84,8 +84,8 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 def test_messages_are_short_and_plain() -> None:
-    said = refusal("run", f"{ESCAPE}{'x' * 3000}.toml")
-    assert len(f"simfrontier: {said}") <= MESSAGE.most + 20 and said.isprintable() and "owned" not in said
+    message = refusal("run", f"{ESCAPE}{'x' * 3000}.toml")
+    assert len(f"simfrontier: {message}") <= MESSAGE.most + 20 and message.isprintable() and "owned" not in message
     assert one_line("a" * 400 + "b" * 400).endswith("b" * 100)
     assert one_line("e\u202ev\x9bil\tx\ufeff\u200b") == "evil x"
 
@@ -113,6 +113,6 @@ def test_results_that_are_no_finite_numbers_are_refused(tmp_path: Path, monkeypa
     import simfrontier.study
 
     monkeypatch.setattr(simfrontier.study, "band_of", lambda samples: (float("nan"), 1.0, 1.0))
-    said = refusal("run", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
-    assert "zero3 on 8: step_time_p05_s: got nan; allowed: " in said
+    message = refusal("run", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")
+    assert "zero3 on 8: step_time_p05_s: got nan; allowed: " in message
     assert not (tmp_path / "out").exists()

@@ -84,7 +84,7 @@ def test_the_same_call_writes_the_same_bytes(exported: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--plans", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (("--devices", "0"), "--devices: got '0'; allowed: numbers of devices separated by commas, e.g. 8,64,384"),
@@ -92,15 +92,15 @@ def test_the_same_call_writes_the_same_bytes(exported: Path, tmp_path: Path) -> 
         (("--fidelity", "flo"), "--fidelity: got 'flo'; did you mean \"flow\"?"),
     ],
 )
-def test_export_refuses_in_one_line_and_writes_nothing(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    assert refusal("export", TOY, "--out", tmp_path / "out", *options).startswith(said)
+def test_export_refuses_in_one_line_and_writes_nothing(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    assert refusal("export", TOY, "--out", tmp_path / "out", *options).startswith(message)
     assert not (tmp_path / "out").exists()
 
 
 def test_export_needs_a_folder_that_it_may_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    said = refusal("export", TOY, "--out", tmp_path / "file")
-    assert said.startswith(f"--out {tmp_path}/file: cannot be written: Not a directory")
+    message = refusal("export", TOY, "--out", tmp_path / "file")
+    assert message.startswith(f"--out {tmp_path}/file: cannot be written: Not a directory")
 
 
 # ── replay ──
@@ -171,8 +171,8 @@ def test_a_schedule_with_findings_is_not_simulated(exported: Path, tmp_path: Pat
 def test_what_the_machine_cannot_run_is_one_line(exported: Path) -> None:
     path = exported / "schedule-zero3.json"
     pair = ("--set", "run.devices=[2]", "--set", "machine.name=toy-pair")
-    said = refusal("replay", path, "--scenario", TOY, *pair)
-    assert said == f"{path} on toy-pair: toy-pair has 2 devices; the mesh needs 8"
+    message = refusal("replay", path, "--scenario", TOY, *pair)
+    assert message == f"{path} on toy-pair: toy-pair has 2 devices; the mesh needs 8"
 
 
 def test_a_pipeline_is_replayed_as_it_was_simulated(tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_replay_of_what_is_no_schedule(tmp_path: Path, name: str) -> None:
 
 
 def test_replay_of_a_trace_says_that_it_is_no_schedule(exported: Path) -> None:
-    said = refusal("replay", exported / "trace-zero3.json", "--scenario", TOY)
-    assert said.startswith(f"{exported}/trace-zero3.json: not a schedule: ")
+    message = refusal("replay", exported / "trace-zero3.json", "--scenario", TOY)
+    assert message.startswith(f"{exported}/trace-zero3.json: not a schedule: ")
 
 
 def test_a_trace_goes_whole_or_not_at_all(exported: Path, tmp_path: Path) -> None:
     out = tmp_path / "no" / "trace.json"
-    said = refusal("replay", exported / "schedule-zero3.json", "--scenario", TOY, "--out", out)
-    assert said == f"{out}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
+    message = refusal("replay", exported / "schedule-zero3.json", "--scenario", TOY, "--out", out)
+    assert message == f"{out}: cannot be written: No such file or directory; allowed: a file in a folder you may write"

@@ -257,9 +257,9 @@ def test_every_option_changes_the_plan(family: str, option: str, value: Any, bas
 
 def test_no_option_is_left_out_of_these_tests() -> None:
     tried = {(family, option) for family, option, _, _ in OPTIONS}
-    told = {"family", "micro_batch", "grad_accum", "checkpointing", "attention", "softmax"}  # of a scenario's case
+    known = {"family", "micro_batch", "grad_accum", "checkpointing", "attention", "softmax"}  # of a scenario's case
     assert tried == {
-        (family, option) for family, (form, _) in ZERO.items() for option in form.model_fields if option not in told
+        (family, option) for family, (form, _) in ZERO.items() for option in form.model_fields if option not in known
     }
 
 

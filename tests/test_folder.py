@@ -55,8 +55,8 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_pa
     with pytest.raises(InputError) as caught, filled(tmp_path, "run", MANIFEST) as new:
         for each in ("index.html", "results.csv", MANIFEST):
             (new / each).write_text("{}")
-    said = f"--out {tmp_path}: cannot be written: {name} is a folder there; allowed: a file, or none"
-    assert str(caught.value) == said
+    message = f"--out {tmp_path}: cannot be written: {name} is a folder there; allowed: a file, or none"
+    assert str(caught.value) == message
     assert (tmp_path / "index.html").read_text() == "old"
     assert sorted(os.listdir(tmp_path)) == sorted({name, "index.html"})
     with pytest.raises(InputError, match="is a folder there"):
@@ -133,8 +133,8 @@ def test_a_folder_that_is_unfinished_is_not_compared(tmp_path: Path) -> None:
         assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", folder).code == 0
     refuse_unfinished(sim)
     (sim / ".unfinished-export").write_text("{}")
-    said = refusal("crosscheck", sim, real)
-    assert said.startswith(f"{sim}: is unfinished (.unfinished-export is there): ")
+    message = refusal("crosscheck", sim, real)
+    assert message.startswith(f"{sim}: is unfinished (.unfinished-export is there): ")
     assert invoke("export", TOY, "--plans", "zero3", "--devices", "2", "--out", sim).code == 0
     refuse_unfinished(sim)
 

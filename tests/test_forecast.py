@@ -53,9 +53,9 @@ def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, set
     for plan in scenario.plans:
         schedule = schedule_of(scenario, plan, devices)
         counted = sum(len(call.ops) for role in schedule.roles for call in role.calls)
-        told = sized(scenario, plan, devices)
-        assert counted / 3 < told.num_ops < counted * 3, (plan, counted)
-        assert (told.num_roles, told.num_ranks) == (len(schedule.roles), devices)
+        given = sized(scenario, plan, devices)
+        assert counted / 3 < given.num_ops < counted * 3, (plan, counted)
+        assert (given.num_roles, given.num_ranks) == (len(schedule.roles), devices)
 
 
 def explained(path: Path, plan: str, against: str | None = None, what_if: bool = True) -> Forecast:
@@ -76,7 +76,7 @@ def staged(folder: Path, stages: int) -> Forecast:
 def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: Path) -> None:
     """CPU seconds and GB of whole processes, measured once (those of the forecast's docstring); nothing runs here."""
     b20, layers = load_scenario(B20), {"model.num_layers": 8}
-    for measured_s, measured_gb, told in (
+    for measured_s, measured_gb, given in (
         (106.2, 0.33, chunked("zero3")),
         (28.9, 0.27, chunked("zero-topo")),
         (20.9, 0.31, chunked("zero3", **layers)),
@@ -91,8 +91,8 @@ def test_forecasts_are_within_a_factor_of_three_of_what_was_measured(tmp_path: P
         (6.5, 0.13, explained(B20, "zero-topo", "zero3")),
         (139.9, 0.44, explained(T1, "1f1b")),
     ):
-        assert measured_s / 3 < told.seconds < measured_s * 3, told
-        assert measured_gb / 3 < told.num_bytes / 1e9 < measured_gb * 3, told
+        assert measured_s / 3 < given.seconds < measured_s * 3, given
+        assert measured_gb / 3 < given.num_bytes / 1e9 < measured_gb * 3, given
 
 
 def test_forecasts_grow_with_every_size() -> None:
@@ -121,9 +121,9 @@ def test_forecasts_grow_with_every_size() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
 def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     scenario = load_scenario(path)
-    told = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]
-    told.append(forecast_tune(scenario, None, None))
-    assert not any(each.is_too_large for each in told), told
+    results = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]
+    results.append(forecast_tune(scenario, None, None))
+    assert not any(each.is_too_large for each in results), results
 
 
 # ── the command line ──
@@ -143,9 +143,9 @@ def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
 def test_what_is_too_large_is_refused_before_it_begins(words: tuple[str | Path, ...], tmp_path: Path) -> None:
     """In 1 GiB of memory: nothing is built for the forecast."""
     out = () if words[0] in ("show", "check") else ("--out", tmp_path / "out")
-    told = limited_refusal(*words, *out)
-    assert "would take about " in told
-    assert told.endswith("; allowed: up to 30 minutes and 8 GB, or any size with --yes-large")
+    text = limited_refusal(*words, *out)
+    assert "would take about " in text
+    assert text.endswith("; allowed: up to 30 minutes and 8 GB, or any size with --yes-large")
     assert not (tmp_path / "out").exists()
 
 
@@ -213,7 +213,7 @@ def test_a_schedule_file_is_weighed_before_it_is_replayed(tmp_path: Path, monkey
 def test_a_million_devices_are_told_of() -> None:
     overrides = {"machine.overrides.num_nodes": 131_072, "machine.overrides.dragonfly.num_groups": 1_024}
     scenario = load_scenario(B20, overrides, ("zero3",), (1_000_000,))
-    told = forecast_run(scenario, None, vary=False)
-    assert told.is_large and not told.is_too_large
+    forecast = forecast_run(scenario, None, vary=False)
+    assert forecast.is_large and not forecast.is_too_large
     three = load_scenario(T1, overrides, ("1f1b",), (1_000_064 - 1_000_064 % 128,))
     assert forecast_run(three, None).is_too_large

@@ -52,8 +52,8 @@ def test_planted_faults_are_found(monkeypatch: pytest.MonkeyPatch, read: Any, fa
     monkeypatch.setattr(readers, "READERS", planted)
     monkeypatch.setattr(runner, "READERS", planted)
     monkeypatch.setattr(runner, "HANG_S", 0.1)
-    found = runner.fuzz(SAMPLES, 1, [("planted", 0, 3)], 1, time.monotonic() + 60, lambda _: None)
-    assert len(found) == 3 and {each[0] for each in found.faults} == {fault} and len(found.faults) == 3, found
+    result = runner.fuzz(SAMPLES, 1, [("planted", 0, 3)], 1, time.monotonic() + 60, lambda _: None)
+    assert len(result) == 3 and {each[0] for each in result.faults} == {fault} and len(result.faults) == 3, result
 
 
 def test_equal_seeds_give_equal_inputs() -> None:

@@ -122,10 +122,10 @@ def test_every_part_has_a_layer() -> None:
 
 def test_imports_run_one_way() -> None:
     faults = [
-        f"{path.relative_to(ROOT)}: {said}"
+        f"{path.relative_to(ROOT)}: {message}"
         for path in files()
         for imported in imports(parsed(path), package_of(path))
-        if part_of(path) != "__main__" and (said := fault(part_of(path), imported))
+        if part_of(path) != "__main__" and (message := fault(part_of(path), imported))
     ]
     assert faults == []
 
@@ -162,8 +162,8 @@ def test_slow_libraries_are_not_imported_at_the_top() -> None:
     ],
 )
 def test_reading_loads_what_it_needs(code: str, parts: tuple[str, ...]) -> None:
-    said = f"import sys\n{code}\nprint([name for name in {parts} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    message = f"import sys\n{code}\nprint([name for name in {parts} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", message], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -178,7 +178,7 @@ def test_real_imports_only_what_it_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "code", "said"),
+    ("part", "code", "message"),
     [
         ("machine", "import simfrontier.network", "machine imports network, which is above it"),
         ("machine", "from simfrontier.schedule import mesh", "machine imports schedule: they are strangers"),
@@ -193,9 +193,9 @@ def test_real_imports_only_what_it_may() -> None:
         ("analysis", "import simfrontier.simulate", None),
     ],
 )
-def test_the_rule_itself(part: str, code: str, said: str | None) -> None:
+def test_the_rule_itself(part: str, code: str, message: str | None) -> None:
     faults = [fault(part, name) for name in imports(ast.parse(code), f"simfrontier.{part}")]
-    assert [text for text in faults if text] == ([said] if said else [])
+    assert [text for text in faults if text] == ([message] if message else [])
 
 
 def test_only_what_runs_at_import_counts_as_slow() -> None:

@@ -34,9 +34,9 @@ def said(text: str) -> str:
 
 
 def test_a_document_becomes_the_value() -> None:
-    found = typed(toml_of(f"either = [1, 2]\n[parts.a]\n{SHARE}\nsizes = [1, 9]", "f"), Whole)
-    assert found == Whole(parts={"a": Share(share=1.0, sizes=(1, 9))}, either=(1, 2))
-    assert isinstance(found.parts["a"].share, float)
+    result = typed(toml_of(f"either = [1, 2]\n[parts.a]\n{SHARE}\nsizes = [1, 9]", "f"), Whole)
+    assert result == Whole(parts={"a": Share(share=1.0, sizes=(1, 9))}, either=(1, 2))
+    assert isinstance(result.parts["a"].share, float)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_each_fault_is_one_line(text: str, wanted: str) -> None:
 
 def test_an_error_is_moved_by_its_fields() -> None:
     error = InputError("got 3, allowed: 4", key=("x",)).within("a.toml", ("t", 0), "at 8 devices")
-    found = (error.where, error.key, error.when, error.what)
-    assert found == ("a.toml", ("t", 0, "x"), "at 8 devices", "got 3, allowed: 4")
+    result = (error.where, error.key, error.when, error.what)
+    assert result == ("a.toml", ("t", 0, "x"), "at 8 devices", "got 3, allowed: 4")
     assert str(error) == "a.toml: t[0].x: at 8 devices: got 3, allowed: 4"
     assert error.within("a.toml", ("u",)) is error  # it is told of that file already
     assert str(error.within("b.toml", ("file",))) == f"b.toml: file: {error}"

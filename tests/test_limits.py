@@ -65,12 +65,12 @@ def changed(source: Path, folder: Path, key: str, value: str) -> str:
     ],
 )
 def test_counts_of_a_machine_are_bounded(key: str, value: str, most: str, tmp_path: Path) -> None:
-    told = limited_refusal("check", scenario(tmp_path, machine=changed(MACHINE, tmp_path, key, value)))
-    assert told.endswith(f"{key}.value: got {value}, allowed: at least 1 and at most {most}")
+    text = limited_refusal("check", scenario(tmp_path, machine=changed(MACHINE, tmp_path, key, value)))
+    assert text.endswith(f"{key}.value: got {value}, allowed: at least 1 and at most {most}")
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("num_channels", "1048576", "num_channels.value: got 1048576, allowed: at most 128"),
         ("model_sd", "2.1e8", "residual.model_sd.value: got 210000000.0, allowed: at most 3"),
@@ -82,19 +82,19 @@ def test_counts_of_a_machine_are_bounded(key: str, value: str, most: str, tmp_pa
         ),
     ],
 )
-def test_numbers_of_a_library_are_bounded(key: str, value: str, said: str, tmp_path: Path) -> None:
+def test_numbers_of_a_library_are_bounded(key: str, value: str, message: str, tmp_path: Path) -> None:
     """So that no step takes an endless time: a deviation of 2.1e8 wrote `nan` into results.csv."""
     library = changed(RCCL, tmp_path, key, value)
     out = tmp_path / "out"
-    assert said in limited_refusal("run", scenario(tmp_path, library=library), "--no-page", "--out", out)
+    assert message in limited_refusal("run", scenario(tmp_path, library=library), "--no-page", "--out", out)
     assert not out.exists()
 
 
 def test_slices_of_a_ring_are_bounded(tmp_path: Path) -> None:
     gloo = ROOT / "simfrontier" / "collectives" / "catalog" / "gloo.toml"
     path = scenario(tmp_path, machine="toy-cluster", library=changed(gloo, tmp_path, "slices", "1048576"))
-    told = limited_refusal("export", path, "--fidelity", "chunk", "--out", tmp_path / "out")
-    assert "ring.slices.value: got 1048576, allowed: at most 4096" in told
+    text = limited_refusal("export", path, "--fidelity", "chunk", "--out", tmp_path / "out")
+    assert "ring.slices.value: got 1048576, allowed: at most 4096" in text
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
@@ -133,16 +133,16 @@ def test_routes_of_a_long_ladder_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a" + ".a" * 20_000 + " = 1\n", "20,000 dots in a line"),
         ("x = [" + "0," * 40_000 + "]\n", "80,006 characters in a line; allowed: up to 65,536"),
     ],
 )
-def test_lines_of_toml_are_bounded(text: str, said: str, tmp_path: Path) -> None:
+def test_lines_of_toml_are_bounded(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(f"\n{text}", encoding="utf-8")
-    with pytest.raises(InputError, match=f"not a TOML file: line 2: {said}"):
+    with pytest.raises(InputError, match=f"not a TOML file: line 2: {message}"):
         read_toml(path, "scenario")
 
 
@@ -193,8 +193,8 @@ def test_times_of_a_calibration_are_bounded(tmp_path: Path) -> None:
     points = "{ bytes = 1048576, seconds = 0.1 }, { bytes = 2097152, seconds = 9223372036854775807 }"
     call = f'{{ kind = "all_gather", ranks = 8, nodes = 1, packages = 4, points = [{points}] }}'
     path.write_text(f'title = "t"\nwhere = "w"\nwhen = "n"\nhow = "h"\ncalls = [{call}]\n', encoding="utf-8")
-    told = limited_refusal("validate", "--data", path, "--machine", "frontier", "--library", "rccl")
-    assert "calls[0].points[1].seconds: got 9223372036854775807, allowed: at most 1" in told
+    text = limited_refusal("validate", "--data", path, "--machine", "frontier", "--library", "rccl")
+    assert "calls[0].points[1].seconds: got 9223372036854775807, allowed: at most 1" in text
 
 
 def test_ranks_of_a_trace_are_bounded(tmp_path: Path) -> None:
@@ -203,5 +203,5 @@ def test_ranks_of_a_trace_are_bounded(tmp_path: Path) -> None:
     other = {"format": "simfrontier.trace", "version": 1, "schedule_digest": "d", "title": "t", "notes": {}}
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"otherData": other, "traceEvents": [event]}), encoding="utf-8")
-    told = limited_refusal("crosscheck", path, path)
-    assert "traceEvents[0].args.members: '0-999999999': 1,000,000,000 ranks; allowed: up to 2,097,152" in told
+    text = limited_refusal("crosscheck", path, path)
+    assert "traceEvents[0].args.members: '0-999999999': 1,000,000,000 ranks; allowed: up to 2,097,152" in text

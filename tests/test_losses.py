@@ -36,9 +36,9 @@ def test_it_says_who_leaves_the_band(tmp_path: Path) -> None:
         "naive   naive-zfp:8   1.5000  1.9000  +0.6000   +0.5000 to +0.7000  NO",
         "hybrid  ZHybrid:8/16  1.1000  1.1000  +0.0000   -0.1000 to +0.1000  yes",
     ]
-    said = json.loads(invoke("losses", table, "--last", "1", "--json").out)
-    assert [row["stays"] for row in said["policies"]] == [True, False, True]
-    assert said["policies"][1]["distances"] == pytest.approx([0.5, 0.7])
+    message = json.loads(invoke("losses", table, "--last", "1", "--json").out)
+    assert [row["stays"] for row in message["policies"]] == [True, False, True]
+    assert message["policies"][1]["distances"] == pytest.approx([0.5, 0.7])
 
 
 def test_all_within_is_good_and_one_seed_has_no_band(tmp_path: Path) -> None:
@@ -51,15 +51,15 @@ def test_all_within_is_good_and_one_seed_has_no_band(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("plan,seed\n", "losses.csv"),
         (HEAD + "plain,nine,1,1,2.0\n", "compression 'nine'"),
         (HEAD + "naive,naive-zfp:8,1,1,2.0\n", "no runs of the baseline 'none'"),
     ],
 )
-def test_a_bad_table_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_table_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     table = tmp_path / "losses.csv"
     table.write_text(text, encoding="utf-8")
     done = invoke("losses", table, "--last", "1")
-    assert done.code == 2 and said in done.err and done.err.count("\n") == 1
+    assert done.code == 2 and message in done.err and done.err.count("\n") == 1

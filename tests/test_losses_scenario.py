@@ -37,7 +37,7 @@ def test_a_scenario_without_the_table_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         (
             [*ROWS, "b,naive-zfp:8,1,2,low"],
@@ -76,29 +76,29 @@ def test_a_scenario_without_the_table_has_none() -> None:
         ([], ": no rows below the line of columns, allowed: two or more"),
     ],
 )
-def test_each_fault_of_the_file_is_one_line(tmp_path: Path, rows: list[str], said: str) -> None:
+def test_each_fault_of_the_file_is_one_line(tmp_path: Path, rows: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         load(tmp_path, rows)
-    assert str(caught.value) == f"{tmp_path}/toy.toml: losses.file: {tmp_path}/losses.csv{said}"
+    assert str(caught.value) == f"{tmp_path}/toy.toml: losses.file: {tmp_path}/losses.csv{message}"
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "message"),
     [
         ("plan,compression,seed,step,los", 'missing columns: loss; got "los", did you mean "loss"?'),
         ("plan,compression,seed,step,loss,note", "column 'note': allowed: plan, compression, seed, step, loss"),
         ("plan,compression,seed,step,seed", 'column "seed" stands twice'),
     ],
 )
-def test_columns_are_just_these(tmp_path: Path, head: str, said: str) -> None:
+def test_columns_are_just_these(tmp_path: Path, head: str, message: str) -> None:
     rows = [row + ",x" * (head.count(",") - 4) for row in ROWS]
     with pytest.raises(InputError) as caught:
         load(tmp_path, rows, head)
-    assert str(caught.value) == f"{tmp_path}/toy.toml: losses.file: {tmp_path}/losses.csv line 1: {said}"
+    assert str(caught.value) == f"{tmp_path}/toy.toml: losses.file: {tmp_path}/losses.csv line 1: {message}"
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         (
             {"last": 3},
@@ -118,7 +118,7 @@ def test_columns_are_just_these(tmp_path: Path, head: str, said: str) -> None:
         ({"files": "x"}, 'losses.files: unknown key; did you mean "file"?'),
     ],
 )
-def test_each_fault_of_the_table_is_one_line(tmp_path: Path, table: dict[str, Any], said: str) -> None:
+def test_each_fault_of_the_table_is_one_line(tmp_path: Path, table: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         load(tmp_path, ROWS, **table)
-    assert str(caught.value) == f"{tmp_path}/toy.toml: {said.format(tmp_path)}"
+    assert str(caught.value) == f"{tmp_path}/toy.toml: {message.format(tmp_path)}"

@@ -22,13 +22,13 @@ def test_runs(name: str, tmp_path: Path) -> None:
         *("--set", "uncertainty.samples=0", "--set", "model.num_layers=2"),
     )
     assert (done.code, done.err) == (0, "")
-    said = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What all ranks gather for later steps" in said and "images seen in 4 crops of 224" in said
+    message = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "What all ranks gather for later steps" in message and "images seen in 4 crops of 224" in message
     assert load_scenario(ROOT / "scenarios" / f"{name}.toml").shape.num_parameters == 357_320_960
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("plans.blocking.family=zero3", "model mugs-vit-l: got family = 'zero3'; allowed: \"ddp\""),
         ("plans.blocking.family=megatron", "model mugs-vit-l: got family = 'megatron'; allowed: \"ddp\""),
@@ -44,9 +44,9 @@ def test_runs(name: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_refused(setting: str, said: str) -> None:
+def test_refused(setting: str, message: str) -> None:
     line = refusal("run", ROOT / "scenarios" / "mugs-vit-l.toml", "--set", setting)
-    assert said in line, line
+    assert message in line, line
 
 
 def test_there_is_nothing_to_search() -> None:

@@ -33,7 +33,7 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('name = "toy"', 'nam = "toy"', 'nam: unknown key; did you mean "name"? (and 1 more)'),
         ('name = "toy"', "", "name: missing"),
@@ -81,12 +81,12 @@ def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_fault_of_a_scenario_is_one_clear_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_each_fault_of_a_scenario_is_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     text = TOY.read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "mine.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    assert said_of_file(path, tmp_path) == said
+    assert said_of_file(path, tmp_path) == message
 
 
 # ── keys, types, sizes ──
@@ -95,7 +95,7 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("training.micro_batch=0", "training.micro_batch: got 0, allowed: at least 1"),
         ("training.micro_batch=-1", "training.micro_batch: got -1, allowed: at least 1"),
@@ -174,8 +174,8 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
         ),
     ],
 )
-def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([setting], tmp_path) == said
+def test_each_bad_setting_is_one_clear_line(tmp_path: Path, setting: str, message: str) -> None:
+    assert said_of([setting], tmp_path) == message
 
 
 def test_an_unknown_table_lists_what_there_is(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocab
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (
             [*SHAPE, "model.heads=4"],
@@ -218,12 +218,12 @@ SHAPE = ["model.name=own", "model.num_layers=2", "model.hidden=64", "model.vocab
         ),
     ],
 )
-def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], said: str) -> None:
-    assert said_of(settings, tmp_path) == said
+def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], message: str) -> None:
+    assert said_of(settings, tmp_path) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nothing", "--set 'nothing': write key=value, e.g. training.micro_batch=4"),
         ("=3", "--set '=3': write key=value, e.g. training.micro_batch=4"),
@@ -241,15 +241,15 @@ def test_shapes_of_ones_own_are_whole(tmp_path: Path, settings: list[str], said:
         ("run.title=a\u202eb", "--set run.title: line 1: control character U+202E; allowed: text that can be shown"),
     ],
 )
-def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, said: str) -> None:
-    assert refusal("run", TOY, "--out", tmp_path / "out", "--set", text) == said
+def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, message: str) -> None:
+    assert refusal("run", TOY, "--out", tmp_path / "out", "--set", text) == message
 
 
 # ── perturbation, sensitivity, published ──
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (
             "slow=[{device=8, factor=0.5}]",
@@ -273,8 +273,8 @@ def test_settings_are_keys_and_finite_values(tmp_path: Path, text: str, said: st
         ),
     ],
 )
-def test_a_perturbation_names_what_is_there(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([f"perturbation.{setting}"], tmp_path) == f"perturbation{said}"
+def test_a_perturbation_names_what_is_there(tmp_path: Path, setting: str, message: str) -> None:
+    assert said_of([f"perturbation.{setting}"], tmp_path) == f"perturbation{message}"
 
 
 SENSITIVITY = 'sensitivity={ devices = 8, plans = ["zero3", "ddp"], vary = [%s] }'
@@ -282,7 +282,7 @@ VARY = '{ key = "training.micro_batch", label = "micro-batch", values = [2] }'
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (
             SENSITIVITY.replace("ddp", "zero4") % "",
@@ -316,12 +316,12 @@ VARY = '{ key = "training.micro_batch", label = "micro-batch", values = [2] }'
         ('sensitivity.plans=[["zero3"]]', ".devices: missing (and 2 more)"),
     ],
 )
-def test_what_cannot_be_varied_is_refused_before_anything_runs(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([setting], tmp_path, "zero3,ddp") == f"sensitivity{said}"
+def test_what_cannot_be_varied_is_refused_before_anything_runs(tmp_path: Path, setting: str, message: str) -> None:
+    assert said_of([setting], tmp_path, "zero3,ddp") == f"sensitivity{message}"
 
 
 def test_published_figures_are_of_plans_that_are_there(tmp_path: Path) -> None:
-    said = said_of(['published={ source = "x", ratios = { zeropq = 1.4 } }'], tmp_path)
-    assert said == 'published.ratios: "zeropq" is not a plan of this scenario; did you mean "zeropp"?'
-    said = said_of(['published={ source = "x", ratios = { zeropp = 0 } }'], tmp_path)
-    assert said == "published.ratios.zeropp: got 0, allowed: more than 0"
+    message = said_of(['published={ source = "x", ratios = { zeropq = 1.4 } }'], tmp_path)
+    assert message == 'published.ratios: "zeropq" is not a plan of this scenario; did you mean "zeropp"?'
+    message = said_of(['published={ source = "x", ratios = { zeropp = 0 } }'], tmp_path)
+    assert message == "published.ratios.zeropp: got 0, allowed: more than 0"

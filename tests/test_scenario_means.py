@@ -52,11 +52,11 @@ def test_the_precision_is_that_of_the_workload() -> None:
 
 
 def test_settings_plans_and_sizes_replace_what_the_file_says() -> None:
-    found = load_scenario(TOY, {"training.micro_batch": 4}, ("zeropp", "ddp"), (8, 4))
-    assert found.file.training.micro_batch == 4
-    assert list(found.plans) == ["zeropp", "ddp"]
-    assert found.file.run.devices == [8, 4]
-    assert str(found.plans["zeropp"].weight_codec) == "int8:64"  # type: ignore[attr-defined]
+    scenario = load_scenario(TOY, {"training.micro_batch": 4}, ("zeropp", "ddp"), (8, 4))
+    assert scenario.file.training.micro_batch == 4
+    assert list(scenario.plans) == ["zeropp", "ddp"]
+    assert scenario.file.run.devices == [8, 4]
+    assert str(scenario.plans["zeropp"].weight_codec) == "int8:64"  # type: ignore[attr-defined]
 
 
 def test_a_family_that_the_file_does_not_list_has_its_defaults() -> None:
@@ -73,10 +73,10 @@ def test_a_document_is_not_changed_by_what_is_set() -> None:
 def test_a_setting_of_every_plan_is_one_of_each_at_every_size() -> None:
     """`plans.*`: of all plans of the file; what a single size says of it holds no more, and what else it says does."""
     sized = {"at": {"8": {"plans": {"zero3": {"micro_batch": 5}, "ddp": {"grad_accum": 2}}}}}
-    found = scenario_of({**DOCUMENT, **sized}, "f", {"plans.*.micro_batch": 3})
-    assert {name: plan.micro_batch for name, plan in found.plans.items()} == dict.fromkeys(DOCUMENT["plans"], 3)
-    assert found.case("zero3", 8).options.micro_batch == 3
-    assert found.case("ddp", 8).options.grad_accum == 2 and found.case("ddp", 4).options.grad_accum is None
+    scenario = scenario_of({**DOCUMENT, **sized}, "f", {"plans.*.micro_batch": 3})
+    assert {name: plan.micro_batch for name, plan in scenario.plans.items()} == dict.fromkeys(DOCUMENT["plans"], 3)
+    assert scenario.case("zero3", 8).options.micro_batch == 3
+    assert scenario.case("ddp", 8).options.grad_accum == 2 and scenario.case("ddp", 4).options.grad_accum is None
     chosen = scenario_of(DOCUMENT, "f", {"plans.*.micro_batch": 3, "plans.ddp.micro_batch": 4}, ("ddp", "zero3"))
     assert {name: plan.micro_batch for name, plan in chosen.plans.items()} == {"ddp": 4, "zero3": 3}
 
@@ -88,15 +88,17 @@ def test_a_setting_of_every_plan_that_one_does_not_know_names_it() -> None:
 
 def test_a_setting_of_every_plan_is_one_of_a_family_s_own_plan_too() -> None:
     """`megatron` is no plan of the file: its name alone means its defaults, and what is set of all."""
-    found = scenario_of(DOCUMENT, "f", {"plans.*.micro_batch": 3}, ("megatron", "ddp"))
-    assert {name: plan.micro_batch for name, plan in found.plans.items()} == {"megatron": 3, "ddp": 3}
+    scenario = scenario_of(DOCUMENT, "f", {"plans.*.micro_batch": 3}, ("megatron", "ddp"))
+    assert {name: plan.micro_batch for name, plan in scenario.plans.items()} == {"megatron": 3, "ddp": 3}
 
 
 def test_dotted_overrides_are_keys_of_the_machine_and_the_library() -> None:
-    found = load_scenario(TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16})
-    assert found.machine.link_classes["nic"].share == 0.5
-    assert found.library.num_channels == 16
-    assert {p.key: p.kind for p in found.library.provenance()}["num_channels"] == "assumed"
+    scenario = load_scenario(
+        TOY, {"machine.overrides.link_classes.nic.share": 0.5, "library.overrides.num_channels": 16}
+    )
+    assert scenario.machine.link_classes["nic"].share == 0.5
+    assert scenario.library.num_channels == 16
+    assert {p.key: p.kind for p in scenario.library.provenance()}["num_channels"] == "assumed"
 
 
 def test_the_sensitivity_of_plans_that_are_not_run_is_left_out() -> None:

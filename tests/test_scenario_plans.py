@@ -17,7 +17,7 @@ ALL_REDUCE = (
 
 
 @pytest.mark.parametrize(
-    ("plan", "setting", "said"),
+    ("plan", "setting", "message"),
     [
         ("zero3", "gather_code=1", 'gather_code: unknown key; did you mean "gather_codec"?'),
         ("zero3", "family=zero33", 'family: got "zero33"; did you mean "zero3"?'),
@@ -64,14 +64,14 @@ ALL_REDUCE = (
         ("zero-topo", "publish=direct", 'publish: got "direct", allowed: "node_then_package" or "flat"'),
     ],
 )
-def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str, said: str) -> None:
+def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str, message: str) -> None:
     got = said_of([f"plans.{plan}.{setting}"], tmp_path, plan)
-    mark = ": " if said.startswith("at ") else "."
-    assert got == f"plans.{plan}{mark}{said}"
+    mark = ": " if message.startswith("at ") else "."
+    assert got == f"plans.{plan}{mark}{message}"
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ('weight=["pack"]', '.weight: got "pack"; did you mean "package"?'),
         ("weight=[3]", ".weight: got 3; allowed: gcd, node, package"),
@@ -104,17 +104,17 @@ def test_each_bad_option_names_its_plan(tmp_path: Path, plan: str, setting: str,
         ),
     ],
 )
-def test_each_bad_lattice_names_its_axes(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([f"plans.my-own.{setting}"], tmp_path, "my-own") == f"plans.my-own{said}"
+def test_each_bad_lattice_names_its_axes(tmp_path: Path, setting: str, message: str) -> None:
+    assert said_of([f"plans.my-own.{setting}"], tmp_path, "my-own") == f"plans.my-own{message}"
 
 
 def test_a_hop_needs_axes(tmp_path: Path) -> None:
-    said = said_of(['plans.my-own.step_reduction=[{codec="fp16"}]'], tmp_path, "my-own")
-    assert said == "plans.my-own.step_reduction[0].axes: missing"
+    message = said_of(['plans.my-own.step_reduction=[{codec="fp16"}]'], tmp_path, "my-own")
+    assert message == "plans.my-own.step_reduction[0].axes: missing"
 
 
 @pytest.mark.parametrize(
-    ("plans", "said"),
+    ("plans", "message"),
     [
         ("zero4", f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (
@@ -126,5 +126,5 @@ def test_a_hop_needs_axes(tmp_path: Path) -> None:
         (",", "--plans: got nothing; allowed: names separated by commas, e.g. zero3,zero-topo"),
     ],
 )
-def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, said: str) -> None:
-    assert refusal("run", TOY, "--out", tmp_path / "out", "--plans", plans) == said
+def test_plans_are_named_once_and_known(tmp_path: Path, plans: str, message: str) -> None:
+    assert refusal("run", TOY, "--out", tmp_path / "out", "--plans", plans) == message

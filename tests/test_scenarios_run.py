@@ -73,8 +73,8 @@ def test_there_is_one_row_per_plan_and_size_in_the_scenarios_order(toy: Path) ->
 
 def test_the_manifest_holds_the_digest_of_every_row(toy: Path) -> None:
     manifest = json.loads((toy / "manifest.json").read_text(encoding="utf-8"))
-    found = {(row["plan"], row["devices"]): row["schedule_digest"] for row in rows_of(toy)}
-    assert found == {(plan, n): digest for plan, sizes in manifest["schedules"].items() for n, digest in sizes.items()}
+    known = {(row["plan"], row["devices"]): row["schedule_digest"] for row in rows_of(toy)}
+    assert known == {(plan, n): digest for plan, sizes in manifest["schedules"].items() for n, digest in sizes.items()}
 
 
 def test_traces_are_of_the_largest_size_and_carry_its_digest(toy: Path) -> None:
@@ -224,8 +224,10 @@ def test_an_earlier_runs_results_are_replaced_and_other_files_stay(tmp_path: Pat
 def test_a_refused_run_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     ran(tmp_path, "--plans", "zero3", "--devices", "2")
     before = content(tmp_path)
-    said = refusal("run", TOY, "--out", tmp_path, "--plans", "zero3,hsdp", "--set", "plans.hsdp.gradient_codec=int8:64")
-    assert "plans.hsdp: at 8 devices: step_reduction" in said
+    message = refusal(
+        "run", TOY, "--out", tmp_path, "--plans", "zero3,hsdp", "--set", "plans.hsdp.gradient_codec=int8:64"
+    )
+    assert "plans.hsdp: at 8 devices: step_reduction" in message
     assert content(tmp_path) == before
 
 
@@ -242,16 +244,16 @@ def test_a_file_that_cannot_be_written_leaves_the_folder_as_it_was(
         raise InputError(f"{folder / 'manifest.json'}: cannot be written: No space left on device")
 
     monkeypatch.setattr("simfrontier.commands.run.write_manifest", full)
-    said = refusal("run", TOY, "--out", out, "--plans", "ddp", "--devices", "4")
-    assert said == f"{out}/manifest.json: cannot be written: No space left on device"
+    message = refusal("run", TOY, "--out", out, "--plans", "ddp", "--devices", "4")
+    assert message == f"{out}/manifest.json: cannot be written: No space left on device"
     assert content(tmp_path) == before
     assert out.exists() == there
 
 
 def test_what_cannot_be_replaced_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "results.csv").mkdir()
-    said = refusal("run", TOY, "--out", tmp_path, "--plans", "zero3", "--devices", "2", "--no-page")
-    assert said == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
+    message = refusal("run", TOY, "--out", tmp_path, "--plans", "zero3", "--devices", "2", "--no-page")
+    assert message == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
     assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
 
 
@@ -261,8 +263,8 @@ def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monke
 
     monkeypatch.setattr("simfrontier.study.simulate_step", never)
     settings = ("--set", "plans.hsdp.gradient_codec=int8:64")
-    said = refusal("run", TOY, "--out", tmp_path / "out", *settings)
-    assert "plans.hsdp: at 8 devices: step_reduction" in said
+    message = refusal("run", TOY, "--out", tmp_path / "out", *settings)
+    assert "plans.hsdp: at 8 devices: step_reduction" in message
 
 
 # ── all scenarios ──
@@ -319,7 +321,7 @@ def test_the_terminal_has_the_samples_beside_the_typical_rate_and_no_stray_dots(
 def test_a_library_of_another_machine_is_said_to_be_one(tmp_path: Path) -> None:
     file = ROOT / "scenarios" / "frontier-20b.toml"
     some = ("--plans", "hsdp", "--devices", "8", "--set", "uncertainty.samples=0", "--out", tmp_path)
-    said = "nccl was fitted on perlmutter; nothing holds it on frontier."
-    assert said in invoke("run", file, *some, "--set", "library.name=nccl").out
-    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
+    message = "nccl was fitted on perlmutter; nothing holds it on frontier."
+    assert message in invoke("run", file, *some, "--set", "library.name=nccl").out
+    assert message in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "fitted on" not in invoke("run", file, *some, "--no-page").out

@@ -30,9 +30,9 @@ def scenario(*vary: tuple[str, list[Any]], required: list[dict[str, Any]] | None
 
 
 def run(one: Scenario, fidelity: Any = "flow") -> Sensitivity:
-    found = run_sensitivity(one, fidelity)
-    assert found is not None
-    return found
+    sensitivity = run_sensitivity(one, fidelity)
+    assert sensitivity is not None
+    return sensitivity
 
 
 def rates(settings: dict[str, Any], fidelity: Any = "flow") -> dict[str, float]:
@@ -59,59 +59,59 @@ def test_a_scenario_without_the_table_has_none() -> None:
     ],
 )
 def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
-    found = run(scenario((key, [value])))
-    assert found.default == pytest.approx(rates({}), rel=1e-12)
-    (varied,) = found.varied
+    result = run(scenario((key, [value])))
+    assert result.default == pytest.approx(rates({}), rel=1e-12)
+    (varied,) = result.varied
     assert varied.rates == pytest.approx(rates({key: value}), rel=1e-12)
     assert varied.fits == dict.fromkeys(PLANS, True)
     assert (varied.key, varied.label) == (key, f"what {key} is")
-    assert varied.rates != pytest.approx(found.default, rel=1e-6)
+    assert varied.rates != pytest.approx(result.default, rel=1e-6)
 
 
 def test_placement_can_be_varied() -> None:
-    found = run(scenario(("run.placement", ["cyclic"])))
-    assert found.varied[0].rates == pytest.approx(rates({"run.placement": "cyclic"}), rel=1e-12)
+    result = run(scenario(("run.placement", ["cyclic"])))
+    assert result.varied[0].rates == pytest.approx(rates({"run.placement": "cyclic"}), rel=1e-12)
 
 
 def test_every_value_is_varied_alone_and_in_order() -> None:
-    told: list[str] = []
+    names: list[str] = []
     one = scenario(("training.micro_batch", [2, 4]), ("engine.overlap", [False]))
-    found = run_sensitivity(one, "flow", told.append)
-    assert found is not None
-    assert [(v.key, v.value) for v in found.varied] == [
+    sensitivity = run_sensitivity(one, "flow", names.append)
+    assert sensitivity is not None
+    assert [(v.key, v.value) for v in sensitivity.varied] == [
         ("training.micro_batch", "2"),
         ("training.micro_batch", "4"),
         ("engine.overlap", "false"),
     ]
-    assert told == [f"{v.label} = {v.value}" for v in found.varied]
-    assert found.varied[2].rates == pytest.approx(rates({"engine.overlap": False}), rel=1e-12)
+    assert names == [f"{v.label} = {v.value}" for v in sensitivity.varied]
+    assert sensitivity.varied[2].rates == pytest.approx(rates({"engine.overlap": False}), rel=1e-12)
 
 
 def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() -> None:
-    found = run(scenario(("machine.overrides.host.hook_s", [1.0001e-6]), (NIC, [0.01]), ("training.micro_batch", [2])))
-    before = found.default["ddp"] / found.default["zero3"]
-    after = {v.key: v.rates["ddp"] / v.rates["zero3"] for v in found.varied}
+    result = run(scenario(("machine.overrides.host.hook_s", [1.0001e-6]), (NIC, [0.01]), ("training.micro_batch", [2])))
+    before = result.default["ddp"] / result.default["zero3"]
+    after = {v.key: v.rates["ddp"] / v.rates["zero3"] for v in result.varied}
     most = max(after, key=lambda key: abs(math.log(after[key] / before)))
-    value = next(v.value for v in found.varied if v.key == most)
+    value = next(v.value for v in result.varied if v.key == most)
     moved = f"moves ddp : zero3 most, from {before:.3f} to {after[most]:.3f}"
-    assert found.strongest == f"what {most} is = {value} {moved}"
+    assert result.strongest == f"what {most} is = {value} {moved}"
     assert most != "machine.overrides.host.hook_s"
 
 
 def test_what_does_not_fit_has_no_rate_and_is_not_the_strongest() -> None:
     limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 2.6e6}}}
-    found = run(scenario(("training.micro_batch", [64]), ("engine.overlap", [False]), **limit))
-    assert not math.isnan(sum(found.default.values()))
-    large, overlap = found.varied
+    result = run(scenario(("training.micro_batch", [64]), ("engine.overlap", [False]), **limit))
+    assert not math.isnan(sum(result.default.values()))
+    large, overlap = result.varied
     assert not large.fits["ddp"] and math.isnan(large.rates["ddp"])
     assert overlap.fits == dict.fromkeys(PLANS, True)
-    assert found.strongest.startswith("what engine.overlap is = false moves ddp : zero3 most")
+    assert result.strongest.startswith("what engine.overlap is = false moves ddp : zero3 most")
 
 
 def test_where_a_plan_does_not_fit_by_default_nothing_is_compared() -> None:
     limit: dict[str, Any] = {"machine": {"name": "toy-cluster", "overrides": {"device.hbm_bytes": 1e3}}}
-    found = run(scenario(("engine.overlap", [False]), **limit))
-    assert found.strongest == "no variation can be compared: a plan does not fit"
+    result = run(scenario(("engine.overlap", [False]), **limit))
+    assert result.strongest == "no variation can be compared: a plan does not fit"
 
 
 # ── what would have to be ──
@@ -122,16 +122,16 @@ def published(ratio: float) -> dict[str, Any]:
 
 
 def ratio(nic: float, **settings: Any) -> float:
-    found = rates({NIC: nic, **settings}, "analytic")
-    return found["hsdp"] / found["zero3"]
+    result = rates({NIC: nic, **settings}, "analytic")
+    return result["hsdp"] / result["zero3"]
 
 
 # Below, the ratio falls as the share grows up to 0.6, and rises a little from there on.
 @pytest.mark.parametrize("true", [0.05, 0.2, 0.4, 0.6])
 def test_a_required_value_gives_the_published_ratio(true: float) -> None:
     wanted = ratio(true)
-    found = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted)))
-    (required,) = found.required
+    result = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted)))
+    (required,) = result.required
     assert list(required.found) == ["hsdp"]  # ddp was not published
     value = required.found["hsdp"]
     assert value is not None and ratio(value) == pytest.approx(wanted, rel=1e-2)
@@ -141,24 +141,24 @@ def test_a_required_value_gives_the_published_ratio(true: float) -> None:
 def test_a_required_value_is_found_under_other_settings() -> None:
     wanted = ratio(0.2, **{"engine.overlap": False})
     required = [{"key": NIC, "label": "share", "given": {"engine.overlap": False}}]
-    (found,) = run(scenario(required=required, published=published(wanted))).required
-    value = found.found["hsdp"]
+    (result,) = run(scenario(required=required, published=published(wanted))).required
+    value = result.found["hsdp"]
     assert value is not None and ratio(value, **{"engine.overlap": False}) == pytest.approx(wanted, rel=1e-2)
-    assert found.label == "share with engine.overlap = false"
+    assert result.label == "share with engine.overlap = false"
 
 
 @pytest.mark.parametrize("wanted", [1e-3, 1e3])
 def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
-    (found,) = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted))).required
-    assert found.found == {"hsdp": None}
-    assert found.sentence == f"share: no value gives the published hsdp : zero3 = {wanted:g}"
+    (result,) = run(scenario(required=[{"key": NIC, "label": "share"}], published=published(wanted))).required
+    assert result.found == {"hsdp": None}
+    assert result.sentence == f"share: no value gives the published hsdp : zero3 = {wanted:g}"
 
 
 # ── what cannot be varied ──
 
 
 @pytest.mark.parametrize(
-    ("one", "said"),
+    ("one", "message"),
     [
         (
             scenario(("training.micro_batches", [2])),
@@ -178,7 +178,7 @@ def test_where_no_value_gives_the_ratio_it_is_said(wanted: float) -> None:
         ),
     ],
 )
-def test_what_cannot_be_varied_is_refused_by_its_place(one: Scenario, said: str) -> None:
+def test_what_cannot_be_varied_is_refused_by_its_place(one: Scenario, message: str) -> None:
     with pytest.raises(InputError) as caught:
         one.refuse_variations()
-    assert str(caught.value) == said
+    assert str(caught.value) == message

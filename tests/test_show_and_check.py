@@ -55,7 +55,7 @@ def test_show_lists_volumes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--plan", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (
@@ -68,14 +68,14 @@ def test_show_lists_volumes() -> None:
         ),
     ],
 )
-def test_show_refuses_what_is_not_there(options: tuple[str, ...], said: str) -> None:
-    assert refusal("show", TOY, *options) == said
+def test_show_refuses_what_is_not_there(options: tuple[str, ...], message: str) -> None:
+    assert refusal("show", TOY, *options) == message
 
 
 def test_show_saves_nothing_where_it_cannot_write(tmp_path: Path) -> None:
     allowed = "allowed: a file in a folder you may write"
-    said = refusal("show", TOY, "--save", tmp_path / "no" / "schedule.json")
-    assert said == f"{tmp_path}/no/schedule.json: cannot be written: No such file or directory; {allowed}"
+    message = refusal("show", TOY, "--save", tmp_path / "no" / "schedule.json")
+    assert message == f"{tmp_path}/no/schedule.json: cannot be written: No such file or directory; {allowed}"
     assert refusal("show", TOY, "--save", tmp_path) == f"{tmp_path}: cannot be written: Is a directory; {allowed}"
     assert list(tmp_path.iterdir()) == []
 
@@ -91,14 +91,14 @@ def test_show_saves_nothing_where_it_cannot_write(tmp_path: Path) -> None:
 )
 def test_a_schedule_file_leaves_nothing_to_choose(tmp_path: Path, verb: str, option: str, value: str) -> None:
     path = saved(tmp_path)
-    said = f"{option}: got '{value}' for {path}, a schedule; allowed: only with a scenario (TOML)"
-    assert refusal(verb, path, option, value) == said
+    message = f"{option}: got '{value}' for {path}, a schedule; allowed: only with a scenario (TOML)"
+    assert refusal(verb, path, option, value) == message
 
 
 def test_a_schedule_that_names_what_is_not_there_cannot_be_shown(tmp_path: Path) -> None:
     path = changed(tmp_path, lambda form: form["ops"][0].update(reads=["nothing"]))
-    said = refusal("show", path)
-    assert said.startswith(f"{path}: cannot be shown: references: ") and "nothing" in said
+    message = refusal("show", path)
+    assert message.startswith(f"{path}: cannot be shown: references: ") and "nothing" in message
 
 
 # ── check ──
@@ -129,19 +129,19 @@ def test_check_says_what_does_not_fit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("capacity", ["nan", "inf", "0", "-1"])
 def test_a_capacity_is_a_number_of_bytes(tmp_path: Path, capacity: str) -> None:
-    said = refusal("check", saved(tmp_path), "--capacity", capacity)
-    assert said == f"--capacity: got {float(capacity)}; allowed: a number of bytes greater than 0, e.g. 64e9"
+    message = refusal("check", saved(tmp_path), "--capacity", capacity)
+    assert message == f"--capacity: got {float(capacity)}; allowed: a number of bytes greater than 0, e.g. 64e9"
 
 
 def _collective(form: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(op for op in form["ops"] if op["kind"] == "all_gather")
-    return found
+    known: dict[str, Any] = next(op for op in form["ops"] if op["kind"] == "all_gather")
+    return known
 
 
 def _block_of(form: dict[str, Any], kind: str) -> list[int]:
     """The first block in which an op of that kind stands."""
-    found: list[int] = next(b for b in form["blocks"] if any(form["ops"][i]["kind"] == kind for i in b))
-    return found
+    results: list[int] = next(b for b in form["blocks"] if any(form["ops"][i]["kind"] == kind for i in b))
+    return results
 
 
 def _drop(form: dict[str, Any], kind: str) -> None:
@@ -183,7 +183,7 @@ def test_check_names_the_op_of_a_mutated_schedule(tmp_path: Path, change: Change
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda form: form.update(version=2), "version: got 2, allowed: 1, which this simfrontier reads"),
         (lambda form: form.update(format="x"), 'format: got "x", allowed: "simfrontier.schedule", of a schedule'),
@@ -196,11 +196,11 @@ def test_check_names_the_op_of_a_mutated_schedule(tmp_path: Path, change: Change
         (lambda form: form["meta"].update(batch=1.5), "got 1.5, allowed: whole numbers, and no others"),
     ],
 )
-def test_a_file_that_is_no_schedule_names_the_place(tmp_path: Path, change: Change, said: str) -> None:
+def test_a_file_that_is_no_schedule_names_the_place(tmp_path: Path, change: Change, message: str) -> None:
     path = changed(tmp_path, change)
     for verb in ("check", "show"):
         got = refusal(verb, path)
-        assert got.startswith(f"{path}: ") and said in got
+        assert got.startswith(f"{path}: ") and message in got
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.999])
@@ -213,8 +213,8 @@ def test_a_truncated_file_names_the_place(tmp_path: Path, kept: float) -> None:
 
 
 def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
-    said = refusal("check", tmp_path / "no.json")
-    assert said == f"{tmp_path}/no.json: cannot read this schedule: No such file or directory"
+    message = refusal("check", tmp_path / "no.json")
+    assert message == f"{tmp_path}/no.json: cannot read this schedule: No such file or directory"
     (tmp_path / "binary.json").write_bytes(b"\x80\x00")
     assert refusal("check", tmp_path / "binary.json") == (
         f"{tmp_path}/binary.json: not a schedule: byte 0 is not UTF-8 text"
@@ -222,5 +222,5 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000, encoding="ascii")
     assert refusal("check", tmp_path / "deep.json") == f"{tmp_path}/deep.json: not a schedule: nested too deeply"
     (tmp_path / "folder.json").mkdir()
-    said = refusal("check", tmp_path / "folder.json")
-    assert said == f"{tmp_path}/folder.json: cannot read this schedule: Is a directory"
+    message = refusal("check", tmp_path / "folder.json")
+    assert message == f"{tmp_path}/folder.json: cannot read this schedule: Is a directory"

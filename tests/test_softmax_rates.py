@@ -37,8 +37,8 @@ def table(tmp_path: Path, rows: list[str]) -> Path:
 
 
 def said(path: Path) -> str:
-    found = read_rates(path)
-    return " ".join([softmax_lead(found), *softmax_findings(found), *reasons(found)]).replace("\u00a0", " ")
+    result = read_rates(path)
+    return " ".join([softmax_lead(result), *softmax_findings(result), *reasons(result)]).replace("\u00a0", " ")
 
 
 def test_counts_of_bytes() -> None:
@@ -71,12 +71,12 @@ def test_it_says_how_they_compare(tmp_path: Path) -> None:
 
 
 def test_as_json(tmp_path: Path) -> None:
-    told = json.loads(invoke("softmax", table(tmp_path, lines(IN_CACHE, LARGE)), "--json").out)
-    assert told["wins"] is True and told["cache_bytes"] == 32768 and told["cpu"] == "A CPU"
-    assert told["ratios"] == pytest.approx({"three-pass-recompute": 1.25, "three-pass-reload": 1.5})
-    assert told["limits"] == pytest.approx({"three-pass-recompute": 4 / 3, "three-pass-reload": 5 / 3})
-    assert [row["is_outside"] for row in told["rows"]] == [False, True]
-    assert told["rows"][1]["two_pass_s"] == pytest.approx(4e-4)
+    given = json.loads(invoke("softmax", table(tmp_path, lines(IN_CACHE, LARGE)), "--json").out)
+    assert given["wins"] is True and given["cache_bytes"] == 32768 and given["cpu"] == "A CPU"
+    assert given["ratios"] == pytest.approx({"three-pass-recompute": 1.25, "three-pass-reload": 1.5})
+    assert given["limits"] == pytest.approx({"three-pass-recompute": 4 / 3, "three-pass-reload": 5 / 3})
+    assert [row["is_outside"] for row in given["rows"]] == [False, True]
+    assert given["rows"][1]["two_pass_s"] == pytest.approx(4e-4)
 
 
 def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
@@ -95,18 +95,18 @@ def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
 def test_reasons_follow_the_data(tmp_path: Path) -> None:
     assert "all three move bytes at about the same rate, 3 GB/s (two-pass) to" in said(table(tmp_path, lines(LARGE)))
     # 12 / 4 = 3, 16 / 5 = 3.2, 20 / 5 = 4 GB/s: rates fall with exponentials per pass, 2/3, 2/4, 1/5
-    told = said(table(tmp_path, lines((100_000, "uncached", (4.0, 5.0, 5.0)))))
-    assert "but rates differ: 3 GB/s (two-pass) to 4 GB/s (three-pass-reload)" in told
-    assert "the more exponentials there are to a pass" in told
+    given = said(table(tmp_path, lines((100_000, "uncached", (4.0, 5.0, 5.0)))))
+    assert "but rates differ: 3 GB/s (two-pass) to 4 GB/s (three-pass-reload)" in given
+    assert "the more exponentials there are to a pass" in given
     # 12 / 3 = 4, 16 / 5 = 3.2 and 20 / 10 = 2 GB/s: the other way round
-    told = said(table(tmp_path, lines((100_000, "uncached", (3.0, 5.0, 10.0)))))
-    assert "these rates do not follow the exponentials" in told
-    told = said(table(tmp_path, lines(IN_CACHE, LARGE)))
-    assert "Reload, which computes them once, takes 0.800 × the time of two passes there" in told
-    assert "In the cache two passes take 50.0 % of their time out of it" in told
-    told = said(table(tmp_path, lines((1000, "cached", (2.0, 1.0, 3.0)), LARGE)))
-    assert "In the cache recompute is faster than two passes at every length." in told
-    assert "Reload computes them once and yet takes 1.50 × the time" in told
+    given = said(table(tmp_path, lines((100_000, "uncached", (3.0, 5.0, 10.0)))))
+    assert "these rates do not follow the exponentials" in given
+    given = said(table(tmp_path, lines(IN_CACHE, LARGE)))
+    assert "Reload, which computes them once, takes 0.800 × the time of two passes there" in given
+    assert "In the cache two passes take 50.0 % of their time out of it" in given
+    given = said(table(tmp_path, lines((1000, "cached", (2.0, 1.0, 3.0)), LARGE)))
+    assert "In the cache recompute is faster than two passes at every length." in given
+    assert "Reload computes them once and yet takes 1.50 × the time" in given
 
 
 @pytest.mark.parametrize("slow", [(4.0, 3.9, 6.0), (4.0, 6.0, 4.0)])
@@ -126,7 +126,7 @@ GOOD = lines(IN_CACHE, LARGE)
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "text"),
     [
         ([], "no rows below the line of columns"),
         (GOOD[:-1], "100,000 elements, uncached: no three-pass-reload; allowed: two-pass, three-pass-recompute"),
@@ -147,8 +147,8 @@ GOOD = lines(IN_CACHE, LARGE)
         ),
     ],
 )
-def test_bad_tables_are_refused_in_one_line(tmp_path: Path, rows: list[str], told: str) -> None:
-    assert told in refusal("softmax", table(tmp_path, rows))
+def test_bad_tables_are_refused_in_one_line(tmp_path: Path, rows: list[str], text: str) -> None:
+    assert text in refusal("softmax", table(tmp_path, rows))
 
 
 def test_a_file_that_is_not_there_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -159,8 +159,10 @@ def test_a_file_that_is_not_there_and_a_folder_that_cannot_be_written(tmp_path: 
 
 def test_a_row_that_fills_the_cache_is_not_larger_than_it(tmp_path: Path) -> None:
     """32 KiB hold 8,192 floats."""
-    found = read_rates(table(tmp_path, lines((8192, "uncached", (4.0, 5.0, 6.0)), (8193, "uncached", (4.0, 5.0, 6.0)))))
-    assert found.outside == (8193,)
+    result = read_rates(
+        table(tmp_path, lines((8192, "uncached", (4.0, 5.0, 6.0)), (8193, "uncached", (4.0, 5.0, 6.0))))
+    )
+    assert result.outside == (8193,)
 
 
 def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:

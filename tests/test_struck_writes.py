@@ -21,13 +21,13 @@ Found = list[dict[str, Any]]
 
 def all_struck(command: str, how: str, scratch: Path) -> Found:
     """What became of every write; the last one was not struck."""
-    told = [sys.executable, "-m", "tests.struck_writes", command, how, str(scratch)]
-    done = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: Found = json.loads(done.stdout)
-    assert found[-1]["code"] == 0
+    results = [sys.executable, "-m", "tests.struck_writes", command, how, str(scratch)]
+    done = subprocess.run(results, cwd=ROOT, capture_output=True, text=True, check=True)
+    result: Found = json.loads(done.stdout)
+    assert result[-1]["code"] == 0
     expected = {-signal.SIGKILL} if how == "kill" else {0, 2}  # what cannot be cleaned up is no fault of the write
-    assert {each["code"] for each in found[:-1]} <= expected
-    return found
+    assert {each["code"] for each in result[:-1]} <= expected
+    return result
 
 
 def files(each: dict[str, Any]) -> dict[str, str]:
@@ -38,11 +38,11 @@ def files(each: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize("how", ["kill", "fail"])
 @pytest.mark.parametrize("command", ["run", "export"])
 def test_a_folder_is_old_or_new_or_told_as_unfinished(command: str, how: str, tmp_path: Path) -> None:
-    found = all_struck(command, how, tmp_path)
-    assert len(found) > 20
+    result = all_struck(command, how, tmp_path)
+    assert len(result) > 20
     old, new = {**FOREIGN, **OLD}, {**FOREIGN, **(OLD if command == "export" else {}), **NEW}
     states = set()
-    for each in found:
+    for each in result:
         after = each["after"]
         assert FOREIGN.items() <= after["files"].items(), after
         if after["unfinished"]:

@@ -177,16 +177,16 @@ def test_what_does_not_fit_has_empty_times_but_bytes_and_a_digest() -> None:
 
 
 def test_progress_tells_every_case() -> None:
-    told: list[str] = []
-    run_study(toy(None, "ddp", "zero3"), progress=told.append)
-    assert told == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
+    names: list[str] = []
+    run_study(toy(None, "ddp", "zero3"), progress=names.append)
+    assert names == ["ddp on 2", "ddp on 4", "zero3 on 2", "zero3 on 4"]
 
 
 def test_processes_change_nothing_and_are_no_more_than_plans() -> None:
-    told: list[str] = []
+    names: list[str] = []
     scenario = toy(None, "ddp", "zero3", devices=(2,))
-    several = run_study(scenario, jobs=10_000, progress=told.append)
-    assert told == ["ddp on 2", "zero3 on 2"]
+    several = run_study(scenario, jobs=10_000, progress=names.append)
+    assert names == ["ddp on 2", "zero3 on 2"]
     assert [o.row for o in several.outcomes] == [o.row for o in run_study(scenario).outcomes]
 
 
@@ -256,7 +256,7 @@ def test_what_does_not_fit_has_no_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("samples=5", "uncertainty.samples: got 5, allowed: 0 (no error bars) or 20 and more"),
         ("samples=-1", "uncertainty.samples: got -1, allowed: at least 0"),
@@ -265,8 +265,8 @@ def test_what_does_not_fit_has_no_samples() -> None:
         ("sample=200", 'uncertainty.sample: unknown key; did you mean "samples"?'),
     ],
 )
-def test_samples_and_seeds_that_cannot_be_are_one_line(setting: str, said: str) -> None:
-    assert refusal("run", TOY, "--set", f"uncertainty.{setting}") == f"{TOY}: {said}"
+def test_samples_and_seeds_that_cannot_be_are_one_line(setting: str, message: str) -> None:
+    assert refusal("run", TOY, "--set", f"uncertainty.{setting}") == f"{TOY}: {message}"
 
 
 # ── placement ──

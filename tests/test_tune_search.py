@@ -146,22 +146,22 @@ def test_a_search_that_was_stopped_goes_on(
         tune(scenario, pins=PINS, simulate=5, folder=tmp_path / "out", progress=stopping)
     journal = (tmp_path / "out" / NAME).read_text(encoding="utf-8").splitlines()
     assert len(journal) > 2
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
     import simfrontier.commands.tune as command
 
     def telling(*arguments: Any, **options: Any) -> TuningOutcome:
-        said = options["progress"]
+        message = options["progress"]
 
         def both(what: str, done: int, total: int) -> None:
-            told.append((what, done))
-            said(what, done, total)
+            results.append((what, done))
+            message(what, done, total)
 
         return tune(*arguments, **{**options, "progress": both})
 
     monkeypatch.setattr(command, "tune", telling)
     ran = invoke("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
-    assert dict(reversed(told))["estimating one plan per grid"] > 0  # the first it says: what was known already
+    assert dict(reversed(results))["estimating one plan per grid"] > 0  # the first it says: what was known already
     for name in FILES:
         assert (tmp_path / "out" / name).read_bytes() == (out / name).read_bytes(), name
     assert not (tmp_path / "out" / NAME).exists()
@@ -170,8 +170,8 @@ def test_a_search_that_was_stopped_goes_on(
 def test_fresh_forgets_what_was_known(searched: tuple[Ran, Path], tmp_path: Path) -> None:
     _, out = searched
     (tmp_path / NAME).mkdir()
-    said = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path, "--fresh")
-    assert said.startswith(f"--fresh: {tmp_path / NAME} cannot be removed: ")
+    message = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path, "--fresh")
+    assert message.startswith(f"--fresh: {tmp_path / NAME} cannot be removed: ")
     (tmp_path / NAME).rmdir()
     (tmp_path / NAME).write_text("of another search", encoding="utf-8")
     ran = invoke("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path, "--fresh", "--no-page")
@@ -182,14 +182,14 @@ def test_a_full_disk_keeps_what_was_searched(searched: tuple[Ran, Path], tmp_pat
     """A limit of the size of files stands for a full disk: of the journal first, then of the results."""
     _, out = searched
     command = ("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
-    for limit, said in ((1500, f"{tmp_path / NAME}: "), (20_000, f"{tmp_path}/index.html: ")):
+    for limit, message in ((1500, f"{tmp_path / NAME}: "), (20_000, f"{tmp_path}/index.html: ")):
         code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
         code += "; from simfrontier.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True, cwd=ROOT
         )
         assert (done.returncode, done.stdout) == (2, ""), done
-        assert done.stderr.startswith(f"simfrontier: {said}cannot be written: File too large"), done.stderr
+        assert done.stderr.startswith(f"simfrontier: {message}cannot be written: File too large"), done.stderr
         assert done.stderr.endswith("the same command goes on from there\n") and done.stderr.count("\n") == 1
         assert [file.name for file in tmp_path.iterdir()] == [NAME]
     assert len((tmp_path / NAME).read_text(encoding="utf-8").splitlines()) > 10
@@ -204,8 +204,8 @@ def test_a_folder_in_the_place_of_a_result_is_refused_before_the_search(
 ) -> None:
     _, out = searched
     (tmp_path / "results.csv").mkdir()
-    said = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
-    assert said == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
+    message = refusal("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path)
+    assert message == f"--out {tmp_path}: cannot be written: results.csv is a folder there; allowed: a file, or none"
     assert [file.name for file in tmp_path.iterdir()] == ["results.csv"]
 
 
@@ -216,21 +216,21 @@ def test_json_has_the_counts_and_the_rows(searched: tuple[Ran, Path], tmp_path: 
     _, out = searched
     ran = invoke("tune", out.parent / "toy-tune.toml", *QUICK, "--out", tmp_path / "out", "--json", "--no-page")
     assert (ran.code, ran.err) == (0, "")
-    found = json.loads(ran.out)
-    assert (found["total"], found["batch"], found["lossy"]) == (16, 16, False)
-    assert found["simulated"] == sum(row["known"] == "simulated" for row in found["plans"])
-    assert [row["plan"] for row in found["plans"]] == [row["plan"] for row in rows(out)]
-    assert found["plans"][0]["step_time_s"] == float(rows(out)[0]["step_time_s"])
-    assert found["plans"][-1]["chance_fastest"] is None
-    assert [own["plan"] for own in found["own"]] == ["zero3", "odd"] and found["own"][1]["step_time_s"] is None
-    assert 0.0 <= found["headroom"] < 1.0 and len(found["errors"]) == 2 and found["why"]
+    result = json.loads(ran.out)
+    assert (result["total"], result["batch"], result["lossy"]) == (16, 16, False)
+    assert result["simulated"] == sum(row["known"] == "simulated" for row in result["plans"])
+    assert [row["plan"] for row in result["plans"]] == [row["plan"] for row in rows(out)]
+    assert result["plans"][0]["step_time_s"] == float(rows(out)[0]["step_time_s"])
+    assert result["plans"][-1]["chance_fastest"] is None
+    assert [own["plan"] for own in result["own"]] == ["zero3", "odd"] and result["own"][1]["step_time_s"] is None
+    assert 0.0 <= result["headroom"] < 1.0 and len(result["errors"]) == 2 and result["why"]
 
 
 # ── bad input ──
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--pin", "tenser=2"), "--pin: 'tenser' is no dimension of a plan; did you mean \"tensor\"?"),
         (("--pin", "tensor"), "--pin 'tensor': write dimension=value or dimension=value,value, e.g. tensor=4,8"),
@@ -260,16 +260,16 @@ def test_json_has_the_counts_and_the_rows(searched: tuple[Ran, Path], tmp_path: 
         (("--set", "tune.pim=1"), f'{TOY}: tune.pim: unknown key; did you mean "pin"?'),
     ],
 )
-def test_a_mistake_is_one_line(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line(more: tuple[str, ...], message: str, tmp_path: Path) -> None:
     out = () if any("axonn" in word for word in more) else ("--out", tmp_path / "out")
-    assert refusal("tune", TOY, *more, *out) == said
+    assert refusal("tune", TOY, *more, *out) == message
     assert not (tmp_path / "out").exists()
 
 
 def test_a_pin_that_does_not_divide_says_what_would_open_the_space(tmp_path: Path) -> None:
-    said = refusal("tune", written(tmp_path), "--pin", "tensor=3", "--out", tmp_path / "out", "--jobs", "1")
+    message = refusal("tune", written(tmp_path), "--pin", "tensor=3", "--out", tmp_path / "out", "--jobs", "1")
     start = f"{tmp_path / 'toy-tune.toml'}: tune: at 8 devices: no plan can run with tensor = 3: "
-    assert said.startswith(start) and "; smallest change that opens the space: " in said
+    assert message.startswith(start) and "; smallest change that opens the space: " in message
     assert not (tmp_path / "out").exists()
 
 
@@ -283,8 +283,8 @@ def test_where_nothing_fits_the_answer_is_no(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    said = refusal("tune", written(tmp_path), "--out", tmp_path / "file")
-    assert said.startswith(f"--out {tmp_path / 'file'}: cannot be written: ")
+    message = refusal("tune", written(tmp_path), "--out", tmp_path / "file")
+    assert message.startswith(f"--out {tmp_path / 'file'}: cannot be written: ")
 
 
 def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +298,7 @@ def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch
     quick = (*QUICK, "--fidelity", "analytic")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")
-    said = refusal("tune", written(tmp_path), *quick, "--out", tmp_path / "out")
-    assert said == f"the disk is full; {NAME} stays: the same command goes on from there"
+    message = refusal("tune", written(tmp_path), *quick, "--out", tmp_path / "out")
+    assert message == f"the disk is full; {NAME} stays: the same command goes on from there"
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["best.toml", NAME]
     assert (tmp_path / "out" / "best.toml").read_text(encoding="utf-8") == "mine"

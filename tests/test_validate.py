@@ -63,18 +63,18 @@ def test_every_measured_row_is_there_with_its_prediction(shipped: dict[str, Any]
 
 
 def test_averages_are_those_of_the_rows(shipped: dict[str, Any]) -> None:
-    for name, said in shipped["tables"].items():
+    for name, message in shipped["tables"].items():
         errors = [
             abs(row["error"])
             for row in shipped["rows"]
             if row["table"] == name and row["use"] in ("fitted", "held") and row["error"] is not None
         ]
-        if said["errors"] is None:
+        if message["errors"] is None:
             assert errors == []
         else:
-            assert said["errors"]["count"] == len(errors)
-            assert said["errors"]["mean_abs"] == pytest.approx(sum(errors) / len(errors))
-            assert abs(said["errors"]["worst"]["error"]) == pytest.approx(max(errors))
+            assert message["errors"]["count"] == len(errors)
+            assert message["errors"]["mean_abs"] == pytest.approx(sum(errors) / len(errors))
+            assert abs(message["errors"]["worst"]["error"]) == pytest.approx(max(errors))
 
 
 def test_the_known_pathologies_of_frontier_are_shown_and_not_averaged(shipped: dict[str, Any]) -> None:
@@ -97,8 +97,8 @@ def test_a_missed_bound_ends_with_1_and_is_named(monkeypatch: pytest.MonkeyPatch
 def test_the_console_says_tables_bounds_and_what_is_left_out(shipped: dict[str, Any]) -> None:
     ran = invoke("validate", "--no-cross")
     assert max(map(len, ran.out.splitlines())) <= 100 and "\u00a0" not in ran.out
-    for said in shipped["said"]:
-        assert " ".join(said.split()) in words(ran)
+    for message in shipped["said"]:
+        assert " ".join(message.split()) in words(ran)
     for name in shipped["tables"]:
         assert name in ran.out
     assert "Shown and not averaged: " in words(ran) and "published rates of training" in words(ran)
@@ -116,8 +116,8 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = refusal("validate", "--out", tmp_path / "file" / "out")
-    assert said.startswith(f"--out {tmp_path / 'file' / 'out'}: cannot be written: ")
+    message = refusal("validate", "--out", tmp_path / "file" / "out")
+    assert message.startswith(f"--out {tmp_path / 'file' / 'out'}: cannot be written: ")
 
 
 def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
@@ -199,8 +199,8 @@ def test_a_row_that_cannot_be_predicted_is_said_and_the_others_held(tmp_path: Pa
 
 def test_a_bad_file_is_one_line(tmp_path: Path) -> None:
     path = write_calls(tmp_path / "mine.csv", [replace(row, seconds=-1.0) for row in calls()[:2]])
-    said = refusal("validate", "--data", path)
-    assert said.startswith(f"{path} line 2: time_s: ") and "-1.0" in said
+    message = refusal("validate", "--data", path)
+    assert message.startswith(f"{path} line 2: time_s: ") and "-1.0" in message
     assert refusal("validate", "--data", tmp_path / "none.csv").startswith(f"{tmp_path / 'none.csv'}: ")
 
 
@@ -236,8 +236,8 @@ def test_output_of_osu_is_held_with_what_is_told_beside_it(tmp_path: Path) -> No
         "# OSU MPI-ROCM Allreduce Latency Test v7.5\n# Datatype: MPI_INT.\n# Size       Avg Latency(us)\n"
         "65536                  60.00\n1048576               110.00\n"
     )
-    told = ("--machine", "lumi-g", "--library", "rccl", "--devices", "8")
-    rows = json.loads(invoke("validate", "--data", path, *told, "--json").out)["rows"]
+    given = ("--machine", "lumi-g", "--library", "rccl", "--devices", "8")
+    rows = json.loads(invoke("validate", "--data", path, *given, "--json").out)["rows"]
     assert [(row["machine"], row["collective"], row["devices"], row["bytes"], row["time_s"]) for row in rows] == [
         ("lumi-g", "all_reduce", 8, 65536, pytest.approx(60e-6)),
         ("lumi-g", "all_reduce", 8, 1048576, pytest.approx(110e-6)),
@@ -264,9 +264,9 @@ def test_a_named_programs_time_is_added_whatever_the_source(tmp_path: Path) -> N
     known = rows_of(write_calls(tmp_path / "known.csv", of_32(calls()[0].source)))
     mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     assert all(row["harness_s"] == 0 for row in rows_of(mine))
-    told = rows_of(mine, "--harness", "frontier_call,frontier_list")
-    assert [row["harness_s"] for row in told] == [row["harness_s"] for row in known]
-    assert {row["collective"] for row in told if row["harness_s"] > 1e-4} == {"all_gather"}  # the copy of a list
+    given = rows_of(mine, "--harness", "frontier_call,frontier_list")
+    assert [row["harness_s"] for row in given] == [row["harness_s"] for row in known]
+    assert {row["collective"] for row in given if row["harness_s"] > 1e-4} == {"all_gather"}  # the copy of a list
     assert all(row["harness_s"] == 0 for row in rows_of(tmp_path / "known.csv", "--harness", "none"))
 
 
@@ -274,9 +274,9 @@ def test_rows_of_unknown_source_are_said_to_have_no_programs_time_added(tmp_path
     mine = write_calls(tmp_path / "mine.csv", of_32("me"))
     out = tmp_path / "out"
     ran = invoke("validate", "--data", mine, "--out", out)
-    said = f"No program’s own time is added to {len(of_32('me'))} rows: the source is not known."
-    assert said in words(ran) and "frontier_list (PyTorch all-gather into a list" in words(ran)
-    assert said in (out / "index.html").read_text(encoding="utf-8")
+    message = f"No program’s own time is added to {len(of_32('me'))} rows: the source is not known."
+    assert message in words(ran) and "frontier_list (PyTorch all-gather into a list" in words(ran)
+    assert message in (out / "index.html").read_text(encoding="utf-8")
     document = json.loads(invoke("validate", "--data", mine, "--json").out)
     assert len(document["notes"]) == 1 and document["notes"][0] in document["said"]
     for options in (("--harness", "none"), ("--harness", "frontier_call")):
@@ -344,9 +344,9 @@ def test_a_log_of_nccl_tests_has_as_many_packages_as_the_machine(tmp_path: Path)
     """16 ranks on 2 nodes of Frontier fill 8 packages, not 16."""
     path = tmp_path / "all_gather_perf.log"
     path.write_text(nccl_log({1048576: 400.0, 2097152: 500.0}, 2, 8))
-    told = ("--machine", "frontier", "--library", "rccl")
-    assert [(row["packages"], row["use"]) for row in rows_of(path, *told)] == [(8, "held"), (8, "held")]
-    said = refusal("validate", "--data", path, *told, "--packages", "16")
-    assert "16 ranks on 2 nodes and 16 packages, where frontier has them on 2 and 8 (--packages)" in said
-    invoke("calibrate", path, "--out", tmp_path / "cal.toml", *told)
+    given = ("--machine", "frontier", "--library", "rccl")
+    assert [(row["packages"], row["use"]) for row in rows_of(path, *given)] == [(8, "held"), (8, "held")]
+    message = refusal("validate", "--data", path, *given, "--packages", "16")
+    assert "16 ranks on 2 nodes and 16 packages, where frontier has them on 2 and 8 (--packages)" in message
+    invoke("calibrate", path, "--out", tmp_path / "cal.toml", *given)
     assert "packages = 8\n" in (tmp_path / "cal.toml").read_text()

@@ -110,8 +110,10 @@ def test_a_stopped_worker_ends_with_the_command(tmp_path: Path) -> None:
 def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
     with working("run", tmp_path / "out") as (process, mine):
         os.kill(next(filter(is_worker, mine)), signal.SIGKILL)
-        said = process.communicate(timeout=LIMIT_S)[1]
+        message = process.communicate(timeout=LIMIT_S)[1]
         assert process.returncode == 1
-        assert said.startswith("simfrontier: a worker process was ended from outside") and said.count("\n") == 1, said
+        assert (
+            message.startswith("simfrontier: a worker process was ended from outside") and message.count("\n") == 1
+        ), message
         until(lambda: are_gone(mine), f"left: {mine}")
         assert not (tmp_path / "out").exists()

@@ -141,7 +141,7 @@ def noise_of(codec: Codec) -> float:
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
     """The moves of a schedule, on all its programs, that lose something of what they move."""
-    found: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
+    known: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
     for program in programs:
         decoded = _decoded(schedule, program)
         for op, writes in zip(program.ops, program.writes, strict=True):
@@ -156,9 +156,9 @@ def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[
                 what = _WAYS.get(role, "gradients")
                 layers = 1 if what == "gradients" or not isinstance(op, Collective) else _layers(schedule)
                 kinds = 2 * (schedule.mesh.size(axes) - 1) if per_hop else 1
-                found[what, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
+                known[what, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
     total: dict[tuple[str, Codec, int], int] = {}
-    for (what, *_), (codec, layers, kinds) in found.items():
+    for (what, *_), (codec, layers, kinds) in known.items():
         total[what, codec, layers] = total.get((what, codec, layers), 0) + kinds
     moves = [
         MoveNoise(what, str(codec), layers, kinds, noise_of(codec)) for (what, codec, layers), kinds in total.items()
@@ -223,11 +223,11 @@ def bounds_of(
         )
     moves = moves_of(schedule, programs)
     noise = math.sqrt(sum(each.square for each in moves))
-    said = [str(each) for each in moves]
+    parts = [str(each) for each in moves]
     age = max((op.max_age for each in programs for op in each.ops if isinstance(op, Compute)), default=0)
     if age:
         old = OLD * age * _layers(schedule) * learning_rate / _root_mean_square(start)
-        said.append(f"weights that are {age} step old ({old:.1e})")
+        parts.append(f"weights that are {age} step old ({old:.1e})")
         noise += old
     published = ("published weights", *(("weights",) if schedule.codes_per_hop else ()))
     lost = [each for each in moves if each.of in published]
@@ -250,7 +250,7 @@ def bounds_of(
         image=equal,
         length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
         published=PUBLISHED * again,
-        said=", ".join(said),
+        said=", ".join(parts),
     )
 
 

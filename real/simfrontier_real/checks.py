@@ -54,7 +54,7 @@ class TrainingChecks:
 def compared(
     schedule: Schedule,
     programs: Programs,
-    told: Sequence[RankReport],
+    rank_reports: Sequence[RankReport],
     losses: tuple[float, ...],
     weights: Weights,
     masters: Weights,
@@ -65,8 +65,8 @@ def compared(
     """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step, `masters`
     those that the optimizer steps, by their own names, as they are when published where that is known."""
     steps: dict[int, StepErrors] = {}
-    for number in _taken(told):
-        mine = [each.gradients[number] for each in told]
+    for number in _taken(rank_reports):
+        mine = [each.gradients[number] for each in rank_reports]
         steps[number] = step_apart(schedule, bounds.share, mine, reference.gradients[number])
     together = {number: step.together for number, step in steps.items()}
     one_tensor = {number: step.one_tensor for number, step in steps.items()}
@@ -80,11 +80,11 @@ def compared(
         _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
         _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors)}),
         *_of_weights(weights, reference.weights, start, bounds),
-        *_beside(schedule, weights, masters, bounds, {key for each in told for key in each.published}),
-        _worst("codes of weights", MOVED, {number: _codes(told, number) for number in steps}),
-        _worst(MESSAGES, 1.0, _arrived(schedule, programs, told)),
+        *_beside(schedule, weights, masters, bounds, {key for each in rank_reports for key in each.published}),
+        _worst("codes of weights", MOVED, {number: _codes(rank_reports, number) for number in steps}),
+        _worst(MESSAGES, 1.0, _arrived(schedule, programs, rank_reports)),
     ]
-    norms = [_norm_of(told, number) for number in range(len(losses))]
+    norms = [_norm_of(rank_reports, number) for number in range(len(losses))]
     return TrainingChecks(
         checks=tuple(checks),
         norms=tuple(norms),
@@ -92,34 +92,39 @@ def compared(
     )
 
 
-def _taken(told: Sequence[RankReport]) -> list[int]:
+def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
     """The numbers of the steps that were not skipped."""
-    return [number for number, step in enumerate(told[0].gradients) if not step.was_skipped]
+    return [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
 
 
-def _arrived(schedule: Schedule, programs: Programs, told: Sequence[RankReport]) -> dict[int, RelativeError]:
+def _arrived(schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport]) -> dict[int, RelativeError]:
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
-    found = {number: calls_apart(schedule, programs, [each.calls[number] for each in told]) for number in _taken(told)}
-    return {number: RelativeError(each.error, each.where) for number, each in found.items()}
+    known = {
+        number: calls_apart(schedule, programs, [each.calls[number] for each in rank_reports])
+        for number in _taken(rank_reports)
+    }
+    return {number: RelativeError(each.error, each.where) for number, each in known.items()}
 
 
-def _codes(told: Sequence[RankReport], number: int) -> RelativeError:
+def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
     """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
-    rank = max(range(len(told)), key=lambda each: told[each].codes[number])
-    return RelativeError(finite(told[rank].codes[number]), f"rank {rank}")
+    rank = max(range(len(rank_reports)), key=lambda each: rank_reports[each].codes[number])
+    return RelativeError(finite(rank_reports[rank].codes[number]), f"rank {rank}")
 
 
-def _norm_of(told: Sequence[RankReport], number: int) -> float:
+def _norm_of(rank_reports: Sequence[RankReport], number: int) -> float:
     """The norm that the first rank clips by, or that it would clip by if it did."""
-    return next(iter(told[0].gradients[number].norms), math.nan)
+    return next(iter(rank_reports[0].gradients[number].norms), math.nan)
 
 
 def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
     if not by_step:
         return TrainingCheck(name, 0.0, limit)
     number = max(by_step, key=lambda each: by_step[each].error)
-    found = by_step[number]
-    return TrainingCheck(name, found.error, limit, f"step {number + 1}" + (f", {found.worst}" if found.worst else ""))
+    result = by_step[number]
+    return TrainingCheck(
+        name, result.error, limit, f"step {number + 1}" + (f", {result.worst}" if result.worst else "")
+    )
 
 
 def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:

@@ -232,7 +232,7 @@ def emulate(
     from simfrontier_real.fabric.client import is_inside
     from simfrontier_real.jobs import load_jobs
 
-    wiring, found = load_jobs(jobs)
+    wiring, result = load_jobs(jobs)
     if not is_inside():
         from simfrontier_real.fabric.launch import run_in_fabric
         from simfrontier_real.world import end_with_starter
@@ -243,7 +243,7 @@ def emulate(
     from simfrontier_real.session import session
 
     with session([], "gloo", True, join_timeout, timeout) as opened:
-        run_jobs(opened, found)
+        run_jobs(opened, result)
 
 
 @app.command("in-fabric", hidden=True)

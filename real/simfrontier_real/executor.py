@@ -110,10 +110,10 @@ def _explained(error: Exception, what: str) -> Exception:
     """An error of torch's collectives with the op that it ended; others as they are."""
     if not isinstance(error, RuntimeError):
         return error
-    said = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
-    said = said.split(". This is typically")[0]
+    text = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
+    text = text.split(". This is typically")[0]
     gone = GONE if is_broken(error) else "failed"
-    return SimfrontierError(f"{what}: {gone}: {said}")
+    return SimfrontierError(f"{what}: {gone}: {text}")
 
 
 def is_broken(error: BaseException) -> bool:

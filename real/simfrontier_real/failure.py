@@ -44,8 +44,8 @@ def _words(error: BaseException, rank: int) -> str:
         return f"rank {rank}, between two steps: {GONE}"
     if isinstance(error, SimfrontierError):
         return str(error)
-    said = str(error).strip()
-    return f"rank {rank}: {type(error).__name__}: {said.splitlines()[0] if said else ''}"
+    text = str(error).strip()
+    return f"rank {rank}: {type(error).__name__}: {text.splitlines()[0] if text else ''}"
 
 
 def _hang_up(port_of_store: int) -> None:

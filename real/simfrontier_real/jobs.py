@@ -75,8 +75,8 @@ def _below(path: Path, name: Path, key: Key) -> Path:
     except (OSError, RuntimeError):  # a name that is too long, links in a circle
         inside = False
     if not inside:
-        said = wrong(str(name), "a place below the folder of the file of jobs")
-        raise InputError(said, where=str(path), key=key)
+        text = wrong(str(name), "a place below the folder of the file of jobs")
+        raise InputError(text, where=str(path), key=key)
     return folder / name
 
 

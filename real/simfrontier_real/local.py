@@ -75,10 +75,10 @@ def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array
 def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:
     """What was sent must be as long as the codec that it is read by says."""
     if held.scales is not None and codec.is_quantised:
-        found = num_bytes(held.data[0]) + num_bytes(held.scales[0])
-        if found != codec.wire_bytes(length):
+        count = num_bytes(held.data[0]) + num_bytes(held.scales[0])
+        if count != codec.wire_bytes(length):
             raise SimfrontierError(
-                f"{op.kind} {op.name}: a piece of {ref.name} has {found} bytes, "
+                f"{op.kind} {op.name}: a piece of {ref.name} has {count} bytes, "
                 f"{length} elements in {codec} have {codec.wire_bytes(length)}"
             )
 

@@ -26,8 +26,8 @@ def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], o
     for loaded in session.loaded:
         for seed in seeds:
             losses = _losses(session, loaded, replace(training, seed=seed), f"{loaded.name}, seed {seed}")
-            said = str(loaded.schedule.meta.get("compression", "none"))
-            rows += [(loaded.name, said, seed, step, f"{loss:.9g}") for step, loss in enumerate(losses, 1)]
+            message = str(loaded.schedule.meta.get("compression", "none"))
+            rows += [(loaded.name, message, seed, step, f"{loss:.9g}") for step, loss in enumerate(losses, 1)]
     if session.world.rank == 0:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
@@ -60,12 +60,12 @@ def refuse_misnamed(loaded: Sequence[tuple[str, Schedule]]) -> None:
     for name, schedule in loaded:
         ops = [op for role in schedule.roles for _, op in role.instances() if not isinstance(op, Compute)]
         coded = frozenset((op.name, str(op.codec), getattr(op, "per_hop", False)) for op in ops if op.codec.is_opaque)
-        said = str(schedule.meta.get("compression", "none"))
-        if (said == "none") == bool(coded):
+        text = str(schedule.meta.get("compression", "none"))
+        if (text == "none") == bool(coded):
             does = (
                 f"codes {len(coded)} kinds of moves" if coded else "codes nothing: all messages are below compress_from"
             )
-            raise InputError(f"{name}: compresses by {said!r}, but {does}; allowed: plans that code what they say")
+            raise InputError(f"{name}: compresses by {text!r}, but {does}; allowed: plans that code what they say")
         other = first.setdefault(coded, name)
         if other != name:
-            raise InputError(f"{other} and {name} compress alike ({said}); allowed: one schedule of each policy")
+            raise InputError(f"{other} and {name} compress alike ({text}); allowed: one schedule of each policy")

@@ -34,7 +34,7 @@ class MeasuredPending:
 
 
 def begin_measured(
-    backend: Backend, transport: Transport, op: Collective, message: Array, members: int, told: Told
+    backend: Backend, transport: Transport, op: Collective, message: Array, members: int, given: Told
 ) -> Pending:
     """A collective of coded pieces: all-gather [capacity], or all-to-all [members, capacity]."""
     longest = int(stream_bytes(backend.xp.reshape(message, (-1, message.shape[-1]))).max())
@@ -44,7 +44,7 @@ def begin_measured(
 
     def begin(lengths: Array) -> Pending:
         width = int(lengths.max())
-        told(members * width)
+        given(members * width)
         trimmed = backend.xp.asarray(message[..., :width], copy=True)
         return transport.begin(op, trimmed)
 
@@ -52,7 +52,7 @@ def begin_measured(
 
 
 def exchange_measured(
-    backend: Backend, transport: Transport, op: Exchange, message: Array | None, awaits: bool, told: Told
+    backend: Backend, transport: Transport, op: Exchange, message: Array | None, awaits: bool, given: Told
 ) -> Pending:
     """An exchange of one coded piece each way, or one way."""
     width = 0 if message is None else int(stream_bytes(backend.xp.reshape(message, (1, -1)))[0])
@@ -60,7 +60,7 @@ def exchange_measured(
     room = backend.zeros((1,), "int64") if awaits else None
 
     def begin(length: Array | None) -> Pending:
-        told(width)
+        given(width)
         space = None if length is None else backend.empty((int(length[0]),), "uint8")
         return transport.exchange(op, None if message is None else message[:width], space)
 

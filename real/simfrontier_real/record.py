@@ -111,11 +111,11 @@ def meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list
             key: Hashable
             if isinstance(op, Collective):
                 key = channel_of(op, mesh)
-                found = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
+                result = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
             else:
                 key = way_of(op)
-                found = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
-            groups[key] = found
+                result = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
+            groups[key] = result
             every.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
     for key, indices in every.items():
         yield groups[key], indices

@@ -185,10 +185,10 @@ def _refuse_differences(everybody: list[list[tuple[str, str, str]]]) -> None:
     for rank, theirs in enumerate(everybody):
         if len(theirs) != len(everybody[0]):
             raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")
-        for (name, expected, carried), (other, found, carries) in zip(everybody[0], theirs, strict=True):
-            if expected != found:
+        for (name, expected, carried), (other, result, carries) in zip(everybody[0], theirs, strict=True):
+            if expected != result:
                 raise InputError(
-                    f"rank {rank} reads another schedule than rank 0: {other} is {found[:16]}…, "
+                    f"rank {rank} reads another schedule than rank 0: {other} is {result[:16]}…, "
                     f"{name} on rank 0 is {expected[:16]}…"
                 )
             if carried != carries:

@@ -164,9 +164,9 @@ def train_in_one_process(
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
-    told, _ = run_in_one_process(schedule, training, backend, programs, lowered)
-    lines = [each.held for each in told]
-    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in told), strict=True))
+    given, _ = run_in_one_process(schedule, training, backend, programs, lowered)
+    lines = [each.held for each in given]
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in given), strict=True))
     if schedule.codes_per_hop:
         return TrainingResult(losses, assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
     return TrainingResult(losses, assembled(schedule, lines))

@@ -113,8 +113,8 @@ def unsharded(
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))
     inputs = tuple(schedule.tensors[name].shape for name in input_names(schedule))
-    said = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual", "heads", "neighbours"))
-    key = (shapes, inputs, said, dtype, skipped)
+    text = tuple(meta.get(key) for key in ("grad_accum", "num_layers", "residual", "heads", "neighbours"))
+    key = (shapes, inputs, text, dtype, skipped)
     if key not in known:
         known[key] = train_unsharded(schedule, training, dtype, skipped)
     return known[key]

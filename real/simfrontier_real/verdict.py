@@ -87,7 +87,7 @@ class TrainingVerdict:
 
 def judged(
     loaded: LoadedSchedule,
-    told: Sequence[RankReport],
+    rank_reports: Sequence[RankReport],
     ranks: list[RankTimes],
     training: TrainingSettings,
     reference: TrainingResult | None,
@@ -95,20 +95,20 @@ def judged(
     """What came of training a schedule: what all ranks tell, against the unsharded model (None: not compared); `ranks`
     are their times and bytes. Raises SimfrontierError where ranks hold other values than their copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
-    lines = [each.held for each in told]
-    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in told), strict=True))
+    lines = [each.held for each in rank_reports]
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
     weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
     reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
     precision = model_dtype(schedule)
-    found, bounds, error, worst, loss_error = None, None, None, "", None
+    checks, bounds, error, worst, loss_error = None, None, None, "", None
     if reference is not None:
         start = initial_weights(schedule, training.seed)
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
-        sources = [{**each.held, **each.published} for each in told]
+        sources = [{**each.held, **each.published} for each in rank_reports]
         masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
-        found = compared(schedule, loaded.programs, told, losses, weights, masters, reference, start, bounds)
+        checks = compared(schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds)
         error, worst = distance(weights, reference.weights)
-        losses_check = found.seen("losses")
+        losses_check = checks.seen("losses")
         loss_error = None if losses_check is None else losses_check.seen
     return TrainingVerdict(
         name=loaded.name,
@@ -131,11 +131,11 @@ def judged(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
             for number in range(len(losses))
         ),
-        skipped_steps=sum(step.was_skipped for step in told[0].gradients),
-        checks=() if found is None else found.checks,
+        skipped_steps=sum(step.was_skipped for step in rank_reports[0].gradients),
+        checks=() if checks is None else checks.checks,
         allowed="" if bounds is None else bounds.said,
-        gradient_norms=() if found is None else found.norms,
-        reference_norms=() if found is None else found.reference_norms,
+        gradient_norms=() if checks is None else checks.norms,
+        reference_norms=() if checks is None else checks.reference_norms,
         clip=training.adam.clip,
         clipped_steps=0 if reference is None else reference.clipped_steps,
     )

@@ -61,14 +61,14 @@ def _sources(site: RankContext) -> dict[Ref, tuple[str, Ref]]:
 
 def _way(site: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Way:
     """From a weight back to what the optimizer wrote."""
-    found, at, seen = [], weight, set()
+    results, at, seen = [], weight, set()
     while at in sources and at not in seen:
         seen.add(at)
         kind, source = sources[at]
         if kind == "encode":
-            found.append((source, at))
+            results.append((source, at))
         at = source
-    return tuple(found)
+    return tuple(results)
 
 
 class WeightCodes:

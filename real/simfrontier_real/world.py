@@ -116,7 +116,7 @@ class World:
         except SimfrontierError as error:
             fault = error
         everybody = self.shared(None if fault is None else (str(fault), fault.exit_code))
-        faults = {rank: said for rank, said in enumerate(everybody) if said is not None}
+        faults = {rank: message for rank, message in enumerate(everybody) if message is not None}
         if faults:
             text, code = next(iter(faults.values()))
             who = "" if len(faults) == self.size else f"rank {', '.join(map(str, faults))}: "
@@ -189,12 +189,12 @@ def _store(place: RankAddress, join_s: float) -> Any:
     try:
         return _connected(place, join_s, place.rank == 0 and not _is_launchers())
     except (dist.DistError, RuntimeError, ValueError) as error:
-        said = _first_line(error)
-        if "EADDRINUSE" in said or "address already in use" in said:
+        text = _first_line(error)
+        if "EADDRINUSE" in text or "address already in use" in text:
             raise SimfrontierError(
                 f"port {place.port} of {place.address} is taken; set MASTER_PORT to a free one"
             ) from None
-        raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {said}") from None
+        raise SimfrontierError(f"rank 0 does not answer at {where} within {join_s:g} s: {text}") from None
 
 
 def _is_launchers() -> bool:

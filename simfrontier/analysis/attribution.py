@@ -122,9 +122,9 @@ def why_faster(path_a: CriticalPath, path_b: CriticalPath, name_b: str) -> str:
     package × gcd (between nodes), for 0.2 s more in matrix products`.
     """
     difference_s = path_a.step_s - path_b.step_s
-    found = differences(path_a, path_b)
-    less = [each for each in found if each.seconds < 0.0]
-    more = [each for each in found if each.seconds > 0.0]
+    result = differences(path_a, path_b)
+    less = [each for each in result if each.seconds < 0.0]
+    more = [each for each in result if each.seconds > 0.0]
     if abs(difference_s) <= SAME * max(path_a.step_s, path_b.step_s):
         return f"as fast as {name_b}{_both_ways(less, more, path_b.step_s)}"
     if difference_s < 0.0:
@@ -133,8 +133,8 @@ def why_faster(path_a: CriticalPath, path_b: CriticalPath, name_b: str) -> str:
         start, first, second = f"{_seconds(difference_s)} slower than {name_b}", more, less
     largest = abs(first[0].seconds)
     against = [each for each in second if abs(each.seconds) >= LEAST * largest]
-    said = f"{start}: on the critical path {_terms(first)}"
-    return f"{said}, for {_terms(against)}" if against else said
+    text = f"{start}: on the critical path {_terms(first)}"
+    return f"{text}, for {_terms(against)}" if against else text
 
 
 def part_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
@@ -155,17 +155,17 @@ def _both_ways(less: list[PathDifference], more: list[PathDifference], step_s: f
     return f": on the critical path {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
 
 
-def _terms(found: list[PathDifference]) -> str:
+def _terms(path_differences: list[PathDifference]) -> str:
     """The largest terms, until most of the sum is told."""
-    total, told = fsum(abs(each.seconds) for each in found), 0.0
-    said: list[str] = []
-    for each in found[:MOST_TERMS]:
+    total, given = fsum(abs(each.seconds) for each in path_differences), 0.0
+    lines: list[str] = []
+    for each in path_differences[:MOST_TERMS]:
         size = abs(each.seconds)
-        if said and (told >= TOLD * total or size < LEAST * abs(found[0].seconds)):
+        if lines and (given >= TOLD * total or size < LEAST * abs(path_differences[0].seconds)):
             break
-        said.append(f"{_seconds(size)} {_way(each)} in {part_words(each.kind, each.axes, each.level)}")
-        told += size
-    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+        lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.kind, each.axes, each.level)}")
+        given += size
+    return " and ".join([", ".join(lines[:-1]), lines[-1]] if len(lines) > 1 else lines)
 
 
 def _way(each: PathDifference) -> str:

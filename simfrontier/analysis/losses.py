@@ -140,22 +140,22 @@ def read_losses(path: Path, baseline: str, last: int, source: str) -> LossCurves
     for column in lines[0].cells:
         if column not in COLUMNS:
             raise InputError(f"{path} line 1: column {column!r}: allowed: {', '.join(COLUMNS)}")
-    found: dict[tuple[str, str, int], dict[int, float]] = {}
+    result: dict[tuple[str, str, int], dict[int, float]] = {}
     policies: dict[str, str] = {}
     for line in lines:
         text = line.text("compression")
         if text not in policies:
             policies[text] = _policy(line)
-        steps = found.setdefault((line.text("plan"), text, line.whole("seed", 0)), {})
+        steps = result.setdefault((line.text("plan"), text, line.whole("seed", 0)), {})
         step = line.whole("step", 0)
         if step in steps:
             raise InputError(f"{line.place}: step: got {step} twice in one run, allowed: every step once")
         steps[step] = _loss(line)
     runs = tuple(
         TrainingRun(plan=plan, compression=text, seed=seed, losses=tuple(steps[step] for step in sorted(steps)))
-        for (plan, text, seed), steps in found.items()
+        for (plan, text, seed), steps in result.items()
     )
-    known = [(f"{path}: plan {plan}, seed {seed}", tuple(sorted(steps))) for (plan, _, seed), steps in found.items()]
+    known = [(f"{path}: plan {plan}, seed {seed}", tuple(sorted(steps))) for (plan, _, seed), steps in result.items()]
     _refuse_twice(path, runs)
     _refuse_lengths(known, last)
     _refuse_baseline(path, runs, policies, baseline, last)

@@ -134,11 +134,11 @@ class Predecessors:
         if not self.cluster.cast.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
         number = self._role(place.role).number_of(place.node)
-        found = [place]
+        results = [place]
         for cls in others:
             role = self._role_of[cls]
-            found.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
-        return found
+            results.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
+        return results
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
         """What the op had to wait for on its own rank class, the op before it in its lane first."""

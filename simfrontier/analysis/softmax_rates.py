@@ -104,9 +104,9 @@ def read_rates(path: Path) -> Rates:
             if line.text(column) != lines[0].cells[column]:
                 raise line.fault(column, f"that of all rows, {lines[0].cells[column]!r}")
     cache_bytes = lines[0].whole("cache_bytes")
-    found = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
-    _refuse_missing(path, found)
-    return found
+    result = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
+    _refuse_missing(path, result)
+    return result
 
 
 def _rate(line: Line) -> Rate:
@@ -124,15 +124,15 @@ def _rate(line: Line) -> Rate:
     )
 
 
-def _refuse_missing(path: Path, found: Rates) -> None:
+def _refuse_missing(path: Path, rates: Rates) -> None:
     """Every length has all algorithms, and one at least is larger than the cache."""
-    for elements, starts in found.kinds:
+    for elements, starts in rates.kinds:
         for name in IN_MEMORY:
-            if (elements, starts, name) not in found.rates:
+            if (elements, starts, name) not in rates.rates:
                 raise InputError(f"{path}: {elements:,} elements, {starts}: no {name}; allowed: {', '.join(IN_MEMORY)}")
-    if not found.outside:
-        most = max(elements for elements, _ in found.kinds)
-        least = found.cache_bytes // FLOAT_BYTES + 1
+    if not rates.outside:
+        most = max(elements for elements, _ in rates.kinds)
+        least = rates.cache_bytes // FLOAT_BYTES + 1
         raise InputError(
             f"{path}: got rows of up to {most:,} elements; allowed: an uncached one that the last cache cannot hold, "
             f"of {least:,} or more"

@@ -93,10 +93,10 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
     role. `peaks`: of each role, or none where memory is not wanted."""
     if step.play is None:
         return None
-    found = sorted(
+    result = sorted(
         ((_place(played), role, played) for role, played in enumerate(step.play.played)), key=lambda each: each[0]
     )
-    chosen = [(stage, role, played, _class_of(step, played)) for stage, role, played in found]
+    chosen = [(stage, role, played, _class_of(step, played)) for stage, role, played in result]
     spans = {stage: tuple(_spans(played, cls, step.step_s)) for stage, _, played, cls in chosen}
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []

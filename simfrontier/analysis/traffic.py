@@ -141,7 +141,7 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
     """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
     over roles; `need` and `link` are of an average node."""
     cluster, schedule = step.cluster, step.schedule
-    found: dict[tuple[str, ...], MoveBytes] = {}
+    result: dict[tuple[str, ...], MoveBytes] = {}
     for role, op, count in messages(step):
         algorithm: str
         if isinstance(op, Exchange):
@@ -162,7 +162,7 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
             link=count * size * sent_per_byte(op, cluster, role)[-1] / cluster.fabric.num_nodes,
         )
         key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
-        known = found.get(key)
+        known = result.get(key)
         if known is not None:
             one = replace(
                 one,
@@ -171,5 +171,5 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
                 need=None if one.need is None or known.need is None else one.need + known.need,
                 link=one.link + known.link,
             )
-        found[key] = one
-    return tuple(found.values())
+        result[key] = one
+    return tuple(result.values())

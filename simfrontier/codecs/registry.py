@@ -18,11 +18,11 @@ Parser = Callable[[str, str, str | None], Codec]
 def parsers() -> dict[str, Parser]:
     """The parser of each name that a codec can be called by: it takes the whole text, the name, and what stands behind
     its first colon (None: there is none)."""
-    found: dict[str, Parser] = {}
+    known: dict[str, Parser] = {}
     for module in pkgutil.iter_modules(simfrontier.codecs.__path__):
         family = import_module(f"{simfrontier.codecs.__name__}.{module.name}")
-        found.update(dict.fromkeys(getattr(family, "NAMES", ()), getattr(family, "parse", None)))
-    return found
+        known.update(dict.fromkeys(getattr(family, "NAMES", ()), getattr(family, "parse", None)))
+    return known
 
 
 def parse_codec(text: str) -> Codec:

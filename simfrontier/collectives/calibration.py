@@ -249,10 +249,10 @@ def to_toml(calibration: Calibration) -> str:
         "",
         *(f"{key} = {text(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
     ]
-    for name, said in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
+    for name, message in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
         numbers: Mapping[str, float] = getattr(calibration, name)
         came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
-        lines += ["", f"[{name}]  # {said} that were {came} here: dotted key = value"]
+        lines += ["", f"[{name}]  # {message} that were {came} here: dotted key = value"]
         lines += [f"{text(key)} = {number(value)}" for key, value in numbers.items()]
     lines += _fit_lines(calibration)
     if calibration.calls:

@@ -148,8 +148,8 @@ def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[str, .
     else:
         choices = {kind: tuple(getattr(file.algorithms, kind)) for kind in AS_RCCL}
     if TREE in choices["all_reduce"] and file.tree is None:
-        said = "by default" if file.algorithms is None else "by algorithms.all_reduce"
-        raise InputError(f"{where}: tree: missing, needed because all-reduces may go by tree {said}")
+        text = "by default" if file.algorithms is None else "by algorithms.all_reduce"
+        raise InputError(f"{where}: tree: missing, needed because all-reduces may go by tree {text}")
     return choices
 
 
@@ -188,12 +188,12 @@ def _tuning(part: TuningFile, where: str) -> TuningModel:
 
 
 def _believed(way: Way, part: TuningFile) -> AlgorithmTuning:
-    said = part.ways[way]
-    share, cap = said.rate_share.value, told(said.cap_bytes_per_s, math.inf)
+    text = part.ways[way]
+    share, cap = text.rate_share.value, told(text.cap_bytes_per_s, math.inf)
     return AlgorithmTuning(
-        hops=_hops(said),
-        rate_share=(share, told(said.rate_share_more_nodes, share)),
-        cap_bytes_per_s=(cap, told(said.cap_more_nodes_bytes_per_s, cap)),
+        hops=_hops(text),
+        rate_share=(share, told(text.rate_share_more_nodes, share)),
+        cap_bytes_per_s=(cap, told(text.cap_more_nodes_bytes_per_s, cap)),
         corrections=tuple(part.corrections[way].factors) if way in part.corrections else (),
     )
 

@@ -29,10 +29,10 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
     file = typed(document, TwoLevelFile, where)
     inside = _level(f"{where}: levels.inside.library", file.levels.inside.library, load)
     between = _level(f"{where}: levels.between.library", file.levels.between.library, load)
-    said = {kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None}
+    known = {kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None}
     for level, library in (("inside", inside), ("between", between)):
-        _refuse_no_rings(f"{where}: levels.{level}.library", library, said)
-    calls = {kind: _levels(between, file.levels, part) for kind, part in said.items()}
+        _refuse_no_rings(f"{where}: levels.{level}.library", library, known)
+    calls = {kind: _levels(between, file.levels, part) for kind, part in known.items()}
     taken: tuple[CollectiveKind, ...] = (*calls, "all_reduce") if len(calls) == len(LEVELLED) else tuple(calls)
     return replace(
         inside,
@@ -67,8 +67,8 @@ def _level(what: str, name: str, load: Callable[[str], Library]) -> Library:
         raise InputError(f"{what}: {error}") from None
 
 
-def _refuse_no_rings(what: str, library: Library, said: dict[CollectiveKind, CallFile]) -> None:
-    for kind in said:
+def _refuse_no_rings(what: str, library: Library, known: dict[CollectiveKind, CallFile]) -> None:
+    for kind in known:
         if library.choices[kind] != (RING,):
             raise InputError(
                 f"{what}: {library.name} carries {kind} by {' or '.join(library.choices[kind])}; allowed: a library "

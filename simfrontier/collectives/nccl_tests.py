@@ -72,9 +72,9 @@ def _runs(path: Path, text: str) -> Iterator[_Run]:
     for number, line in enumerate(text.splitlines(), 1):
         if LOG_LINE.fault(len(line)):
             continue  # nothing that these tests print
-        found = _TEST.search(line)
-        if found:
-            named = found[1]
+        match = _TEST.search(line)
+        if match:
+            named = match[1]
         if "Using devices" in line:
             if run is not None:
                 yield run
@@ -128,8 +128,8 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
         groups.setdefault(group, []).append(host)
     shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
     if len(shapes) != 1:
-        said = "names no ranks" if not shapes else "has groups of several sizes"
-        raise InputError(f'{where} {said}, allowed: lines "# Rank 0 ... on HOST device 0", equally many per group')
+        text = "names no ranks" if not shapes else "has groups of several sizes"
+        raise InputError(f'{where} {text}, allowed: lines "# Rank 0 ... on HOST device 0", equally many per group')
     (ranks, nodes) = shapes.pop()
     for what, parts in (("--packages", packages or ranks), ("hosts", nodes)):
         if ranks % parts:

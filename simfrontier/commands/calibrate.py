@@ -74,9 +74,9 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     for file in files:
         _read_into(read, file, setup)
     with faults_of(files):
-        read.rows, said = without_faults(named_rows(read.rows, setup))
+        read.rows, text = without_faults(named_rows(read.rows, setup))
         read.tables += tables_of(read.rows)
-    said += program_words(read.rows)
+    text += program_words(read.rows)
     known = read.known
     place = labels.where or _joined([*(one.where for _, one in known), *read.measured_on])
     programs = [*(["nccl-tests"] if read.hosts else []), *(f"{row.library} calls" for row in read.rows)]
@@ -95,9 +95,9 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
     )
     write_calibration(calibration, out)
     if as_json:
-        typer.echo(json.dumps({**_rows(calibration, out), "said": said}, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps({**_rows(calibration, out), "said": text}, indent=1, ensure_ascii=False))
     else:
-        _print(calibration, out, said)
+        _print(calibration, out, text)
 
 
 def date_of(file: Path) -> str:
@@ -175,7 +175,7 @@ def _rows(calibration: Calibration, out: Path) -> dict[str, object]:
     }
 
 
-def _print(calibration: Calibration, out: Path, said: Sequence[str]) -> None:
+def _print(calibration: Calibration, out: Path, lines: Sequence[str]) -> None:
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
@@ -191,6 +191,6 @@ def _print(calibration: Calibration, out: Path, said: Sequence[str]) -> None:
     if calibration.machine or calibration.library:
         machine = counted(len(calibration.machine), "number")
         typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
-    for one in said:
+    for one in lines:
         typer.echo(f"– {one}")
     typer.echo(f"Written: {out}; a scenario names it as library.calibration")

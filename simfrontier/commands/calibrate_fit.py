@@ -90,13 +90,13 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [plain(said) for said in (calibration_lead(done), *calibration_findings(done))],
+        "said": [plain(text) for text in (calibration_lead(done), *calibration_findings(done))],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": dict(done.chosen.set_aside),
-        "not_left_out": {f"{machine} {devices}": said for (machine, devices), said in done.crossed.faults.items()},
+        "not_left_out": {f"{machine} {devices}": text for (machine, devices), text in done.crossed.faults.items()},
         "rows": [
             {
                 "machine": row.machine,
@@ -132,8 +132,8 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path)
     screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
     screen.print(plain(calibration_lead(done)), style="bold")
-    for said in calibration_findings(done):
-        screen.print(plain(f"– {said}"))
+    for text in calibration_findings(done):
+        screen.print(plain(f"– {text}"))
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 

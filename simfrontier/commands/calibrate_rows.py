@@ -69,19 +69,19 @@ def without_faults(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
     """
     faults = call_faults()
     reasons = [shown_fault(row, faults) for row in rows]
-    found = Counter(reason for reason in reasons if reason is not None)
+    result = Counter(reason for reason in reasons if reason is not None)
     kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
     if rows and not kept:
-        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(found))}")
-    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in found.items()]
+        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(result))}")
+    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in result.items()]
 
 
 def program_words(rows: Sequence[CallRow]) -> list[str]:
     """That times hold work of the program that measured, where it is known; nothing where it is not."""
-    found = {one.name: one for row in rows for one in harnesses_of(row, shipped_harnesses())}
-    if not found:
+    known = {one.name: one for row in rows for one in harnesses_of(row, shipped_harnesses())}
+    if not known:
         return []
-    titles = "; ".join(dict.fromkeys(one.title for one in found.values()))
+    titles = "; ".join(dict.fromkeys(one.title for one in known.values()))
     return [
         f"Warning: the times hold the measuring program’s own work ({titles}); a simulation would take them as bare "
         "calls. A fit (--fit) tells the two apart."

@@ -181,8 +181,8 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
 
 def sayable_document(check: CrossCheck) -> dict[str, Any]:
     """The document as JSON can say it."""
-    said: dict[str, Any] = _sayable(as_document(check))
-    return said
+    known: dict[str, Any] = _sayable(as_document(check))
+    return known
 
 
 def _sayable(value: Any) -> Any:
@@ -209,12 +209,12 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
         screen.print(_calls(each))
         if each.differences:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
-            for said in differences(each):
-                screen.print(f"  {said}", soft_wrap=True)
+            for text in differences(each):
+                screen.print(f"  {text}", soft_wrap=True)
     screen.print(_steps(check))
     screen.print(crosscheck_lead(check), style="bold")
-    for said in crosscheck_findings(check):
-        screen.print(plain(f"– {said}"))
+    for text in crosscheck_findings(check):
+        screen.print(plain(f"– {text}"))
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
@@ -227,15 +227,15 @@ def _table(title: str, head: Names) -> Table:
 
 
 def _calls(comparison: Comparison) -> Table:
-    found = deltas(comparison)
-    shown = [delta for delta in found if delta.is_collective]
+    result = deltas(comparison)
+    shown = [delta for delta in result if delta.is_collective]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
     table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
     for delta in shown[:MAX_ROWS]:
         table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
     if len(shown) > MAX_ROWS:
         table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
-    for delta in [delta for delta in found if not delta.is_collective][:MAX_LOCAL]:
+    for delta in [delta for delta in result if not delta.is_collective][:MAX_LOCAL]:
         table.add_row(delta.kind, "", *_times(delta), style="dim")
     return table
 

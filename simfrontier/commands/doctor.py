@@ -36,8 +36,8 @@ def diagnose(as_json: bool) -> bool:
         listed = [dict(zip(("what", "works", "found"), row, strict=True)) for row in rows]
         typer.echo(json.dumps(listed, indent=1))
     else:
-        for what, works, found in rows:
-            typer.echo(f"{'ok  ' if works else 'MISS'}  {what:<16} {found}")
+        for what, works, result in rows:
+            typer.echo(f"{'ok  ' if works else 'MISS'}  {what:<16} {result}")
     return all(works for _, works, _ in rows)
 
 

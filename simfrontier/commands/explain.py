@@ -49,7 +49,7 @@ def explain_plan(
         def said(what: str, total: int) -> None:
             bar.update(task, advance=1, total=total, description=what)
 
-        found = explain(
+        result = explain(
             scenario,
             plan,
             devices=devices,
@@ -63,25 +63,25 @@ def explain_plan(
         from simfrontier.report.explanation import write_explanation_page
 
         with filled(out, "explain") as new:
-            write_explanation_page(found, new / "index.html")
+            write_explanation_page(result, new / "index.html")
     if as_json:
-        typer.echo(json.dumps(as_document(found), indent=1, allow_nan=False, ensure_ascii=False))
+        typer.echo(json.dumps(as_document(result), indent=1, allow_nan=False, ensure_ascii=False))
     else:
-        _print(found, out)
+        _print(result, out)
 
 
 # ── for a program ──
 
 
-def as_document(found: Explanation) -> dict[str, Any]:
+def as_document(explanation: Explanation) -> dict[str, Any]:
     """Everything, under the names that the Python values have; `links` are those of the critical path."""
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
-        **{name: getattr(found, name) for name in plainly},
-        "parts": [asdict(part) for part in found.path.parts()],
-        "changes": [asdict(change) for change in found.changes],
-        "against": None if found.against is None else _against_document(found.against),
-        "links": [asdict(link) for link in found.path.links],
+        **{name: getattr(explanation, name) for name in plainly},
+        "parts": [asdict(part) for part in explanation.path.parts()],
+        "changes": [asdict(change) for change in explanation.changes],
+        "against": None if explanation.against is None else _against_document(explanation.against),
+        "links": [asdict(link) for link in explanation.path.links],
     }
 
 
@@ -99,24 +99,26 @@ def _against_document(other: PlanComparison) -> dict[str, Any]:
 # ── for a person ──
 
 
-def _print(found: Explanation, out: Path | None) -> None:
+def _print(explanation: Explanation, out: Path | None) -> None:
     screen = console()
-    screen.print(f"{found.title} ({found.fidelity}). {plain(headline_sentence(found))}.", soft_wrap=True)
-    if found.kept:
-        screen.print(f"Its search has found, and all changes keep: {set_words(found.kept)}", soft_wrap=True)
-    screen.print(_path_table(found))
-    if found.changes:
-        _print_changes(found)
-    if found.against is not None:
-        screen.print(_difference_table(found, found.against))
-        screen.print(f"{found.plan} is {found.against.sentence}.", soft_wrap=True)
+    screen.print(
+        f"{explanation.title} ({explanation.fidelity}). {plain(headline_sentence(explanation))}.", soft_wrap=True
+    )
+    if explanation.kept:
+        screen.print(f"Its search has found, and all changes keep: {set_words(explanation.kept)}", soft_wrap=True)
+    screen.print(_path_table(explanation))
+    if explanation.changes:
+        _print_changes(explanation)
+    if explanation.against is not None:
+        screen.print(_difference_table(explanation, explanation.against))
+        screen.print(f"{explanation.plan} is {explanation.against.sentence}.", soft_wrap=True)
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
-def _print_changes(found: Explanation) -> None:
+def _print_changes(explanation: Explanation) -> None:
     screen = console()
-    moving, still = told_changes(found)
+    moving, still = told_changes(explanation)
     if moving:
         table = _table("What would help, each simulated again", ("", "change", "step", "saved", "of the step", "note"))
         for number, change in enumerate(moving, start=1):
@@ -124,33 +126,33 @@ def _print_changes(found: Explanation) -> None:
             style = "" if change.fits and change.saved_s > 0.0 else "dim"
             table.add_row(f"{number}", change.label, *map(plain, cells), plain(change.note), style=style)
         screen.print(table)
-    screen.print(plain(best_sentence(found)) + ".", style="bold", soft_wrap=True)
+    screen.print(plain(best_sentence(explanation)) + ".", style="bold", soft_wrap=True)
     if still:
-        said = ", ".join(change.label for change in still)
-        screen.print(plain(f"Less than 0.1 % either way: {said}."), style="dim", soft_wrap=True)
+        text = ", ".join(change.label for change in still)
+        screen.print(plain(f"Less than 0.1 % either way: {text}."), style="dim", soft_wrap=True)
     if moving:
         screen.print("To repeat one, give `simfrontier run` what it set:", style="dim")
     for number, change in enumerate(moving, start=1):
         screen.print(f"{number:>3}  {set_words(change.settings)}", style="dim", soft_wrap=True)
 
 
-def _path_table(found: Explanation) -> Table:
+def _path_table(explanation: Explanation) -> Table:
     table = _table("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"))
-    for part in shown_parts(found.path.parts(), found.step_s):
-        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * found.step_s else ""
-        cells = (quantity(part.seconds, "s"), percent(part.seconds / found.step_s), sharing, f"{part.calls:,}")
+    for part in shown_parts(explanation.path.parts(), explanation.step_s):
+        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * explanation.step_s else ""
+        cells = (quantity(part.seconds, "s"), percent(part.seconds / explanation.step_s), sharing, f"{part.calls:,}")
         table.add_row(part.words, *map(plain, cells))
-    table.add_row("the step", *map(plain, (quantity(found.step_s, "s"), percent(1.0), "", "")), style="bold")
+    table.add_row("the step", *map(plain, (quantity(explanation.step_s, "s"), percent(1.0), "", "")), style="bold")
     return table
 
 
-def _difference_table(found: Explanation, other: PlanComparison) -> Table:
-    heads = ("what", found.plan, other.plan, "difference")
-    table = _table(f"{found.plan} against {other.plan}, along the critical paths", heads)
+def _difference_table(explanation: Explanation, other: PlanComparison) -> Table:
+    heads = ("what", explanation.plan, other.plan, "difference")
+    table = _table(f"{explanation.plan} against {other.plan}, along the critical paths", heads)
     for words, a_s, b_s in shown_differences(other):
         cells = (quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s))
         table.add_row(words, *map(plain, cells))
-    whole = (found.step_s, other.path.step_s)
+    whole = (explanation.step_s, other.path.step_s)
     sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
     table.add_row("the step", *map(plain, sums), style="bold")
     return table

@@ -26,18 +26,18 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
     ensure_writable(out)
     size, searcher, chosen = max(scenario.file.run.devices), GridSearcher(), fidelity or scenario.file.run.fidelity
     scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
-    said = []
+    parts = []
     with filled(out, "export") as new:
         for plan in scenario.plans:
             built = shop.get(scenario, plan, size)
             step = simulated(scenario, built, chosen, exact)
             digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes
-            said.append(
+            parts.append(
                 f"{plan} on {size}: digest {digested[:16]}, {_ops(built.schedule)}, "
                 f"{classes} class{'es' if classes > 1 else ''} of ranks, step {written(step.step_s, 's')} ({chosen})"
             )
-    for line in said:
+    for line in parts:
         typer.echo(line)
     more = ", lowered-*.json, links-*.json" if chosen == "chunk" else ""
     typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto){more}")

@@ -14,26 +14,32 @@ from simfrontier.analysis.losses import NUM_SD, LossCurves, read_losses
 
 def say_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
     """Print finals of every policy and seed, distances and the band; whether all stay within it."""
-    found = read_losses(path, baseline, last, str(path))
-    rows = [_row(found, policy) for policy in found.policies]
+    curves = read_losses(path, baseline, last, str(path))
+    rows = [_row(curves, policy) for policy in curves.policies]
     if as_json:
-        document = {"baseline": baseline, "last": last, "steps": len(found.steps), "band": found.band, "policies": rows}
+        document = {
+            "baseline": baseline,
+            "last": last,
+            "steps": len(curves.steps),
+            "band": curves.band,
+            "policies": rows,
+        }
         typer.echo(json.dumps(document, indent=1))
     else:
-        _print(found, rows)
+        _print(curves, rows)
     return all(row["stays"] is not False for row in rows)
 
 
-def _row(found: LossCurves, policy: str) -> dict[str, Any]:
-    distance, base = found.distance(policy), found.finals(found.baseline)
-    apart = [final - base[seed] for seed, final in found.finals(policy).items()]
+def _row(curves: LossCurves, policy: str) -> dict[str, Any]:
+    distance, base = curves.distance(policy), curves.finals(curves.baseline)
+    apart = [final - base[seed] for seed, final in curves.finals(policy).items()]
     return {
-        "plan": found.of(policy)[0].plan,
+        "plan": curves.of(policy)[0].plan,
         "compression": policy,
-        "finals": {str(seed): _finite(final) for seed, final in found.finals(policy).items()},
+        "finals": {str(seed): _finite(final) for seed, final in curves.finals(policy).items()},
         "distance": None if distance is None else _finite(distance),
         "distances": [_finite(min(apart)), _finite(max(apart))],
-        "stays": found.stays(policy),
+        "stays": curves.stays(policy),
     }
 
 
@@ -41,15 +47,15 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _print(found: LossCurves, rows: list[dict[str, Any]]) -> None:
-    band = found.band
-    typer.echo(f"{len(found.steps)} steps; a final loss is the mean of the last {found.last}.")
-    if band is None or found.half_band is None:
+def _print(curves: LossCurves, rows: list[dict[str, Any]]) -> None:
+    band = curves.band
+    typer.echo(f"{len(curves.steps)} steps; a final loss is the mean of the last {curves.last}.")
+    if band is None or curves.half_band is None:
         typer.echo("One seed of the baseline says nothing of its band; allowed: several seeds.")
     else:
         typer.echo(
-            f"Band of {found.baseline!r}: {band[0]:.4f} to {band[1]:.4f}, {NUM_SD:g} standard deviations "
-            f"({found.half_band:.4f}) over {len(found.of(found.baseline))} seeds to either side of the mean."
+            f"Band of {curves.baseline!r}: {band[0]:.4f} to {band[1]:.4f}, {NUM_SD:g} standard deviations "
+            f"({curves.half_band:.4f}) over {len(curves.of(curves.baseline))} seeds to either side of the mean."
         )
     seeds = sorted({int(seed) for row in rows for seed in row["finals"]})
     head = [f"seed {seed}" for seed in seeds]

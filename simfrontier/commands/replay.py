@@ -49,19 +49,21 @@ def replay_file(
     announce(forecast_replay(schedule, chosen, exact), str(path), large)
     digested = digest(schedule)
     report = check(schedule)
-    found = [str(finding) for finding in report.findings]
-    if found:
+    results = [str(finding) for finding in report.findings]
+    if results:
         if as_json:
-            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": found}, indent=1))
+            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": results}, indent=1))
         else:
-            typer.echo("\n".join([f"{path}: {len(found)} findings, not simulated", *(f"  {each}" for each in found)]))
-        return len(found)
+            typer.echo(
+                "\n".join([f"{path}: {len(results)} findings, not simulated", *(f"  {each}" for each in results)])
+            )
+        return len(results)
     step = _simulated(path, schedule, scenario, chosen, exact)
     if out is not None:
         write_perfetto(step.trace(digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)
     if as_json:
-        said = {"schedule": str(path), "schedule_digest": digested, "findings": []}
-        typer.echo(json.dumps(said | _row(step, report.peaks), indent=1))
+        known = {"schedule": str(path), "schedule_digest": digested, "findings": []}
+        typer.echo(json.dumps(known | _row(step, report.peaks), indent=1))
     else:
         _print(path, digested, step, report.peaks, out)
     return 0

@@ -85,18 +85,18 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: GridSear
 def _print(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
     console.print(_rates(study))
-    for said in _grids(study, searcher):
-        console.print(said, soft_wrap=True)
-    for said in _bands(study):
-        console.print(said, soft_wrap=True)
+    for text in _grids(study, searcher):
+        console.print(text, soft_wrap=True)
+    for text in _bands(study):
+        console.print(text, soft_wrap=True)
     if elsewhere := fitted_elsewhere(study.scenario):
         console.print(f"{elsewhere}.", soft_wrap=True)
     for plan in study.scenario.plans:
         big = [outcome for outcome in study.of(plan) if outcome.row["note"]]
         if big:
             sizes = ", ".join(str(outcome.devices) for outcome in big)
-            said = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].row['note']}."
-            console.print(said, style="dim", soft_wrap=True)
+            text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].row['note']}."
+            console.print(text, style="dim", soft_wrap=True)
     if sensitivity is not None:
         for each in reversed(sizes_of(sensitivity)):
             console.print(_varied(study, each))
@@ -107,8 +107,8 @@ def _print(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher
         console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
     for line in _published(study, sensitivity):
         console.print(line, soft_wrap=True)
-    said = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
-    console.print(f"{said}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+    text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
+    console.print(f"{text}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
 def _lacks_plans(scenario: Scenario) -> bool:
@@ -145,8 +145,8 @@ def _rates(study: Study) -> Table:
 def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
     for (plan, size), tried in searcher.tried.items():
-        found = study.scenario.found[plan, size]
-        yield f"{plan} on {size:,}: {found_grid(found, size, tried)} (best of {len(tried):,})"
+        result = study.scenario.found[plan, size]
+        yield f"{plan} on {size:,}: {found_grid(result, size, tried)} (best of {len(tried):,})"
 
 
 def _bands(study: Study) -> Iterator[str]:
@@ -172,14 +172,14 @@ def _varied(study: Study, sensitivity: Sensitivity) -> Table:
         table.add_column(plan, justify="right")
 
     def cells(rates: Mapping[str, float]) -> list[str]:
-        found = [value(sensitivity, rates, plan) for plan in plans]
-        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in found]
+        results = [value(sensitivity, rates, plan) for plan in plans]
+        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in results]
 
     known = published_values(study.scenario, sensitivity)
     table.add_row("the documented defaults", *cells(sensitivity.default), style="bold")
     if known:
-        said = {plan: number(one) if is_one else f"{one:.3f}" for plan, one in known.items()}
-        table.add_row("published", *(said.get(plan, "") for plan in plans))
+        text = {plan: number(one) if is_one else f"{one:.3f}" for plan, one in known.items()}
+        table.add_row("published", *(text.get(plan, "") for plan in plans))
     for varied in sensitivity.varied:
         table.add_row(" = ".join(named(varied)), *cells(varied.rates))
     return table

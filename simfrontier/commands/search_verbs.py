@@ -85,8 +85,8 @@ def tune(
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
     loaded = load(scenario, settings, None, size, laid_out=False)
     if loaded.file.run.fidelity not in SEARCHED:
-        told = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
-        raise InputError(f"{told}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
+        text = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
+        raise InputError(f"{text}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
     from simfrontier.commands.large import announce
     from simfrontier.forecast import forecast_tune
 

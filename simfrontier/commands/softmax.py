@@ -20,27 +20,27 @@ _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 def say_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
     wherever a row is larger than the last cache. Raises InputError."""
-    found = read_rates(path)
-    rows = [_row(found, elements, starts) for elements, starts in found.kinds]
+    result = read_rates(path)
+    rows = [_row(result, elements, starts) for elements, starts in result.kinds]
     if out is not None:
         ensure_writable(out, "results.csv", "index.html", MANIFEST)
         with filled(out, "softmax", MANIFEST) as new:
-            write_softmax_rates_page(found, new / "index.html")
+            write_softmax_rates_page(result, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:
-        typer.echo(json.dumps(_document(found, rows), indent=1))
+        typer.echo(json.dumps(_document(result, rows), indent=1))
     else:
-        _print(found, rows, out)
-    return found.wins
+        _print(result, rows, out)
+    return result.wins
 
 
-def _row(found: Rates, elements: int, starts: str) -> dict[str, Any]:
+def _row(rates: Rates, elements: int, starts: str) -> dict[str, Any]:
     return {
         "elements": elements,
         "starts": starts,
-        "is_outside": found.is_outside(elements, starts),
-        **{f"{_key(name)}_s": found.rates[elements, starts, name].median_s for name in IN_MEMORY},
-        **{f"{_key(name)}_ratio": found.ratio(elements, starts, name) for name in OTHERS},
+        "is_outside": rates.is_outside(elements, starts),
+        **{f"{_key(name)}_s": rates.rates[elements, starts, name].median_s for name in IN_MEMORY},
+        **{f"{_key(name)}_ratio": rates.ratio(elements, starts, name) for name in OTHERS},
     }
 
 
@@ -48,18 +48,18 @@ def _key(algorithm: str) -> str:
     return algorithm.replace("-", "_")
 
 
-def _document(found: Rates, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(rates: Rates, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "cpu": found.cpu,
-        "cache_bytes": found.cache_bytes,
-        "wins": found.wins,
-        "ratios": {name: outside_ratio(found, name) for name in OTHERS},
+        "cpu": rates.cpu,
+        "cache_bytes": rates.cache_bytes,
+        "wins": rates.wins,
+        "ratios": {name: outside_ratio(rates, name) for name in OTHERS},
         "limits": {name: limit_of(name) for name in OTHERS},
         "rows": rows,
     }
 
 
-def _print(found: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
+def _print(rates: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
     table = [head]
     for row in rows:
@@ -70,8 +70,8 @@ def _print(found: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
         typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-    typer.echo(softmax_lead(found).replace("\u00a0", " "))
-    for said in softmax_findings(found):
-        typer.echo(f"– {said}".replace("\u00a0", " "))
+    typer.echo(softmax_lead(rates).replace("\u00a0", " "))
+    for text in softmax_findings(rates):
+        typer.echo(f"– {text}".replace("\u00a0", " "))
     if out is not None:
         typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

@@ -55,18 +55,18 @@ def search_plans(
     if how["fresh"]:
         _forget(folder)
 
-    def finish(found: TuningOutcome) -> None:
+    def finish(outcome: TuningOutcome) -> None:
         try:
             with filled(folder, "tune", MANIFEST) as new:
-                write_files(found, new, folder, page)
+                write_files(outcome, new, folder, page)
         except InputError as error:
             raise InputError(f"{error}; {NAME} stays: the same command goes on from there") from None
 
-    found = _searched(scenario, how, pins, folder, finish)
+    outcome = _searched(scenario, how, pins, folder, finish)
     if as_json:
-        typer.echo(json.dumps(as_document(found, top), indent=1, allow_nan=False, ensure_ascii=False))
+        typer.echo(json.dumps(as_document(outcome, top), indent=1, allow_nan=False, ensure_ascii=False))
     else:
-        print_tuning(found, folder, SHOWN if top is None else top, page)
+        print_tuning(outcome, folder, SHOWN if top is None else top, page)
 
 
 def _searched(

@@ -16,60 +16,60 @@ from simfrontier.wholefile import write_whole
 BEST = "best.toml"
 
 
-def write_files(found: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
+def write_files(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
     """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
     done."""
-    write_whole(new / "results.csv", rows_csv(COLUMNS, rows(found)))
-    write_whole(new / BEST, best_toml(found, folder))
-    text = json.dumps(manifest(found), indent=1, default=str, ensure_ascii=False)
+    write_whole(new / "results.csv", rows_csv(COLUMNS, rows(outcome)))
+    write_whole(new / BEST, best_toml(outcome, folder))
+    text = json.dumps(manifest(outcome), indent=1, default=str, ensure_ascii=False)
     write_whole(new / "manifest.json", text + "\n")
     if page:
         from simfrontier.report.tuning import write_tuning_page
 
-        write_tuning_page(found, new / "index.html")
+        write_tuning_page(outcome, new / "index.html")
 
 
-def manifest(found: TuningOutcome) -> dict[str, Any]:
+def manifest(outcome: TuningOutcome) -> dict[str, Any]:
     """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
     absolute paths."""
-    scenario = found.scenario
+    scenario = outcome.scenario
     return {
         "scenario": scenario.name,
         "file": Path(scenario.where).name,
         "fidelity": scenario.file.run.fidelity,
-        "devices": found.devices,
-        "batch": found.batch,
-        "pins": {name: list(values) for name, values in found.pins.values.items()},
-        "lossy": found.loss.lossy,
-        "max_error": found.loss.max_error,
+        "devices": outcome.devices,
+        "batch": outcome.batch,
+        "pins": {name: list(values) for name, values in outcome.pins.values.items()},
+        "lossy": outcome.loss.lossy,
+        "max_error": outcome.loss.max_error,
         "inputs": inputs(scenario),
         "settings": scenario.document,
         "versions": versions(),
-        "plans": {"total": found.total, "simulated": len(found.simulated), "ruled_out": found.ruled_out},
+        "plans": {"total": outcome.total, "simulated": len(outcome.simulated), "ruled_out": outcome.ruled_out},
     }
 
 
-def as_document(found: TuningOutcome, top: int | None) -> dict[str, Any]:
+def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
     """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
     the scenario's own plans."""
-    plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(found)]
+    plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(outcome)]
     return {
-        "scenario": found.scenario.name,
-        "title": found.scenario.file.title,
-        "devices": found.devices,
-        "batch": found.batch,
-        "fidelity": found.scenario.file.run.fidelity,
-        "pins": {name: list(values) for name, values in found.pins.values.items()},
-        "lossy": found.loss.lossy,
-        "max_error": found.loss.max_error,
-        "total": found.total,
-        "too_big": found.too_big + len(found.misfits),
-        "faulty": found.faulty,
-        "ruled_out": found.ruled_out,
-        "simulated": len(found.simulated),
-        "headroom": found.headroom,
-        "errors": list(found.errors),
-        "why": found.why,
+        "scenario": outcome.scenario.name,
+        "title": outcome.scenario.file.title,
+        "devices": outcome.devices,
+        "batch": outcome.batch,
+        "fidelity": outcome.scenario.file.run.fidelity,
+        "pins": {name: list(values) for name, values in outcome.pins.values.items()},
+        "lossy": outcome.loss.lossy,
+        "max_error": outcome.loss.max_error,
+        "total": outcome.total,
+        "too_big": outcome.too_big + len(outcome.misfits),
+        "faulty": outcome.faulty,
+        "ruled_out": outcome.ruled_out,
+        "simulated": len(outcome.simulated),
+        "headroom": outcome.headroom,
+        "errors": list(outcome.errors),
+        "why": outcome.why,
         "plans": plans[:top],
         "own": [
             {
@@ -79,7 +79,7 @@ def as_document(found: TuningOutcome, top: int | None) -> dict[str, Any]:
                 "fits": own.fits,
                 "why": own.why,
             }
-            for own in found.own
+            for own in outcome.own
         ],
-        "front": [plan.candidate.key for plan in found.front()],
+        "front": [plan.candidate.key for plan in outcome.front()],
     }

@@ -41,29 +41,29 @@ _LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
 Column = tuple[str, Callable[[int, TunedPlan], str]]
 
 
-def print_tuning(found: TuningOutcome, folder: Path, top: int, page: bool) -> None:
+def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> None:
     """Print the outcome; `top` plans of the table."""
     screen = console()
-    screen.print(f"{plain(searched_sentence(found))}.", soft_wrap=True)
-    if found.pins.values or found.loss != LossyPolicy():
-        screen.print(f"{_capital(given_words(found))}.", soft_wrap=True)
-    shown = found.simulated[:top]
-    of = f"the best {len(shown)} of {len(found.simulated)}" if len(shown) < len(found.simulated) else "all"
-    title = f"Simulated plans ({of}; fidelity {found.scenario.file.run.fidelity})"
-    times, parts = _times(found), _shares(shown)
+    screen.print(f"{plain(searched_sentence(outcome))}.", soft_wrap=True)
+    if outcome.pins.values or outcome.loss != LossyPolicy():
+        screen.print(f"{_capital(given_words(outcome))}.", soft_wrap=True)
+    shown = outcome.simulated[:top]
+    of = f"the best {len(shown)} of {len(outcome.simulated)}" if len(shown) < len(outcome.simulated) else "all"
+    title = f"Simulated plans ({of}; fidelity {outcome.scenario.file.run.fidelity})"
+    times, parts = _times(outcome), _shares(shown)
     if screen.width >= WIDE:
         screen.print(_table(title, shown, [*times, *parts]))
     else:
         screen.print(_table(title, shown, times))
         screen.print(_table("Where the time goes", shown, parts, named=False))
-    if num_samples(found):
-        said = f"Chance to be the fastest of these {len(found.simulated)}, in {num_samples(found)} samples"
-        screen.print(f"{said}; 9 of 10: what nine samples of ten lie within.", style="dim", soft_wrap=True)
+    if num_samples(outcome):
+        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {num_samples(outcome)} samples"
+        screen.print(f"{text}; 9 of 10: what nine samples of ten lie within.", style="dim", soft_wrap=True)
     screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
     screen.print()
-    if found.own:
-        screen.print(_own(found))
-    for line in _conclusions(found):
+    if outcome.own:
+        screen.print(_own(outcome))
+    for line in _conclusions(outcome):
         screen.print(plain(line), soft_wrap=True)
     screen.print()
     for line in _files(folder, page):
@@ -74,13 +74,13 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _conclusions(found: TuningOutcome) -> Iterator[str]:
-    if beaten := beaten_sentence(found):
+def _conclusions(outcome: TuningOutcome) -> Iterator[str]:
+    if beaten := beaten_sentence(outcome):
         yield f"{beaten}."
-    if found.why:
-        yield f"Why: {why_sentence(found)}"
-    yield f"{errors_sentence(found)}."
-    yield f"{headroom_sentence(found)}."
+    if outcome.why:
+        yield f"Why: {why_sentence(outcome)}"
+    yield f"{errors_sentence(outcome)}."
+    yield f"{headroom_sentence(outcome)}."
 
 
 def _files(folder: Path, page: bool) -> Iterator[str]:
@@ -91,15 +91,15 @@ def _files(folder: Path, page: bool) -> Iterator[str]:
     yield f"Explain the best: simfrontier explain {best} --plan best"
 
 
-def _times(found: TuningOutcome) -> list[Column]:
+def _times(outcome: TuningOutcome) -> list[Column]:
     def chance(place: int, _: TunedPlan) -> str:
-        return chance_text(found, place)
+        return chance_text(outcome, place)
 
     def band(_: int, plan: TunedPlan) -> str:
         return band_words(plan.simulated.band_s) if plan.simulated else ""
 
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
-    if num_samples(found):
+    if num_samples(outcome):
         columns += [("9 of 10", band), ("fastest", chance)]
     return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
@@ -130,16 +130,16 @@ def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], name
     return table
 
 
-def _own(found: TuningOutcome) -> Table:
+def _own(outcome: TuningOutcome) -> Table:
     title = "The scenario's own plans"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("plan", overflow="fold")
     table.add_column("step", justify="right", no_wrap=True)
     table.add_column("memory", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for own in found.own:
+    for own in outcome.own:
         cells = ["", ""]
         if own.simulated is not None:
             cells = [quantity(own.simulated.step_s, "s"), quantity(own.simulated.peak_bytes, "bytes")]
-        table.add_row(own.name, *map(plain, cells), plain(own_words(found, own)), style="" if own.fits else "dim")
+        table.add_row(own.name, *map(plain, cells), plain(own_words(outcome, own)), style="" if own.fits else "dim")
     return table

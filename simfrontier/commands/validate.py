@@ -61,9 +61,9 @@ def validate_tables(
     return done.holds
 
 
-def _refuse_options(data: Sequence[Path], told: Mapping[str, object], cross: bool | None) -> None:
+def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bool | None) -> None:
     """Raise InputError for what is told of files where there are none, or of the shipped tables beside files."""
-    for option, value in told.items():
+    for option, value in known.items():
         if value is not None and not data:
             raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
     if cross is not None and data:
@@ -85,7 +85,7 @@ def held_shipped(cross: bool) -> Validation:
 def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
     _refuse_idle(paths, setup)
-    told = None if harness is None else named_harnesses(harness)
+    harnesses = None if harness is None else named_harnesses(harness)
     faults = call_faults()
     files = list(dict.fromkeys(paths))
     are_told_apart = len({path.name for path in files}) == len(files)
@@ -103,11 +103,11 @@ def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Vali
         )
         for path in files
     ]
-    done = validate(tables, shipped_models(told))
+    done = validate(tables, shipped_models(harnesses))
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
-    _refuse_strange(told or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
-    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if told is None else ())))
+    _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
+    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if harnesses is None else ())))
 
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
@@ -151,7 +151,7 @@ def as_document(done: Validation) -> dict[str, Any]:
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [plain(said) for said in (validation_lead(done), *validation_findings(done))],
+        "said": [plain(text) for text in (validation_lead(done), *validation_findings(done))],
         "notes": [plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
@@ -250,8 +250,8 @@ def print_validation(done: Validation, out: Path | None) -> None:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
     screen.print(plain(validation_lead(done)), style="bold")
-    for said in validation_findings(done):
-        screen.print(plain(f"– {said}"))
+    for text in validation_findings(done):
+        screen.print(plain(f"– {text}"))
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 

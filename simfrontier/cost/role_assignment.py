@@ -42,8 +42,8 @@ def cast_of(schedule: Schedule) -> RoleAssignment:
     axes = {place[0] for place in places if place is not None}
     coordinates = tuple(place[1] for place in places if place is not None)
     if len(axes) != 1 or sorted(coordinates) != list(range(mesh[next(iter(axes))])):
-        said = ", ".join(f"{r.name} {'nowhere' if r.at is None else '{} {}'.format(*r.at)}" for r in roles)
-        raise InputError(f"schedule: roles: got {said}; allowed: one role for each coordinate of one axis of the mesh")
+        text = ", ".join(f"{r.name} {'nowhere' if r.at is None else '{} {}'.format(*r.at)}" for r in roles)
+        raise InputError(f"schedule: roles: got {text}; allowed: one role for each coordinate of one axis of the mesh")
     axis = next(iter(axes))
     role_at = np.argsort(coordinates).astype(np.int32)
     inner = math.prod(size for _, size in mesh.axes[mesh.names.index(axis) + 1 :])

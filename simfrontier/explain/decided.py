@@ -27,8 +27,8 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
         rest = {key: table for key, table in tables.items() if key != "plans"}
         document["at"] = {str(devices): {**rest, "plans": chosen} if chosen else rest}
     made = scenario_of(document, scenario.where, None, plans, (devices,))
-    found = {key: options for key, options in scenario.found.items() if key[0] in plans and key[1] == devices}
-    return replace(made, found=found)
+    known = {key: options for key, options in scenario.found.items() if key[0] in plans and key[1] == devices}
+    return replace(made, found=known)
 
 
 def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
@@ -37,8 +37,8 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     here = scenario.at(devices)
     if plan not in here.searches:
         return scenario, {}
-    found = searcher.resolved(scenario, (devices,), (plan,)).found[plan, devices]
-    table = _table(plan, here.file.plans[plan], here.searches[plan], found)
+    result = searcher.resolved(scenario, (devices,), (plan,)).found[plan, devices]
+    table = _table(plan, here.file.plans[plan], here.searches[plan], result)
     if "." in plan:
         raise InputError(
             f"{scenario.where}: plans.{plan!r}: got a full stop in its name, allowed: none, as it searches"
@@ -47,17 +47,17 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     return scenario_of(scenario.document, scenario.where, settings), settings
 
 
-def _table(plan: str, given: Mapping[str, Any], search: SearchTable, found: Options) -> dict[str, Any]:
+def _table(plan: str, given: Mapping[str, Any], search: SearchTable, options: Options) -> dict[str, Any]:
     """The plan's table with the values that a search has found."""
-    rest = {key: value for key, value in given.items() if key != "search"} | {"family": found.family}
-    for values in _combinations(search, found):
+    rest = {key: value for key, value in given.items() if key != "search"} | {"family": options.family}
+    for values in _combinations(search, options):
         table = {**rest, **values}
-        if options_of(plan, table) == found:
+        if options_of(plan, table) == options:
             return table
-    raise AssertionError(f"{plan}: its search has found {found}, which is none of its candidates")
+    raise AssertionError(f"{plan}: its search has found {options}, which is none of its candidates")
 
 
-def _combinations(search: SearchTable, found: Options) -> Iterator[dict[str, Any]]:
-    grid = {key: getattr(found, key) for key in GRID} if search.by is not None else {}
+def _combinations(search: SearchTable, options: Options) -> Iterator[dict[str, Any]]:
+    grid = {key: getattr(options, key) for key in GRID} if search.by is not None else {}
     for values in product(*search.values.values()):
         yield {**grid, **dict(zip(search.values, values, strict=True))}

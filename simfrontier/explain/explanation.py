@@ -110,6 +110,6 @@ class Explanation:
         import pandas as pd
 
         columns = ("kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls")
-        found = () if self.against is None else self.against.differences
-        rows = [{key: getattr(each, key) for key in columns} for each in found]
+        result = () if self.against is None else self.against.differences
+        rows = [{key: getattr(each, key) for key in columns} for each in result]
         return pd.DataFrame([{**row, "axes": "+".join(row["axes"])} for row in rows], columns=list(columns))

@@ -72,7 +72,7 @@ def explain(
         theirs = _against(ours, _run(other, against, size, chosen, searcher.shop))
         progress(against, total)
     path = critical_path(ours.step)
-    changes = _changes(base, ours, tries, jobs, searcher.shop, lambda said: progress(said, total))
+    changes = _changes(base, ours, tries, jobs, searcher.shop, lambda text: progress(text, total))
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
@@ -154,11 +154,11 @@ def _against(ours: _SimulatedPlan, theirs: _SimulatedPlan) -> PlanComparison:
 
 def _possible(base: Scenario, plan: str, devices: int, tries: Iterator[WhatIf]) -> list[_Try]:
     """Those that make a scenario; what a library, machine or plan does not have is left out."""
-    found = []
+    results = []
     for each in tries:
         with suppress(InputError):
-            found.append((each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))))
-    return found
+            results.append((each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))))
+    return results
 
 
 def _changes(
@@ -167,20 +167,20 @@ def _changes(
     tries: Sequence[_Try],
     jobs: int,
     shop: ScheduleCache,
-    said: Callable[[str], None],
+    text: Callable[[str], None],
 ) -> tuple[TriedChange, ...]:
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
-    found = []
+    results = []
     seen = {ours.digest}
-    told = (ours.plan, ours.devices, ours.fidelity)
-    for (each, _), ran in zip(tries, _all(told, tries, jobs, shop, said), strict=True):
+    given = (ours.plan, ours.devices, ours.fidelity)
+    for (each, _), ran in zip(tries, _all(given, tries, jobs, shop, text), strict=True):
         if ran is None or (each.kind in RESCHEDULED and ran[2] in seen):
             continue
         step_s, peak_bytes, digested = ran
         seen.add(digested)
-        found.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
-    return tuple(sorted(found, key=lambda change: -change.saved_s))
+        results.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
+    return tuple(sorted(results, key=lambda change: -change.saved_s))
 
 
 def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capacity: float) -> TriedChange:
@@ -205,35 +205,35 @@ _Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, 
 
 
 def _all(
-    told: _Told, tries: Sequence[_Try], jobs: int, shop: ScheduleCache, said: Callable[[str], None]
+    given: _Told, tries: Sequence[_Try], jobs: int, shop: ScheduleCache, text: Callable[[str], None]
 ) -> Iterator[_Result | None]:
     """The results in order; with several jobs on so many processes, each with every so-manieth change."""
     parts = min(jobs, len(tries))
     if parts <= 1:
         for each, scenario in tries:
-            yield _try(told, scenario, shop)
-            said(each.label)
+            yield _try(given, scenario, shop)
+            text(each.label)
         return
     from simfrontier.pool import Pool
 
     with Pool(parts) as pool:
         dealt = [tries[part::parts] for part in range(parts)]
         results: list[list[_Result | None]] = [[] for _ in dealt]
-        for part, made in enumerate(pool.in_order(_try_all, [(told, each) for each in dealt])):
+        for part, made in enumerate(pool.in_order(_try_all, [(given, each) for each in dealt])):
             results[part] = made
             for each, _ in dealt[part]:
-                said(each.label)
+                text(each.label)
     yield from (results[number % parts][number // parts] for number in range(len(tries)))
 
 
-def _try_all(told: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
+def _try_all(given: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
     shop = ScheduleCache()
-    return [_try(told, scenario, shop) for _, scenario in tries]
+    return [_try(given, scenario, shop) for _, scenario in tries]
 
 
-def _try(told: _Told, scenario: Scenario, shop: ScheduleCache) -> _Result | None:
+def _try(given: _Told, scenario: Scenario, shop: ScheduleCache) -> _Result | None:
     """None where the plan cannot be built, or the machine cannot run it, with the change."""
-    plan, devices, fidelity = told
+    plan, devices, fidelity = given
     try:
         built = shop.of_case(scenario, scenario.case(plan, devices))
         step = simulated(scenario, built, fidelity)

@@ -54,9 +54,9 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
         if name not in counts:
             raise InputError(f"--{what}: no rows of {what} {name!r}, {nearest(name, counts)}")
     if not asked and len(counts) > 1:
-        found = ", ".join(f"{name} ({number:,} {'row' if number == 1 else 'rows'})" for name, number in counts.items())
+        text = ", ".join(f"{name} ({number:,} {'row' if number == 1 else 'rows'})" for name, number in counts.items())
         many = {"library": "libraries", "machine": "machines"}[what]
-        raise InputError(f"the rows are of several {many}: {found}; allowed: one of them, --{what} NAME")
+        raise InputError(f"the rows are of several {many}: {text}; allowed: one of them, --{what} NAME")
     return tuple(dict.fromkeys(asked or counts))
 
 

@@ -55,10 +55,10 @@ def allowed(key: str) -> tuple[float, float]:
     return (1.0, math.inf) if key.endswith(".sharpness") else (0.0, math.inf)
 
 
-def with_partners(library: str, said: Mapping[str, _Said]) -> dict[str, _Said]:
+def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
     """What is said of parameters of a library, by dotted key, said of the numbers that are one with them too."""
     partners = _ONE_WITH.get(library, {})
-    return dict(said) | {partners[key]: each for key, each in said.items() if key in partners}
+    return dict(known) | {partners[key]: each for key, each in known.items() if key in partners}
 
 
 def with_numbers(

@@ -103,8 +103,8 @@ def _value(table: dict[str, Any]) -> Any:
         raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")
     if ends and not ends[0] <= value <= ends[1]:
         text = "got {low} to {high}, allowed: around {value}"
-        told = {"low": f"{ends[0]:g}", "high": f"{ends[1]:g}", "value": f"{value:g}"}
-        raise PydanticCustomError("said", text, told)
+        known = {"low": f"{ends[0]:g}", "high": f"{ends[1]:g}", "value": f"{value:g}"}
+        raise PydanticCustomError("said", text, known)
     return value
 
 

@@ -13,7 +13,7 @@ def headed(value: Any, what: str, form: str, version: int, where: str) -> dict[s
         raise InputError(f"not a {what}: {wrong(value, 'a table')}", where=where)
     if value.get("format") != form:
         raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {what}", where=where, key=("format",))
-    found = value.get("version")
-    if found != version or isinstance(found, bool):
-        raise InputError(wrong(found, f"{version}, which this simfrontier reads"), where=where, key=("version",))
+    result = value.get("version")
+    if result != version or isinstance(result, bool):
+        raise InputError(wrong(result, f"{version}, which this simfrontier reads"), where=where, key=("version",))
     return {name: part for name, part in value.items() if name not in ("format", "version")}

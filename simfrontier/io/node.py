@@ -20,8 +20,8 @@ class Node:
     def __init__(self, value: Any, where: str, at: Key = ()) -> None:
         self.value, self.where, self.at = value, where, at
 
-    def fail(self, said: str) -> Never:
-        raise InputError(said, where=self.where, key=self.at)
+    def fail(self, text: str) -> Never:
+        raise InputError(text, where=self.where, key=self.at)
 
     def wrong(self, allowed: str) -> Never:
         self.fail(wrong(self.value, allowed))

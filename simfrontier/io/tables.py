@@ -31,8 +31,8 @@ class Number(Strict, Generic[T]):
     def _lies_within(self) -> Self:
         if self.low is not None and self.high is not None:
             if not self.low <= self.value <= self.high:
-                said = f"got {self.low:g} to {self.high:g}, allowed: around {self.value:g}"
-                raise PydanticCustomError("said", said)
+                text = f"got {self.low:g} to {self.high:g}, allowed: around {self.value:g}"
+                raise PydanticCustomError("said", text)
         elif self.low is not None or self.high is not None:
             raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")
         return self

@@ -108,8 +108,8 @@ def text_of(path: Path, what: str, limit: FileLimit, form: str = "") -> str:
     except OSError as error:
         raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
-        said = f"not a {form or what}: byte {error.start} is not UTF-8 text"
-        raise InputError(said, where=str(path)) from None
+        text = f"not a {form or what}: byte {error.start} is not UTF-8 text"
+        raise InputError(text, where=str(path)) from None
     except ValueError as error:  # too large
         raise InputError(f"not a {form or what}: {error}", where=str(path)) from None
 

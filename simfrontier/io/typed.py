@@ -84,9 +84,9 @@ def _reader(form: Any) -> Callable[[bytes], Any]:
 def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
     """The first of pydantic's faults; a misspelt key goes before the key that it leaves missing. `skipped`: parts of
     its path that stand before the form."""
-    told = error.errors(include_url=False)
-    faulty = {fault["loc"][:length] for fault in told for length in range(len(fault["loc"]))}  # what holds the places
-    faults = [fault for fault in told if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
+    given = error.errors(include_url=False)
+    faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
+    faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
     faults.sort(key=lambda fault: fault["type"] not in _EXTRA)
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     key, inner = _followed(faults[0]["loc"][skipped:], form)
@@ -110,9 +110,9 @@ def _what(fault: ErrorDetails, form: Any) -> str:
     }
     if kind == "literal_error" and (choices := _choices(form)):
         *before, last = map(shown, choices)
-        said = wrong(got, f"{', '.join(before)} or {last}" if before else last)
+        text = wrong(got, f"{', '.join(before)} or {last}" if before else last)
         close = near(got, choices) if isinstance(got, str) else None
-        return said if close is None else f'{said}; did you mean "{close}"?'
+        return text if close is None else f'{text}; did you mean "{close}"?'
     return wrong(got, _WORDS[kind].format_map(context) if kind in _WORDS else fault["msg"])
 
 

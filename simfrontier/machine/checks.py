@@ -19,8 +19,8 @@ def refuse_unfit(file: MachineFile) -> None:
 def _refuse_sizes(file: MachineFile) -> None:
     per_node, per_package = file.devices_per_node, file.devices_per_package
     if per_node % per_package:
-        said = f"got {per_package}, allowed: a divisor of devices_per_node = {per_node}"
-        raise InputError(said, key=("devices_per_package",))
+        text = f"got {per_package}, allowed: a divisor of devices_per_node = {per_node}"
+        raise InputError(text, key=("devices_per_package",))
     of_types: dict[Key, Matmul | Device | None] = {
         ("device",): file.device,
         ("device", "fp32"): file.device.fp32,
@@ -31,8 +31,8 @@ def _refuse_sizes(file: MachineFile) -> None:
             continue
         if rates.matmul_flops_per_s > rates.peak_flops_per_s:
             most = f"{dotted(place)}.peak_flops_per_s = {rates.peak_flops_per_s:g}"
-            said = f"got {rates.matmul_flops_per_s:g}, allowed: at most {most}"
-            raise InputError(said, key=(*place, "matmul_flops_per_s"))
+            text = f"got {rates.matmul_flops_per_s:g}, allowed: at most {most}"
+            raise InputError(text, key=(*place, "matmul_flops_per_s"))
         _refuse_forms(dotted(place), rates, file.device.matmul_forms)
 
 
@@ -41,8 +41,8 @@ def _refuse_parts(file: MachineFile) -> None:
     inside: dict[str, object] = {"links": file.node.links, "rings": file.node.rings}
     for name, part in inside.items():
         if file.node.bus is None and part is None:
-            said = "missing, needed because there is no node.bus, which would join all devices"
-            raise InputError(said, key=("node", name))
+            text = "missing, needed because there is no node.bus, which would join all devices"
+            raise InputError(text, key=("node", name))
         if file.node.bus is not None and part is not None:
             raise InputError("not allowed beside node.bus, which joins all devices", key=("node", name))
     outside: dict[Key, object] = {("node", "nics"): file.node.nics, ("node", "chains"): file.node.chains}
@@ -72,16 +72,16 @@ def _refuse_forms(key: str, rates: Device | Matmul, forms: MatmulForms) -> None:
     most = rates.peak_flops_per_s / rates.matmul_flops_per_s
     for form, factor in (("tn", forms.tn), ("nn", forms.nn), ("nt", forms.nt)):
         if factor > most:
-            said = f"at most {most:.4g}, {key}.peak_flops_per_s / {key}.matmul_flops_per_s"
-            raise InputError(f"got {factor:g}, allowed: {said}", key=("device", "matmul_forms", form))
+            text = f"at most {most:.4g}, {key}.peak_flops_per_s / {key}.matmul_flops_per_s"
+            raise InputError(f"got {factor:g}, allowed: {text}", key=("device", "matmul_forms", form))
 
 
 def _refuse_link_classes(file: MachineFile) -> None:
     used = dict.fromkeys(file.node.links.pairs if file.node.links is not None else (), "node.links")
     for reserved in (PCIE, NIC, GLOBAL, BUS, UPLINK):
         if reserved in used:
-            said = f'got "{reserved}", which never joins two devices'
-            raise InputError(said, key=("node", "links", "pairs", reserved))
+            text = f'got "{reserved}", which never joins two devices'
+            raise InputError(text, key=("node", "links", "pairs", reserved))
     if file.node.bus is not None:
         used |= {BUS: "node.bus"}
     if file.node.nics is not None:
@@ -90,9 +90,9 @@ def _refuse_link_classes(file: MachineFile) -> None:
         used |= {GLOBAL: "dragonfly"}
     for name, user in used.items():
         if name not in file.link_classes:
-            said = f'{user} needs link class "{name}", which is missing; {nearest(name, file.link_classes)}'
-            raise InputError(said)
+            text = f'{user} needs link class "{name}", which is missing; {nearest(name, file.link_classes)}'
+            raise InputError(text)
     for name in file.link_classes:
         if name not in used:
-            said = f"nothing in this machine uses it; {nearest(name, used)}"
-            raise InputError(said, key=("link_classes", name))
+            text = f"nothing in this machine uses it; {nearest(name, used)}"
+            raise InputError(text, key=("link_classes", name))

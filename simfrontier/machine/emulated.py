@@ -47,12 +47,12 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
     """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
     laid out of cables, or the burst does not hold a packet."""
     if machine.node.has_bus:
-        said = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links"
-        raise InputError(said, key=("emulation",))
+        text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links"
+        raise InputError(text, key=("emulation",))
     frame_bytes = how.packet_bytes + FRAME_BYTES
     if how.burst_bytes < frame_bytes:
-        said = f"got {how.burst_bytes}, allowed: at least a packet, {frame_bytes}"
-        raise InputError(said, key=("emulation", "burst_bytes"))
+        text = f"got {how.burst_bytes}, allowed: at least a packet, {frame_bytes}"
+        raise InputError(text, key=("emulation", "burst_bytes"))
     packets, scale = how.packets(), how.scale
     share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
     classes = {name: _scaled_class(each, how, share) for name, each in machine.link_classes.items()}

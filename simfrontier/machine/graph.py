@@ -23,8 +23,8 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
         links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
         paths = routes(links, num_devices)
         for a, b in ((a, b) for a in range(num_devices) for b in range(num_devices) if a != b and not paths[a][b]):
-            said = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
-            raise InputError(said, key=LINKS)
+            text = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
+            raise InputError(text, key=LINKS)
         rings = _orders(("node", "rings"), file.node.rings.orders, pairs, num_devices, closed=True)
     else:
         around = tuple(range(num_devices))
@@ -91,8 +91,8 @@ def _pairs(table: Mapping[str, Sequence[Sequence[int]]], num_devices: int) -> di
             if a == b:
                 raise InputError(f"{link} joins a device to itself, allowed: two different devices", key=key)
             if (a, b) in pairs:
-                said = f"{link} is there already (as {pairs[a, b]}), allowed: one entry per pair of devices"
-                raise InputError(said, key=key)
+                text = f"{link} is there already (as {pairs[a, b]}), allowed: one entry per pair of devices"
+                raise InputError(text, key=key)
             pairs[a, b] = pairs[b, a] = name
     return pairs
 

@@ -109,9 +109,9 @@ def _refuse_half_codecs(document: Mapping[str, Any]) -> None:
         place = place.get(part) if isinstance(place, dict) else None
     both = [each.name for each in fields(CodecSpeeds)]
     for name, table in place.items() if isinstance(place, dict) else ():
-        if isinstance(table, dict) and len(table) == 1 and (said := next(iter(table))) in both:
+        if isinstance(table, dict) and len(table) == 1 and (text := next(iter(table))) in both:
             key: Key = ("device", "codecs", name)
-            raise InputError(f"got {said} alone, allowed: {' and '.join(both)}, or neither", key=key)
+            raise InputError(f"got {text} alone, allowed: {' and '.join(both)}, or neither", key=key)
 
 
 def _sources(document: Mapping[str, Any]) -> tuple[Provenance, ...]:

@@ -24,22 +24,22 @@ def _from(start: int, outgoing: list[list[tuple[int, int]]], links: Sequence[Lin
     # Level by level; of each device the first path (by link ids) for every width that all of its links have at least.
     # The best path to b need not extend the best path to its predecessor, since a narrow last link makes the widths
     # before it equal; but it extends the predecessor's first path of its own width.
-    found: dict[int, dict[float, tuple[int, ...]]] = {start: {math.inf: ()}}
-    level = {start: found[start]}
+    known: dict[int, dict[float, tuple[int, ...]]] = {start: {math.inf: ()}}
+    level = {start: known[start]}
     while level:
         reached: dict[int, dict[float, tuple[int, ...]]] = {}
         for device, paths in level.items():
             for link_id, to in outgoing[device]:
-                if to not in found:
+                if to not in known:
                     first = reached.setdefault(to, {})
                     for width, path in paths.items():
                         narrowest, longer = min(width, links[link_id].bytes_per_s), (*path, link_id)
                         if narrowest not in first or longer < first[narrowest]:
                             first[narrowest] = longer
-        found.update(reached)
+        known.update(reached)
         level = reached
 
-    return tuple(_widest(found.get(to, {})) for to in range(len(outgoing)))
+    return tuple(_widest(known.get(to, {})) for to in range(len(outgoing)))
 
 
 def _widest(paths: dict[float, tuple[int, ...]]) -> tuple[int, ...]:

@@ -102,8 +102,8 @@ def _refuse_route(key: Key, route: Sequence[int], wiring: Wiring, src: int, dst:
     seen = {box}
     for place, number in enumerate(route):
         if not 0 <= number < len(wiring.cables):
-            said = f"a whole number from 0 to {len(wiring.cables) - 1}"
-            raise InputError(wrong(number, said), key=(*key, place))
+            text = f"a whole number from 0 to {len(wiring.cables) - 1}"
+            raise InputError(wrong(number, text), key=(*key, place))
         cable = wiring.cables[number]
         if cable.src != box:
             raise InputError(wrong(cable.name, f"a cable from {shown(box)}"), key=key)

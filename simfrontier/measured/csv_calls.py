@@ -34,8 +34,8 @@ def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
 def refuse_too_few(rows: Sequence[CallRow], name: str) -> None:
     """Refuse a file of a single measurement: it shows no law, and nothing to compare it with."""
     if len(rows) < LEAST_ROWS:
-        said = "1 measurement" if rows else "no measurements"
-        raise InputError(f"{name}: {said}, allowed: {LEAST_ROWS} or more")
+        text = "1 measurement" if rows else "no measurements"
+        raise InputError(f"{name}: {text}, allowed: {LEAST_ROWS} or more")
 
 
 def _row(line: Line) -> CallRow:
@@ -61,13 +61,13 @@ def _row(line: Line) -> CallRow:
 
 def _groups(line: Line) -> tuple[tuple[int, ...], ...]:
     """Groups of devices, with `-` between the devices of one; () where the row tells none."""
-    told = line.cells.get("groups", "")
-    if told and not re.fullmatch(r"\d{1,4}(-\d{1,4})+( \d{1,4}(-\d{1,4})+)*", told):
-        raise InputError(f"{line.place}: groups: got {told[:40]!r}, allowed: devices, e.g. 0-2 1-3")
-    groups = tuple(tuple(map(int, group.split("-"))) for group in told.split())
+    given = line.cells.get("groups", "")
+    if given and not re.fullmatch(r"\d{1,4}(-\d{1,4})+( \d{1,4}(-\d{1,4})+)*", given):
+        raise InputError(f"{line.place}: groups: got {given[:40]!r}, allowed: devices, e.g. 0-2 1-3")
+    groups = tuple(tuple(map(int, group.split("-"))) for group in given.split())
     devices = [device for group in groups for device in group]
     if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
-        raise InputError(f"{line.place}: groups: got {told[:40]!r}, allowed: groups of one size, every device once")
+        raise InputError(f"{line.place}: groups: got {given[:40]!r}, allowed: groups of one size, every device once")
     if groups and len(groups[0]) != line.whole("devices", least=2):
         raise InputError(f"{line.place}: devices: got {line.cells['devices']}, allowed: as many as each group has")
     return groups

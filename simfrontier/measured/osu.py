@@ -54,8 +54,8 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
     entries = list(_entries(path))
     for entry in entries:
         if entry.test not in COLLECTIVES:
-            said = "is of copies between two devices" if entry.test in COPIES else nearest(entry.test, COLLECTIVES)
-            raise InputError(f'{entry.place}: "{entry.test}": {said}; here collectives are expected')
+            text = "is of copies between two devices" if entry.test in COPIES else nearest(entry.test, COLLECTIVES)
+            raise InputError(f'{entry.place}: "{entry.test}": {text}; here collectives are expected')
     machine, library, devices = setup.machine_of(str(path)), setup.library_of(str(path)), setup.devices_of(str(path))
     rows = tuple(
         CallRow(
@@ -78,7 +78,7 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
 
 def _entries(path: Path) -> Iterator[_Entry]:
     """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
-    test, inside, found = "", False, False
+    test, inside, result = "", False, False
     for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
         place = f"{path} line {number}"
         if LOG_LINE.fault(len(line)):
@@ -90,12 +90,12 @@ def _entries(path: Path) -> Iterator[_Entry]:
             _check_unit(columns[1].strip(), test, place)
             inside = True
         elif inside and (row := _ROW.fullmatch(line)):
-            found = True
+            result = True
             if int(row[1]) > 0:
                 yield _Entry(test=test, place=place, num_bytes=int(row[1]), value=_value(row[2], test, place))
         elif not line.lstrip().startswith("#"):
             inside = False
-    if not found:
+    if not result:
         raise InputError(
             f'{path}: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines'
         )

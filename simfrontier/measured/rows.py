@@ -163,8 +163,8 @@ def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow]) -> None:
 
 def line_of(place: str) -> str:
     """N of "FILE line N"; "" of a place that has no line."""
-    _, told, line = place.rpartition(" line ")
-    return line if told else ""
+    _, given, line = place.rpartition(" line ")
+    return line if given else ""
 
 
 def first_in(place: str) -> str:

@@ -23,9 +23,9 @@ class Setup:
             raise InputError(f"{name}: does not say on which machine, allowed: --machine NAME beside it")
         return self.machine
 
-    def library_of(self, name: str, said: str = "") -> str:
+    def library_of(self, name: str, text: str = "") -> str:
         """The library; `said` is what the file says of it. Raises InputError where neither is known."""
-        library = said or self.library
+        library = text or self.library
         if not library:
             raise InputError(f"{name}: does not say which library, allowed: --library NAME beside it")
         return library

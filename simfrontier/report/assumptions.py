@@ -54,10 +54,10 @@ def numbers(scenario: Scenario) -> str:
     ranked = list(KINDS)
     known.sort(key=lambda entry: ranked.index(entry[1].kind) if entry[1].kind in ranked else len(ranked))
     counts = {kind: sum(p.kind == kind for _, p in known) for kind in KINDS}
-    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    message = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     words = (
         f"{len(known)} numbers of {machine.title} ({machine.name}) and of the collective library model "
-        f"{library.title} ({library.name}): {said}. "
+        f"{library.title} ({library.name}): {message}. "
         "What is least certain stands first. Small: the 90 % interval of a fit."
     )
     made = table(["number", "value", "kind", "source"], (_row(part, number) for part, number in known), "words numbers")
@@ -119,8 +119,8 @@ def _models(view: StudyView) -> Iterable[list[str]]:
     several = len(set(view.shapes.values())) > 1
     for size, shape in view.shapes.items() if several else [(view.largest, view.shapes[view.largest])]:
         on = f" on {size:,} {view.devices}" if several else ""
-        said = f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}"
-        yield [f"model{on}", text(said)]
+        message = f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}"
+        yield [f"model{on}", text(message)]
         yield [f"shape{on}", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))]
 
 

@@ -24,8 +24,8 @@ def training(view: StudyView) -> str:
     per = view.device if all(case.batch_ranks == case.devices for case in cases) else "data-parallel rank"
     if len({(case.micro_batch, case.grad_accum) for case in cases}) == 1:
         return f"micro-batch {cases[0].micro_batch} per {per}, accumulation {cases[0].grad_accum}"
-    said = "; ".join(f"{plan} {_of_plan(view, plan)}" for plan in view.plans)
-    return f"micro-batch per {per} × micro-batches of a step: {said}"
+    text = "; ".join(f"{plan} {_of_plan(view, plan)}" for plan in view.plans)
+    return f"micro-batch per {per} × micro-batches of a step: {text}"
 
 
 def checkpointing(view: StudyView) -> str:

@@ -94,7 +94,7 @@ def _headline(done: FitOutcome) -> str:
         "headline",
         "In short",
         paragraph(calibration_lead(done), "lead"),
-        items((text(said) for said in calibration_findings(done)), "plain"),
+        items((text(message) for message in calibration_findings(done)), "plain"),
         cards(shown),
     )
 

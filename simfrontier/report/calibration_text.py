@@ -16,16 +16,16 @@ HARDLY = 9.0  # times its lower end is the upper end of an interval of which the
 def calibration_lead(done: FitOutcome) -> str:
     """How many parameters were fitted to how many points, and how far these are off, fitted and left out."""
     record = done.record()
-    said = (
+    text = (
         f"{counted(record.parameters, 'parameter')} of {record.library} fitted to "
         f"{counted(record.fitted.points, 'point')} on {listed(record.machines)}"
     )
     fitted = percent(record.fitted.mean_abs_error)
     if record.left_out is None:
-        return f"{said}: {fitted} off on average, on points that the fit had seen."
+        return f"{text}: {fitted} off on average, on points that the fit had seen."
     left = record.left_out
     return (
-        f"{said}: over all sizes {percent(left.mean_abs_error)} off on average where the fit had not seen the point’s "
+        f"{text}: over all sizes {percent(left.mean_abs_error)} off on average where the fit had not seen the point’s "
         f"number of devices (nine in ten within {percent(left.p90_abs_error)}), {fitted} where it had."
     )
 
@@ -47,35 +47,35 @@ def far_rows(done: FitOutcome) -> list[tuple[str, Far]]:
 def calibration_findings(done: FitOutcome) -> list[str]:
     """What the data cannot show, what could not be left out, and what was not fitted to."""
     record = done.record()
-    said = []
+    parts = []
     if done.is_worse:
-        said.append(_worse_words(done))
+        parts.append(_worse_words(done))
     if done.covered is not None:
-        said.append(
+        parts.append(
             f"{percent(done.covered)} of the points left out lie in the 90 % interval that the calibration gives them: "
             f"by a spread of {done.model_sd:.3f}{_wider(done)}."
         )
     residual = done.problem.library.residual
     if residual is not None and done.model_sd != record.model_sd:
         why = "nothing was left out" if record.left_out is None else f"these points show {record.model_sd:.3f} only"
-        said.append(f"Error bars keep the shipped spread of {residual.model_sd:.3f}: {why}.")
+        parts.append(f"Error bars keep the shipped spread of {residual.model_sd:.3f}: {why}.")
     if record.unseen:
-        said.append(f"Not shown by the data, kept as in the file and not written: {listed(record.unseen)}.")
+        parts.append(f"Not shown by the data, kept as in the file and not written: {listed(record.unseen)}.")
     hardly = [key for key, (low, high) in done.fitted.intervals.items() if high > HARDLY * low]
     if hardly:
-        said.append(f"Hardly shown by the data, see the interval: {listed(hardly)}.")
+        parts.append(f"Hardly shown by the data, see the interval: {listed(hardly)}.")
     if record.left_out is None and not done.crossed.faults:
-        said.append("All points are of one number of devices: nothing can be left out, so no cross-validation.")
-    said += [kept_words(place) for place in record.places if place.kept]
-    said += [
+        parts.append("All points are of one number of devices: nothing can be left out, so no cross-validation.")
+    parts += [kept_words(place) for place in record.places if place.kept]
+    parts += [
         f"Not left out: {machine}, {devices:,} devices: {fault}."
         for (machine, devices), fault in done.crossed.faults.items()
     ]
-    said += [
+    parts += [
         f"Not fitted to: {counted(number, 'row')}: {reason_words(reason)}."
         for reason, number in done.chosen.set_aside.items()
     ]
-    return said
+    return parts
 
 
 def _wider(done: FitOutcome) -> str:

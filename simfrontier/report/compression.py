@@ -74,12 +74,12 @@ def compression(view: StudyView) -> str:
     return section(
         "compression",
         "Compressed messages: speed against accuracy",
-        *(paragraph(said, "callout") for said in gains(view, known)),
+        *(paragraph(message, "callout") for message in gains(view, known)),
         paragraph(_introduced(view, known)),
         *_accuracy(view, known),
         "<h3>What is sent</h3>",
         *_sent(view, known, bytes_of),
-        *(paragraph(said) for said in trap(view, known, bytes_of)),
+        *(paragraph(message) for message in trap(view, known, bytes_of)),
     )
 
 
@@ -154,9 +154,9 @@ def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
             idle.append(one)
             continue
         groups.setdefault((one.of, one.baseline, one.size), []).append(_said(view, one, one.gain))
-    for (of, baseline, size), said in groups.items():
+    for (of, baseline, size), message in groups.items():
         assert size is not None, "a gain is of a size"
-        yield f"With {of} messages, against {baseline} at {size:,} {view.devices}: {'; '.join(said)}."
+        yield f"With {of} messages, against {baseline} at {size:,} {view.devices}: {'; '.join(message)}."
     for one in idle:
         why = (
             f"no plan sends {one.of} messages uncompressed"
@@ -309,9 +309,9 @@ def _codecs(one: CompressionRow, compressed: Compression | None) -> str:
     for side in DIMENSIONS:
         codec = None if compressed is None or one.is_plain else compressed.codec(side)
         names.setdefault(text(codec or PLAIN), []).append(side)
-    said = [f"{', '.join(sides)}: {codec}" if len(names) > 1 else codec for codec, sides in names.items()]
+    parts = [f"{', '.join(sides)}: {codec}" if len(names) > 1 else codec for codec, sides in names.items()]
     per_hop = ", per hop" if one.options.compress_per_hop and not one.is_plain else ""
-    return f"{'<br>'.join(said)}<small>{one.of} messages{per_hop}</small>"
+    return f"{'<br>'.join(parts)}<small>{one.of} messages{per_hop}</small>"
 
 
 def _size(sent: SentBytes) -> str:
@@ -362,8 +362,8 @@ def trap(view: StudyView, known: list[CompressionRow], bytes_of: Bytes) -> Itera
         f"{wide} bits per value before anything is compressed; coded they have {listed(coded)}. Of what would be sent "
         f"uncompressed in {called}, {listed(parts)}."
     )
-    if said := _against_wide(view, known, own, called):
-        yield said
+    if message := _against_wide(view, known, own, called):
+        yield message
 
 
 def _codecs_of(compressed: Compression | None) -> list[Codec]:
@@ -384,14 +384,14 @@ def _against_wide(view: StudyView, known: list[CompressionRow], own: list[Compre
     banded = view.scenario.losses is not None and view.scenario.losses.half_band is not None
     sound = [one.plan for one in wider if one.plan in rates and (one.stays or not banded)]
     plain = next((one.plan for one in known if one.is_plain and one.of == called and one.plan in rates), None)
-    said = f"The same policies gain: {'; '.join(same)}." if same else ""
+    message = f"The same policies gain: {'; '.join(same)}." if same else ""
     if not same or not sound or plain is None:
-        return said
+        return message
     best = max(sound, key=rates.__getitem__)
     ahead = rates[plain] / rates[best] - 1
     band = " whose loss stays in the band" if banded else ""
     return (
-        f"{said} But a gain is over a baseline of its own: {plain}, which compresses nothing, runs at "
+        f"{message} But a gain is over a baseline of its own: {plain}, which compresses nothing, runs at "
         f"{number(rates[plain])} TFLOPS per {view.device}, {percent(abs(ahead))} {'above' if ahead > 0 else 'below'} "
         f"{best} ({number(rates[best])}), the fastest of the plans with FP32 messages{band}."
     )

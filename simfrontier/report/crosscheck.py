@@ -93,7 +93,7 @@ def _headline(check: CrossCheck) -> str:
         "headline",
         "In short",
         paragraph(crosscheck_lead(check), "lead"),
-        items((text(said) for said in crosscheck_findings(check)), "plain"),
+        items((text(message) for message in crosscheck_findings(check)), "plain"),
         cards(shown),
     )
 
@@ -110,7 +110,7 @@ def _differences(check: CrossCheck) -> str:
     for each in check.comparisons:
         if each.differences:
             parts.append(f"<h3>{text(each.plan)}</h3>")
-            parts.append(items(text(said) for said in differences(each)))
+            parts.append(items(text(message) for message in differences(each)))
     return section("differences", "What differs", *parts)
 
 
@@ -182,14 +182,14 @@ def _figures(comparison: Comparison, max_bars: int) -> Mapping[str, Figure]:
 
 
 def _deltas(check: CrossCheck) -> str:
-    found = {each.plan: deltas(each) for each in check.comparisons}
+    known = {each.plan: deltas(each) for each in check.comparisons}
     return section(
         "deltas",
         "Deltas by kind of call",
         paragraph("Medians over calls and ranks, the longest in all first. Waits are for the group’s last rank."),
-        panels({plan: table(_HEAD, map(_delta_row, _collectives(several))) for plan, several in found.items()}),
+        panels({plan: table(_HEAD, map(_delta_row, _collectives(several))) for plan, several in known.items()}),
         paragraph("Work of one rank, without communication:"),
-        panels({plan: table(_LOCAL_HEAD, map(_local_row, _locals(several))) for plan, several in found.items()}),
+        panels({plan: table(_LOCAL_HEAD, map(_local_row, _locals(several))) for plan, several in known.items()}),
     )
 
 

@@ -40,19 +40,19 @@ def held_to(check: CrossCheck) -> tuple[AgreementLimit, ...]:
 
 def crosscheck_findings(check: CrossCheck) -> list[str]:
     """The things that the verdict rests on, collectives that were measured alone, and what could not be compared."""
-    said = [same_operations(check), collective_times(check.verdict)]
+    parts = [same_operations(check), collective_times(check.verdict)]
     if check.verdict.ranking != "one plan":
-        said.append(ranking(check))
+        parts.append(ranking(check))
     if check.links:
-        said.append(link_bytes(check.links))
+        parts.append(link_bytes(check.links))
     if check.only_counted:
-        said.append(f"Bytes of links counted but not simulated, so not compared: {listed(check.only_counted)}.")
+        parts.append(f"Bytes of links counted but not simulated, so not compared: {listed(check.only_counted)}.")
     if check.sweep:
-        said.append(swept(check.sweep))
+        parts.append(swept(check.sweep))
     for which, plans in (("simulated", check.only_sim), ("real", check.only_real)):
         if plans:
-            said.append(f"Only {which}, so not compared: {listed(plans)}.")
-    return said
+            parts.append(f"Only {which}, so not compared: {listed(plans)}.")
+    return parts
 
 
 def same_operations(check: CrossCheck) -> str:
@@ -103,17 +103,17 @@ def link_bytes(checks: Sequence[LinkCheck]) -> str:
     least, allowed = quantity(JUDGED_BYTES, "bytes"), percent(WITHIN)
     if not judged:
         return f"No link carries more than {least} in a step, so that none is judged by its bytes."
-    worst, plan = max(judged, key=lambda found: found[0].apart)
+    worst, plan = max(judged, key=lambda result: result[0].apart)
     num_missed = sum(each.num_missed for each in checks)
     links = f"{len(judged):,} link directions that carry more than {least} in a step"
     if len(checks) > 1:
         links += f" (of {len(checks)} plans together)"
-    said = (
+    text = (
         f"Of {links}, {num_missed:,} carried bytes more than {allowed} off the simulated ones"
         if num_missed
         else f"All {links} carried the simulated bytes within {allowed}"
     )
-    return f"{said}; the worst, {worst.name} in {plan}: {link_words(worst)}."
+    return f"{text}; the worst, {worst.name} in {plan}: {link_words(worst)}."
 
 
 def link_words(pair: LinkPair) -> str:
@@ -124,9 +124,9 @@ def link_words(pair: LinkPair) -> str:
 
 def swept(points: Sequence[SweepPoint]) -> str:
     """How near the collectives came that were measured alone, by the way they were done."""
-    said = [_swept(way, points) for way in ALLOWED if any(point.collectives == way for point in points)]
+    parts = [_swept(way, points) for way in ALLOWED if any(point.collectives == way for point in points)]
     return f"Collectives measured alone, median over messages of {binary(LEAST_JUDGED_BYTES)} or more: " + (
-        "; ".join(said) + "."
+        "; ".join(parts) + "."
     )
 
 
@@ -144,9 +144,9 @@ def _swept(way: Way, points: Sequence[SweepPoint]) -> str:
 
 def differences(comparison: Comparison) -> list[str]:
     """The first differences of a plan, and how many more there are."""
-    said = [str(difference) for difference in comparison.differences[:MAX_LISTED]]
-    more = len(comparison.differences) - len(said)
-    return [*said, f"and {more:,} more"] if more else said
+    parts = [str(difference) for difference in comparison.differences[:MAX_LISTED]]
+    more = len(comparison.differences) - len(parts)
+    return [*parts, f"and {more:,} more"] if more else parts
 
 
 def _ordered(steps: list[PlanStepTimes], which: str) -> str:

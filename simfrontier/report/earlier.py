@@ -22,16 +22,16 @@ def earlier(view: StudyView) -> str:
     first = next(iter(before))
     rows = []
     for plan, rate in before.items():
-        found, base = now.get(plan, math.nan), now.get(first, math.nan)
+        result, base = now.get(plan, math.nan), now.get(first, math.nan)
         missing = lacking(now, plan)
         rows.append(
             [
                 text(plan),
                 number(rate),
-                missing or number(found),
-                NOTHING if missing else signed(found / rate - 1),
+                missing or number(result),
+                NOTHING if missing else signed(result / rate - 1),
                 f"{rate / before[first]:.3f}",
-                f"{found / base:.3f}" if math.isfinite(found / base) else NOTHING,
+                f"{result / base:.3f}" if math.isfinite(result / base) else NOTHING,
             ]
         )
     head = ["plan", "TFLOPS then", "TFLOPS now", "change", f"of {first}, then", f"of {first}, now"]

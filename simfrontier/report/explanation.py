@@ -50,95 +50,105 @@ _MEANINGS = {
 }
 
 
-def explanation_page(found: Explanation) -> str:
+def explanation_page(explanation: Explanation) -> str:
     """The page as text; the same explanation gives the same text."""
     sections = {
-        "headline": _headline(found),
-        "path": _path(found),
-        "help": _help(found),
-        "difference": "" if found.against is None else _difference(found, found.against),
+        "headline": _headline(explanation),
+        "path": _path(explanation),
+        "help": _help(explanation),
+        "difference": "" if explanation.against is None else _difference(explanation, explanation.against),
         "reading": how_to_read(_MEANINGS),
     }
-    heading = f"Why {found.plan} is as fast as it is"
-    return whole_page(heading, f"{found.title}: {heading}", _subtitle(found), CONTENTS, sections)
+    heading = f"Why {explanation.plan} is as fast as it is"
+    return whole_page(heading, f"{explanation.title}: {heading}", _subtitle(explanation), CONTENTS, sections)
 
 
-def write_explanation_page(found: Explanation, path: Path) -> None:
+def write_explanation_page(explanation: Explanation, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, explanation_page(found))
+    write_whole(path, explanation_page(explanation))
 
 
-def _subtitle(found: Explanation) -> str:
-    given = f" With {', '.join(found.given)}." if found.given else ""
+def _subtitle(explanation: Explanation) -> str:
+    given = f" With {', '.join(explanation.given)}." if explanation.given else ""
     return (
-        f"{found.title}: {found.plan} on {found.devices:,} {found.device_word}s of {found.machine}, simulated by "
-        f"simfrontier (scenario {found.scenario}, fidelity {found.fidelity}), {found.samples:,} sequences per step."
-        f"{given}"
+        f"{explanation.title}: {explanation.plan} on {explanation.devices:,} {explanation.device_word}s of "
+        f"{explanation.machine}, simulated by simfrontier (scenario {explanation.scenario}, fidelity "
+        f"{explanation.fidelity}), {explanation.samples:,} sequences per step.{given}"
     )
 
 
-def _headline(found: Explanation) -> str:
-    first = found.path.parts()[0] if found.path.links else None
-    sharing_s = sum(part.sharing_s for part in found.path.parts())
-    shown = [(quantity(found.step_s, "s"), "a step", f"{found.samples:,} sequences")]
+def _headline(explanation: Explanation) -> str:
+    first = explanation.path.parts()[0] if explanation.path.links else None
+    sharing_s = sum(part.sharing_s for part in explanation.path.parts())
+    shown = [(quantity(explanation.step_s, "s"), "a step", f"{explanation.samples:,} sequences")]
     if first is not None:
         largest = shown_parts((first,), first.seconds)[0].words
-        shown.append((percent(first.seconds / found.step_s), "largest part", largest))
-        shown.append((percent(sharing_s / found.step_s), "by sharing", "of links, memory and compute units"))
-    best = next((change for change in found.changes if change.fits), None)
+        shown.append((percent(first.seconds / explanation.step_s), "largest part", largest))
+        shown.append((percent(sharing_s / explanation.step_s), "by sharing", "of links, memory and compute units"))
+    best = next((change for change in explanation.changes if change.fits), None)
     if best is not None:
         shown.append((signed_seconds(-best.saved_s), "what helps most", best.label))
-    if found.against is not None:
-        change = found.step_s - found.against.path.step_s
-        shown.append((signed_seconds(change), f"against {found.against.plan}", "a step"))
+    if explanation.against is not None:
+        change = explanation.step_s - explanation.against.path.step_s
+        shown.append((signed_seconds(change), f"against {explanation.against.plan}", "a step"))
     return section(
         "headline",
         "In short",
-        paragraph(f"{headline_sentence(found)}.", "lead"),
-        paragraph(f"{best_sentence(found)}.") if found.changes else "",
-        paragraph(f"{found.plan} is {found.against.sentence}.") if found.against is not None else "",
+        paragraph(f"{headline_sentence(explanation)}.", "lead"),
+        paragraph(f"{best_sentence(explanation)}.") if explanation.changes else "",
+        paragraph(f"{explanation.plan} is {explanation.against.sentence}.") if explanation.against is not None else "",
         cards(shown),
     )
 
 
-def _path(found: Explanation) -> str:
-    colours = colours_of([found.path])
+def _path(explanation: Explanation) -> str:
+    colours = colours_of([explanation.path])
     rows = [
         [
             text(part.words),
             quantity(part.seconds, "s"),
-            percent(part.seconds / found.step_s),
+            percent(part.seconds / explanation.step_s),
             quantity(part.sharing_s, "s"),
             f"{part.calls:,}",
         ]
-        for part in shown_parts(found.path.parts(), found.step_s)
+        for part in shown_parts(explanation.path.parts(), explanation.step_s)
     ]
-    rows.append(["<b>the step</b>", f"<b>{quantity(found.step_s, 's')}</b>", percent(1.0), "", ""])
+    rows.append(["<b>the step</b>", f"<b>{quantity(explanation.step_s, 's')}</b>", percent(1.0), "", ""])
     return section(
         "path",
         "The critical path",
         paragraph(
             "What the step's end waited for, op after op. The parts sum to the step; what runs beside them is hidden."
         ),
-        plot("fig-parts", {found.plan: parts_figure({found.plan: found.path}, colours)}, "The critical path by part"),
+        plot(
+            "fig-parts",
+            {explanation.plan: parts_figure({explanation.plan: explanation.path}, colours)},
+            "The critical path by part",
+        ),
         "<h3>What is critical when</h3>",
         paragraph("Along the time of the step; drag to zoom in, double-click for the whole step.", "note"),
-        plot("fig-strip", {found.plan: strip_figure(found.path, colours)}, "The critical path along the step's time"),
+        plot(
+            "fig-strip",
+            {explanation.plan: strip_figure(explanation.path, colours)},
+            "The critical path along the step's time",
+        ),
         table(["part", "time", "of the step", "by sharing", "ops"], rows, "named"),
     )
 
 
-def _help(found: Explanation) -> str:
-    if not found.changes:
+def _help(explanation: Explanation) -> str:
+    if not explanation.changes:
         return ""
-    kept = f" What the plan's search has found is kept: {set_words(found.kept)}." if found.kept else ""
+    kept = f" What the plan's search has found is kept: {set_words(explanation.kept)}." if explanation.kept else ""
     return section(
         "help",
         "What would help",
         paragraph(f"Each row is a simulation of the whole step with one thing changed; savings do not add up.{kept}"),
-        plot("fig-changes", {found.plan: changes_figure(found)}, "Seconds saved by each change"),
+        plot("fig-changes", {explanation.plan: changes_figure(explanation)}, "Seconds saved by each change"),
         table(
-            ["change", "step", "saved", "of the step", "to repeat it"], _change_rows(found.changes), "plans commands"
+            ["change", "step", "saved", "of the step", "to repeat it"],
+            _change_rows(explanation.changes),
+            "plans commands",
         ),
     )
 
@@ -160,24 +170,26 @@ def _warned(change: TriedChange) -> str:
     return "" if change.fits else ' class="no"'
 
 
-def _difference(found: Explanation, other: PlanComparison) -> str:
-    paths = {found.plan: found.path, other.plan: other.path}
+def _difference(explanation: Explanation, other: PlanComparison) -> str:
+    paths = {explanation.plan: explanation.path, other.plan: other.path}
     rows = [
         [text(words), quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s)]
         for words, a_s, b_s in shown_differences(other)
     ]
-    whole = (found.step_s, other.path.step_s)
+    whole = (explanation.step_s, other.path.step_s)
     rows.append(
         ["<b>the step</b>", *(f"<b>{quantity(each, 's')}</b>" for each in whole), signed_seconds(whole[0] - whole[1])]
     )
     return section(
         "difference",
-        f"{found.plan} against {other.plan}",
-        paragraph(f"{found.plan} is {other.sentence}.", "callout"),
+        f"{explanation.plan} against {other.plan}",
+        paragraph(f"{explanation.plan} is {other.sentence}.", "callout"),
         plot(
             "fig-both", {"both": parts_figure(paths, colours_of(list(paths.values())))}, "Both critical paths by part"
         ),
-        paragraph(f"From a step of {other.plan} down to one of {found.plan}: green is less, red is more.", "note"),
-        plot("fig-waterfall", {"difference": waterfall_figure(found, other)}, "From one step to the other"),
-        table(["part", found.plan, other.plan, "difference"], rows, "named"),
+        paragraph(
+            f"From a step of {other.plan} down to one of {explanation.plan}: green is less, red is more.", "note"
+        ),
+        plot("fig-waterfall", {"difference": waterfall_figure(explanation, other)}, "From one step to the other"),
+        table(["part", explanation.plan, other.plan, "difference"], rows, "named"),
     )

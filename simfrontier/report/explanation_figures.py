@@ -125,13 +125,13 @@ def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figur
     return figure(traces, x, y, 300, barmode="stack", bargap=0, dragmode="zoom")
 
 
-def changes_figure(found: Explanation) -> Figure:
+def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
-    scale, unit = _scale(max((abs(change.saved_s) for change in found.changes), default=1.0))
-    labels = [change.label for change in found.changes]
+    scale, unit = _scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
+    labels = [change.label for change in explanation.changes]
     traces = []
     for kind, colour in _CHANGES.items():
-        mine = [change for change in found.changes if change.kind == kind]
+        mine = [change for change in explanation.changes if change.kind == kind]
         if mine:
             traces.append(
                 {
@@ -150,14 +150,14 @@ def changes_figure(found: Explanation) -> Figure:
             )
     rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": labels}
     height = 150 + 26 * len(labels)
-    x = axis(f"saved of a step of {quantity(found.step_s, 's')} ({unit})", zeroline=True)
+    x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
     return figure(traces, x, axis("", **rows), height, barmode="overlay", bargap=0.25)
 
 
-def waterfall_figure(found: Explanation, other: PlanComparison) -> Figure:
+def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
-    scale, unit = _scale(max(found.step_s, other.path.step_s))
-    rows = list(_falls(found, other))
+    scale, unit = _scale(max(explanation.step_s, other.path.step_s))
+    rows = list(_falls(explanation, other))
     names = [name for name, *_ in rows]
     bars = {
         "type": "bar",
@@ -176,7 +176,7 @@ def waterfall_figure(found: Explanation, other: PlanComparison) -> Figure:
     return figure([bars], axis(f"time of one step ({unit})"), axis("", **order), 110 + 30 * len(rows), bargap=0.3)
 
 
-def _falls(found: Explanation, other: PlanComparison) -> Iterator[tuple[str, float, float, str]]:
+def _falls(explanation: Explanation, other: PlanComparison) -> Iterator[tuple[str, float, float, str]]:
     """(name, from where, how long, colour) of the bars of a waterfall, in seconds."""
     yield f"a step of {other.plan}", 0.0, other.path.step_s, _TOTAL
     at = other.path.step_s
@@ -184,7 +184,7 @@ def _falls(found: Explanation, other: PlanComparison) -> Iterator[tuple[str, flo
         change = a_s - b_s
         yield words, at, change, _LESS if change < 0.0 else _MORE
         at += change
-    yield f"a step of {found.plan}", 0.0, found.step_s, _TOTAL
+    yield f"a step of {explanation.plan}", 0.0, explanation.step_s, _TOTAL
 
 
 def _hover(change: TriedChange) -> str:

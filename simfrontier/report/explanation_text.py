@@ -29,11 +29,11 @@ class ShownPart:
 def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[ShownPart]:
     """The largest parts until 99 % of the step are told, and the rest as one; the seconds sum to the step."""
     out: list[ShownPart] = []
-    told = 0.0
+    given = 0.0
     left = list(parts)
-    while left and (told < TOLD * step_s or len(left) == 1):
+    while left and (given < TOLD * step_s or len(left) == 1):
         part = left.pop(0)
-        told += part.seconds
+        given += part.seconds
         words = part_words(part.kind, part.axes, part.level)
         out.append(ShownPart(words=words, seconds=part.seconds, sharing_s=part.sharing_s, calls=part.calls))
     if left:
@@ -52,43 +52,45 @@ def shown_differences(other: PlanComparison) -> list[tuple[str, float, float]]:
     """(what, seconds of the plan, seconds of the other) of the parts that differ most, until 99 % of all differences
     are told, and the rest as one."""
     left = list(other.differences)
-    total, told = sum(abs(each.seconds) for each in left), 0.0
+    total, given = sum(abs(each.seconds) for each in left), 0.0
     out = []
-    while left and (told < TOLD * total or len(left) == 1):
+    while left and (given < TOLD * total or len(left) == 1):
         each = left.pop(0)
-        told += abs(each.seconds)
+        given += abs(each.seconds)
         out.append((part_words(each.kind, each.axes, each.level), each.a_s, each.b_s))
     if left:
         out.append((OTHER, sum(each.a_s for each in left), sum(each.b_s for each in left)))
     return out
 
 
-def headline_sentence(found: Explanation) -> str:
+def headline_sentence(explanation: Explanation) -> str:
     """How long the step takes, and what most of it is."""
-    first = found.path.parts()[:2]
-    said = [
-        f"{percent(part.seconds / found.step_s)} of it {part_words(part.kind, part.axes, part.level)}" for part in first
+    first = explanation.path.parts()[:2]
+    parts = [
+        f"{percent(part.seconds / explanation.step_s)} of it {part_words(part.kind, part.axes, part.level)}"
+        for part in first
     ]
     return (
-        f"A step of {found.plan} on {found.devices:,} {found.device_word}s takes {quantity(found.step_s, 's')}"
-        f"{': ' + listed(said) if said else ''}"
+        f"A step of {explanation.plan} on {explanation.devices:,} {explanation.device_word}s takes "
+        f"{quantity(explanation.step_s, 's')}{': ' + listed(parts) if parts else ''}"
     )
 
 
-def best_sentence(found: Explanation) -> str:
+def best_sentence(explanation: Explanation) -> str:
     """What saves most of what fits, or that nothing does; empty where nothing was tried."""
-    if not found.changes:
+    if not explanation.changes:
         return ""
-    best = next((change for change in found.changes if change.fits), None)
+    best = next((change for change in explanation.changes if change.fits), None)
     if best is None or best.share < LITTLE:
-        return f"None of the {len(found.changes)} changes that were simulated makes the step shorter by 0.1 % or more"
+        count = len(explanation.changes)
+        return f"None of the {count} changes that were simulated makes the step shorter by 0.1 % or more"
     return f"What would help most: {best.label}, {quantity(best.saved_s, 's')} less ({percent(best.share)} of the step)"
 
 
-def told_changes(found: Explanation) -> tuple[list[TriedChange], list[TriedChange]]:
+def told_changes(explanation: Explanation) -> tuple[list[TriedChange], list[TriedChange]]:
     """The changes that move the step, and those that do not."""
-    moving = [change for change in found.changes if abs(change.share) >= LITTLE]
-    return moving, [change for change in found.changes if abs(change.share) < LITTLE]
+    moving = [change for change in explanation.changes if abs(change.share) >= LITTLE]
+    return moving, [change for change in explanation.changes if abs(change.share) < LITTLE]
 
 
 def set_words(settings: Sequence[str]) -> str:

@@ -73,9 +73,9 @@ def _link_row(pair: LinkPair) -> list[str]:
 
 def _apart(pair: LinkPair) -> str:
     """Said in the warning colour where it is more than allowed."""
-    said = text(signed(pair.ratio - 1) if pair.sim_bytes else "not simulated")
+    message = text(signed(pair.ratio - 1) if pair.sim_bytes else "not simulated")
     more = f"more than {percent(WITHIN)}"
-    return f'<span class="no" title="{text(more)}">{said}</span>' if pair.is_missed else said
+    return f'<span class="no" title="{text(more)}">{message}</span>' if pair.is_missed else message
 
 
 def _round_up(num_bytes: float) -> float:

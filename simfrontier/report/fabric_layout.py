@@ -182,8 +182,8 @@ def _ring(devices: Sequence[str], linked: Sequence[Ends]) -> list[str]:
             part, rest = order[i : j + 1], order[:i] + order[j + 1 :]
             swapped = [*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :]]
             for candidate in (order[:i] + part[::-1] + order[j + 1 :], swapped, *_inserted(part, rest)):
-                if (found := cost(candidate)) < best - 1e-9:
-                    order, best, improved = candidate, found, True
+                if (value := cost(candidate)) < best - 1e-9:
+                    order, best, improved = candidate, value, True
                     break
     return order
 

@@ -51,16 +51,16 @@ def gathers(view: StudyView) -> str:
 def _lead(view: StudyView, drawn: list[tuple[PlanOutcome, Gathers]]) -> str:
     holding = [(o, g) for o, g in drawn if g.held_s > 0]
     beside = [o for o, g in drawn if not g.held_s]
-    said = []
+    parts = []
     for outcome, known in holding:
         share = percent(known.held_s / step_s(outcome))
-        said.append(f"{outcome.plan}: {quantity(known.held_s, 's')}, {share} of its step")
+        parts.append(f"{outcome.plan}: {quantity(known.held_s, 's')}, {share} of its step")
     lead = (
         f"The model keeps queues, memories and a centre that are equal on all ranks, because every {view.device} "
         f"gathers what all have made: {len(drawn[0][1].calls)} small calls. "
     )
-    if said:
-        lead += f"At {view.largest:,} {view.devices} a rank’s work waits for them ({'; '.join(said)}). "
+    if parts:
+        lead += f"At {view.largest:,} {view.devices} a rank’s work waits for them ({'; '.join(parts)}). "
     if beside:
         lead += (
             f"In {listed([o.plan for o in beside])} they run beside the rest: only the next step needs what they bring"

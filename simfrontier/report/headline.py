@@ -41,20 +41,22 @@ def lead_sentence(view: StudyView) -> str:
     leads = f"{best.plan} is predicted to {'be the fastest' if len(view.plans) > 1 else 'run'}"
     if close:
         leads = f"{listed([best.plan, *close])} are too close to call; {best.plan} leads"
-    said = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
+    message = f"At {view.largest:,} {view.devices}, {leads}: {number(rate(best))} TFLOPS per {view.device}"
     if view.scenario.machine.device.speed_sd and best.samples_s is not None:
-        said += f" where all are typical ({median_rate(view.scenario, best)})"
+        message += f" where all are typical ({median_rate(view.scenario, best)})"
     equal = [outcome.plan for outcome in rest if outcome not in ahead]
     if equal:
-        said += f", the same as {listed(equal)}"
+        message += f", the same as {listed(equal)}"
     if ahead:
         more = "more" if len(set(view.recomputing.values())) == 1 else "faster"
-        said += f", {percent(view.pace(best) / view.pace(ahead[0]) - 1)} {more} than {ahead[0].plan}"
-        said += f" ({number(rate(ahead[0]))})"
+        message += f", {percent(view.pace(best) / view.pace(ahead[0]) - 1)} {more} than {ahead[0].plan}"
+        message += f" ({number(rate(ahead[0]))})"
     if len(ahead) > 1:
-        said += f" and {percent(view.pace(best) / view.pace(ahead[-1]) - 1)} {more} than the slowest, {ahead[-1].plan}"
+        message += (
+            f" and {percent(view.pace(best) / view.pace(ahead[-1]) - 1)} {more} than the slowest, {ahead[-1].plan}"
+        )
     often = faster_in(best, ahead[0]) if ahead else ""
-    return said + (f"; {best.plan} is faster than {ahead[0].plan} in {often}." if often else ".")
+    return message + (f"; {best.plan} is faster than {ahead[0].plan} in {often}." if often else ".")
 
 
 def _cards(view: StudyView, best: PlanOutcome) -> str:
@@ -82,16 +84,16 @@ def _cards(view: StudyView, best: PlanOutcome) -> str:
 
 
 def _per_device(view: StudyView, best: PlanOutcome) -> str:
-    said, sampled = f"{best.plan} on {view.largest:,}", sampled_rate(view.scenario, best)
+    message, sampled = f"{best.plan} on {view.largest:,}", sampled_rate(view.scenario, best)
     if not sampled:
-        return said
-    return f"{said}{', all typical' if view.scenario.machine.device.speed_sd else ''}; {sampled}"
+        return message
+    return f"{message}{', all typical' if view.scenario.machine.device.speed_sd else ''}; {sampled}"
 
 
 def _per_step(view: StudyView, best: PlanOutcome) -> str:
     unit = tokens_per_second(view.shapes[view.largest].sequence)
-    said, sampled = f"{in_words(float(best.row['tokens_per_s']))} {unit} in all", sampled_step(view.scenario, best)
-    return f"{said}; {sampled}" if sampled else said
+    message, sampled = f"{in_words(float(best.row['tokens_per_s']))} {unit} in all", sampled_step(view.scenario, best)
+    return f"{message}; {sampled}" if sampled else message
 
 
 def _others(view: StudyView, best: PlanOutcome | None) -> str:
@@ -110,10 +112,10 @@ def limit(outcome: PlanOutcome) -> str:
     parts = _PARTS if outcome.stages is None else _PARTS | {"idle": _BUBBLE}
     name = max(parts, key=lambda part: float(getattr(outcome.exposure, part)))
     largest = float(getattr(outcome.exposure, name))
-    said = f"{number(rate(outcome))} TFLOPS; "
+    message = f"{number(rate(outcome))} TFLOPS; "
     if largest < 0.005 * step:
         return (
-            said
+            message
             + f"its kernels fill {percent(outcome.exposure.compute / step)} of the step, next to nothing else shows."
         )
-    return said + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {parts[name]}."
+    return message + f"{quantity(largest, 's')} of {quantity(step, 's')} ({percent(largest / step)}) is {parts[name]}."

@@ -56,9 +56,9 @@ def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
         for each in effects
     ]
     first = effects[0]
-    said = (
+    message = (
         f"The same schedules with {first.link} at {first.factor:g} of its rate, simulated and emulated: what the link "
         "carries takes longer in both."
     )
     head = ["", "simulated", "slowed", "", "real", "slowed", ""]
-    return section("slowed", "One link slowed", paragraph(said), table(head, rows, "named"))
+    return section("slowed", "One link slowed", paragraph(message), table(head, rows, "named"))

@@ -40,27 +40,32 @@ def shares(view: StudyView, sensitivity: Sensitivity | None) -> list[PeakShare]:
     made = []
     for plan, sizes in figures.percent_of_peak.items():
         for size, value in sizes.items():
-            found = next((o for o in view.at(int(size)) if o.plan == plan), None)
-            made.append(_share(view, plan, int(size), value / 100, found, sensitivity))
+            result = next((o for o in view.at(int(size)) if o.plan == plan), None)
+            made.append(_share(view, plan, int(size), value / 100, result, sensitivity))
     return made
 
 
 def _share(
-    view: StudyView, plan: str, size: int, published: float, found: PlanOutcome | None, sensitivity: Sensitivity | None
+    view: StudyView,
+    plan: str,
+    size: int,
+    published: float,
+    outcome: PlanOutcome | None,
+    sensitivity: Sensitivity | None,
 ) -> PeakShare:
-    if found is None or not found.row["fits"]:
-        state = NOT_RUN if found is None else TOO_BIG
+    if outcome is None or not outcome.row["fits"]:
+        state = NOT_RUN if outcome is None else TOO_BIG
         return PeakShare(plan=plan, devices=size, published=published, predicted=None, state=state)
     peak = view.scenario.at(size).peak_flops_per_s / 1e12
     sampled = None
-    if found.samples_s is not None:
-        work = rate(found) * step_s(found) / peak
-        sampled = work / float(found.row[BAND[2]]), work / float(found.row[BAND[0]])
+    if outcome.samples_s is not None:
+        work = rate(outcome) * step_s(outcome) / peak
+        sampled = work / float(outcome.row[BAND[2]]), work / float(outcome.row[BAND[0]])
     return PeakShare(
         plan=plan,
         devices=size,
         published=published,
-        predicted=rate(found) / peak,
+        predicted=rate(outcome) / peak,
         sampled=sampled,
         unknown=over_unknown(sensitivity, plan, size, peak),
         paced=bool(view.scenario.machine.device.speed_sd),
@@ -82,11 +87,11 @@ def published_tflops(scenario: Scenario, plan: str, size: int) -> float | None:
 def over_unknown(sensitivity: Sensitivity | None, plan: str, size: int, peak_tflops: float) -> Range | None:
     """The lowest and the highest share of a plan at a size, at the defaults and under every variation with which it
     fits; None where nothing is varied."""
-    found = next((each for each in (sizes_of(sensitivity) if sensitivity else ()) if each.devices == size), None)
-    if found is None or plan not in found.default:
+    result = next((each for each in (sizes_of(sensitivity) if sensitivity else ()) if each.devices == size), None)
+    if result is None or plan not in result.default:
         return None
-    known = [found.default[plan] / peak_tflops]
-    known += [one.rates[plan] / (one.peak_flops_per_s / 1e12) for one in found.varied]
+    known = [result.default[plan] / peak_tflops]
+    known += [one.rates[plan] / (one.peak_flops_per_s / 1e12) for one in result.varied]
     known = [share for share in known if math.isfinite(share)]
     return (min(known), max(known)) if known else None
 
@@ -107,16 +112,16 @@ def written(ends: Range) -> str:
 
 def sentence(share: PeakShare) -> str:
     """One figure in a line: `published 57 %, predicted 70.8 %, 51.2 to 72.0 % over what is unknown`."""
-    said = f"published {100 * share.published:g}\u00a0% of the peak"
+    message = f"published {100 * share.published:g}\u00a0% of the peak"
     if share.predicted is None:
-        return f"{said}, {share.state}"
-    said += f", predicted {percent(share.predicted)}"
+        return f"{message}, {share.state}"
+    message += f", predicted {percent(share.predicted)}"
     if share.sampled is not None:
         slowest = f" with the slowest of {share.devices:,}" if share.paced else ""
-        said += f", {written(share.sampled)} in nine samples of ten{slowest}"
+        message += f", {written(share.sampled)} in nine samples of ten{slowest}"
     if share.unknown is not None:
-        said += f", {written(share.unknown)} over what is unknown"
-    return said
+        message += f", {written(share.unknown)} over what is unknown"
+    return message
 
 
 def peak_table(view: StudyView, sensitivity: Sensitivity | None, judged: bool) -> str:
@@ -127,16 +132,16 @@ def peak_table(view: StudyView, sensitivity: Sensitivity | None, judged: bool) -
     counts = " (the recomputation of checkpointed activations included, as the authors count)"
     recomputed = counts if any(view.recomputing.values()) else ""
     peaks = {size: view.scenario.at(size).peak_flops_per_s for size in view.sizes}
-    said = (
+    message = (
         f"Share of the peak: operations that the hardware does{recomputed} over step "
         f"time and the nominal {quantity(peaks[view.largest], 'flop/s')} of a {view.device} in "
         f"{view.scenario.precision.model}."
     )
     if any(share.unknown for share in known):
-        said += " Over what is unknown: the lowest and the highest prediction of all variations under Sensitivity."
+        message += " Over what is unknown: the lowest and the highest prediction of all variations under Sensitivity."
     if any(share.sampled and share.paced for share in known):
-        said += f" In samples the slowest {view.device} sets the pace, so that they may lie below the prediction."
-    return paragraph(said) + table(*_rows(view, known, judged))
+        message += f" In samples the slowest {view.device} sets the pace, so that they may lie below the prediction."
+    return paragraph(message) + table(*_rows(view, known, judged))
 
 
 def _rows(view: StudyView, known: list[PeakShare], judged: bool) -> tuple[list[str], list[list[str]]]:

@@ -79,36 +79,36 @@ def _in_time(view: StudyView, known: Mapping[str, Stages], first: str) -> Iterat
 # ── the timeline ──
 
 
-def lanes(found: Stages) -> Figure:
+def lanes(stages: Stages) -> Figure:
     """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
-    scale, unit = (1.0, "s") if found.step_s >= 1.0 else (1e3, "ms")
-    rows = [stage.stage for stage in found.stages]
+    scale, unit = (1.0, "s") if stages.step_s >= 1.0 else (1e3, "ms")
+    rows = [stage.stage for stage in stages.stages]
     behind: dict[str, Any] = {
         **_trace(IDLE_NAME, IDLE, _BAR),
         "base": [0.0] * len(rows),
-        "x": [round(scale * found.pipeline_s, 9)] * len(rows),
+        "x": [round(scale * stages.pipeline_s, 9)] * len(rows),
         "y": rows,
         "hoverinfo": "skip",
     }
-    traces = [behind, *_bars(found, scale)]
+    traces = [behind, *_bars(stages, scale)]
     names = {
         "tickvals": rows,
         "ticktext": [f"stage {row}" for row in rows],
         "range": [len(rows) - 0.5, -0.5],
         "fixedrange": True,
     }
-    x = axis(f"time since the start of the step ({unit})", range=[0, scale * found.step_s])
+    x = axis(f"time since the start of the step ({unit})", range=[0, scale * stages.step_s])
     height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
     more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
     return figure(traces, x, axis("", **names), height, **more)
 
 
-def _bars(found: Stages, scale: float) -> Iterator[dict[str, Any]]:
+def _bars(stages: Stages, scale: float) -> Iterator[dict[str, Any]]:
     for kind, name in NAMES.items():
         for beside in (False, True):
             mine = [
                 (stage.stage, span)
-                for stage in found.stages
+                for stage in stages.stages
                 for span in stage.spans
                 if span.kind == kind and span.beside == beside and span.end_s > span.start_s
             ]
@@ -181,20 +181,20 @@ def _summary(view: StudyView, known: Mapping[str, Stages]) -> tuple[list[str], I
     return head, rows
 
 
-def _stages(found: Stages) -> tuple[list[str], Iterable[list[str]]]:
+def _stages(stages: Stages) -> tuple[list[str], Iterable[list[str]]]:
     head = ["stage", "forwards", "backwards", "exchanges", "bubble", "bubble, share", "closed form", "peak memory"]
     rows = (
         [
-            f"stage {stage.stage}" + ("<small>critical rank</small>" if stage.stage == found.critical else ""),
+            f"stage {stage.stage}" + ("<small>critical rank</small>" if stage.stage == stages.critical else ""),
             quantity(stage.forward_s, "s"),
             quantity(stage.backward_s, "s"),
             quantity(stage.exchange_s, "s"),
             quantity(stage.bubble_s, "s"),
-            percent(stage.bubble_s / found.pipeline_s),
-            percent(found.closed_form),
+            percent(stage.bubble_s / stages.pipeline_s),
+            percent(stages.closed_form),
             quantity(stage.peak_bytes, "bytes"),
         ]
-        for stage in found.stages
+        for stage in stages.stages
     )
     return head, rows
 
@@ -202,23 +202,23 @@ def _stages(found: Stages) -> tuple[list[str], Iterable[list[str]]]:
 # ── memory ──
 
 
-def memory_bars(found: Stages, capacity_bytes: float) -> Figure:
+def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
     """A bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
-    most = max(stage.peak_bytes for stage in found.stages)
+    most = max(stage.peak_bytes for stage in stages.stages)
     giga, unit = (1e9, "GB") if most >= 1e8 else (1e6, "MB")
-    labels = [f"{stage.stage}" for stage in found.stages]
+    labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
     traces: list[dict[str, Any]] = [
         {
             "type": "bar",
             "name": kind,
             "x": labels,
-            "y": [stage.held.get(kind, 0) / giga for stage in found.stages],
+            "y": [stage.held.get(kind, 0) / giga for stage in stages.stages],
             "marker": {"color": colour},
             "hovertemplate": f"<b>stage %{{x}}</b><br>{text(kind)}: %{{y:.4~g}} {unit}<extra></extra>",
         }
         for kind, colour in colours.items()
-        if any(stage.held.get(kind) for stage in found.stages)
+        if any(stage.held.get(kind) for stage in stages.stages)
     ]
     if capacity_bytes <= 3 * most:  # a line far above the bars would only make them small
         traces.append(

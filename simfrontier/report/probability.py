@@ -39,7 +39,7 @@ def probability(view: StudyView) -> str:
             f"Every step was worked out {_num_samples(view):,} more times, each time with the inputs drawn anew from "
             f"their known errors. {SHARED} As standard deviations:"
         ),
-        items(text(said) for said in sources(view)),
+        items(text(message) for message in sources(view)),
         paragraph(bias(view, sampled(view, sizes[-1])[0]), "callout"),
         f"<h3>Which plan is faster, by number of {view.devices}</h3>" + panels(pairs) if pairs else "",
         paragraph(_LIMITS, "note"),
@@ -60,8 +60,8 @@ def sampled(view: StudyView, size: int) -> list[PlanOutcome]:
 
 def share_faster(first: PlanOutcome, second: PlanOutcome) -> float | None:
     """The share of samples in which the first is faster; None where there are no samples."""
-    found = _share(first, second)
-    return None if found is None else found[0]
+    result = _share(first, second)
+    return None if result is None else result[0]
 
 
 def _share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
@@ -83,24 +83,24 @@ def as_percent(share: float, num_samples: int) -> str:
 
 def in_samples(share: float, num_samples: int) -> str:
     """A share of samples in words."""
-    said = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
-    return f"{said} of the samples"
+    message = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
+    return f"{message} of the samples"
 
 
 def faster_in(first: PlanOutcome, second: PlanOutcome) -> str:
     """In what share of the samples the first is faster, in words; empty where there are no samples."""
-    found = _share(first, second)
-    return "" if found is None else in_samples(*found)
+    result = _share(first, second)
+    return "" if result is None else in_samples(*result)
 
 
 def verdict(first: PlanOutcome, second: PlanOutcome) -> str:
     """Which of two plans with samples is faster, or that it is too close to call; the first is the one ranked
     higher."""
-    share, said = share_faster(first, second), faster_in(first, second)
+    share, message = share_faster(first, second), faster_in(first, second)
     assert share is not None, "only outcomes with samples are compared"
     if share >= SURE:
-        return f"{first.plan} is faster than {second.plan} in {said}."
-    return f"{first.plan} and {second.plan} are too close to call: {first.plan} is faster in {said}."
+        return f"{first.plan} is faster than {second.plan} in {message}."
+    return f"{first.plan} and {second.plan} are too close to call: {first.plan} is faster in {message}."
 
 
 def sources(view: StudyView) -> Iterator[str]:
@@ -144,19 +144,19 @@ def bias(view: StudyView, outcome: PlanOutcome) -> str:
     low, middle, high = band_of(outcome.samples_s)
     typical, size = step_s(outcome), f"{outcome.devices:,}"
     differ = bool(view.scenario.machine.device.speed_sd)
-    said = (
+    message = (
         f"Where this page gives one number, {f'{view.devices} are typical and ' if differ else ''}errors are zero: "
         f"{outcome.plan} on {size} takes {quantity(typical, 's')}. "
     )
     if differ:
-        said += (
+        message += (
             f"But a step waits for the slowest of all {size} {view.devices}, and of many one is always slow: that "
             "makes steps longer than typical ones, not only less certain, and more so the more there are. "
         )
-    said += f"Half of the samples take more than {quantity(middle, 's')}, nine of ten {_range(low, high)}"
+    message += f"Half of the samples take more than {quantity(middle, 's')}, nine of ten {_range(low, high)}"
     outside = "below" if typical < low else "above" if typical > high else ""
     one = "typical step" if differ else "step without errors"
-    return said + (f"; the {one} lies {outside} that range." if outside else ".")
+    return message + (f"; the {one} lies {outside} that range." if outside else ".")
 
 
 def sampled_step(scenario: Scenario, outcome: PlanOutcome) -> str:
@@ -211,9 +211,9 @@ def _why_not(view: StudyView) -> str:
 def _pairs(view: StudyView, size: int) -> str:
     """Of one size: neighbours in the ranking in words, and every pair in a table."""
     ranked = sampled(view, size)
-    said = (verdict(a, b) for a, b in pairwise(ranked))
+    message = (verdict(a, b) for a, b in pairwise(ranked))
     head = [f"is faster on {size:,} than …", *(text(outcome.plan) for outcome in ranked)]
-    return items((text(sentence) for sentence in said), "findings") + table(head, _rows(view, ranked), "named")
+    return items((text(sentence) for sentence in message), "findings") + table(head, _rows(view, ranked), "named")
 
 
 def _rows(view: StudyView, ranked: Sequence[PlanOutcome]) -> Iterator[list[str]]:
@@ -223,5 +223,5 @@ def _rows(view: StudyView, ranked: Sequence[PlanOutcome]) -> Iterator[list[str]]
 
 
 def _cell(first: PlanOutcome, second: PlanOutcome) -> str:
-    found = _share(first, second)
-    return "" if found is None else text(as_percent(*found))
+    result = _share(first, second)
+    return "" if result is None else text(as_percent(*result))

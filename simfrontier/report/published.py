@@ -32,8 +32,8 @@ def published(view: StudyView, sensitivity: Sensitivity | None) -> str:
         return ""
     judged = comparable(view.scenario) is not None
     ratios = _Ratios.of(view, sensitivity, figures) if figures.ratios else None
-    said = [sentence for sentence in ratio_sentences(view, sensitivity) if judged]
-    said += [f"{_named(share)}: {share_sentence(share)}." for share in shares(view, sensitivity) if judged]
+    parts = [sentence for sentence in ratio_sentences(view, sensitivity) if judged]
+    parts += [f"{_named(share)}: {share_sentence(share)}." for share in shares(view, sensitivity) if judged]
     return section(
         "published",
         "Beside the published figures",
@@ -41,7 +41,7 @@ def published(view: StudyView, sensitivity: Sensitivity | None) -> str:
             f"Published: {figures.source}. The figures are predicted {at_what(view)}; nothing is fitted to them."
         ),
         "" if judged else paragraph(_elsewhere(view), "callout"),
-        items((text(sentence) for sentence in said), "findings"),
+        items((text(sentence) for sentence in parts), "findings"),
         paragraph(assumed(view, sensitivity)),
         peak_table(view, sensitivity, judged),
         "" if ratios is None else ratios.table(view, judged),
@@ -54,8 +54,8 @@ def ratio_sentences(view: StudyView, sensitivity: Sensitivity | None) -> list[st
     figures = view.scenario.file.published
     if figures is None or not figures.ratios:
         return []
-    found = _Ratios.of(view, sensitivity, figures)
-    return sentences(figures, found.rates, found.first, what(view), found.bands, found.unknown)
+    result = _Ratios.of(view, sensitivity, figures)
+    return sentences(figures, result.rates, result.first, what(view), result.bands, result.unknown)
 
 
 def _named(share: PeakShare) -> str:
@@ -93,22 +93,24 @@ class _Ratios:
 
 def assumed(view: StudyView, sensitivity: Sensitivity | None) -> str:
     """What the scenario takes where the source is silent: what was searched for and found, and what is varied."""
-    found = {(plan, size): case for (plan, size), case in view.cases.items() if plan in view.scenario.at(size).searches}
-    said = []
-    if found and len(view.sizes) == 1:
-        taken = [f"{plan} {grid(case)}, micro-batch {case.micro_batch}" for (plan, _), case in found.items()]
-        said.append(f"Grids that the scenario leaves open were searched for; the fastest that fit: {'; '.join(taken)}.")
-    elif found:
-        plans = listed(list(dict.fromkeys(plan for plan, _ in found)))
-        said.append(f"Grids of {plans} were searched for at every size; they stand under Ranks.")
+    known = {(plan, size): case for (plan, size), case in view.cases.items() if plan in view.scenario.at(size).searches}
+    parts = []
+    if known and len(view.sizes) == 1:
+        taken = [f"{plan} {grid(case)}, micro-batch {case.micro_batch}" for (plan, _), case in known.items()]
+        parts.append(
+            f"Grids that the scenario leaves open were searched for; the fastest that fit: {'; '.join(taken)}."
+        )
+    elif known:
+        plans = listed(list(dict.fromkeys(plan for plan, _ in known)))
+        parts.append(f"Grids of {plans} were searched for at every size; they stand under Ranks.")
     if view.scenario.file.training.batch is not None:
-        said.append(f"The scenario sets {batch(view)}.")
+        parts.append(f"The scenario sets {batch(view)}.")
     if sensitivity is not None and sensitivity.varied:
         labels = list(dict.fromkeys(one.label.removesuffix(f", {unit_of(one.key)}") for one in sensitivity.varied))
         several = f"; and {len(labels) - _NAMED} more" if len(labels) > _NAMED + 1 else ""
         named = labels[:_NAMED] if several else labels
-        said.append(f"Unknown, and so varied one at a time under Sensitivity: {'; '.join(named)}{several}.")
-    return " ".join(said)
+        parts.append(f"Unknown, and so varied one at a time under Sensitivity: {'; '.join(named)}{several}.")
+    return " ".join(parts)
 
 
 def comparable(scenario: Scenario) -> PublishedTable | None:
@@ -188,21 +190,21 @@ def _sentence(
     why = _why({one: lacking(rates, one) for one in (plan, first)})
     if why:
         return f"{name} was published as {ratio:g}; there is no prediction, because {why}."
-    found = rates[plan] / rates[first]
-    return f"The {called} of {name} is {found:.3f}{within}, {distance_to(found, ratio)} the published {ratio:g}."
+    result = rates[plan] / rates[first]
+    return f"The {called} of {name} is {result:.3f}{within}, {distance_to(result, ratio)} the published {ratio:g}."
 
 
 def _within(band: Range | None, unknown: Range | None) -> str:
-    said = [f"nine samples of ten: {band[0]:.3f} to {band[1]:.3f}"] if band else []
-    said += [f"over what is unknown: {unknown[0]:.3f} to {unknown[1]:.3f}"] if unknown else []
-    return f" ({'; '.join(said)})" if said else ""
+    parts = [f"nine samples of ten: {band[0]:.3f} to {band[1]:.3f}"] if band else []
+    parts += [f"over what is unknown: {unknown[0]:.3f} to {unknown[1]:.3f}"] if unknown else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _why(states: Mapping[str, str]) -> str:
     """Which plans have no rate and why, in words; empty where all have one."""
     idle = [plan for plan, state in states.items() if state == NOT_RUN]
-    said = [f"{listed(idle)} {'was' if len(idle) == 1 else 'were'} {NOT_RUN}"] if idle else []
-    return listed([*said, *(f"{plan} {state}" for plan, state in states.items() if state and state != NOT_RUN)])
+    parts = [f"{listed(idle)} {'was' if len(idle) == 1 else 'were'} {NOT_RUN}"] if idle else []
+    return listed([*parts, *(f"{plan} {state}" for plan, state in states.items() if state and state != NOT_RUN)])
 
 
 def _elsewhere(view: StudyView) -> str:
@@ -216,10 +218,10 @@ def _elsewhere(view: StudyView) -> str:
 def _ratios(known: _Ratios, judged: bool) -> str:
     figures, rates, first, bands, rows = known.figures, known.rates, known.first, known.bands, []
     for plan, ratio in figures.ratios.items():
-        state, found = lacking(rates, plan), rates.get(plan, math.nan) / rates.get(first, math.nan)
+        state, result = lacking(rates, plan), rates.get(plan, math.nan) / rates.get(first, math.nan)
         within = f"<small>{bands[plan][0]:.3f} to {bands[plan][1]:.3f}</small>" if plan in bands else ""
-        shown = f"{found:.3f}{within}" if math.isfinite(found) else state or NOTHING
-        apart = distance(found, ratio) if judged and plan != first and math.isfinite(found) else NOTHING
+        shown = f"{result:.3f}{within}" if math.isfinite(result) else state or NOTHING
+        apart = distance(result, ratio) if judged and plan != first and math.isfinite(result) else NOTHING
         ends = [f"{end:.3f}" for end in known.unknown.get(plan, ())]
         over = [" to ".join(ends) or NOTHING] if known.unknown else []
         rows.append([text(plan), f"{ratio:.3f}", shown, apart, *over, state or number(rates[plan])])
@@ -242,10 +244,10 @@ def _efficiency(view: StudyView, figures: PublishedTable, plan: str, value: floa
     base = figures.efficiency_base_devices or min(fitting, default=0)
     yield f"{base:,} to {view.largest:,}" if base else f"to {view.largest:,}"
     yield f"{value:.3f}"
-    found = rates.get(view.largest, math.nan) / rates.get(base, math.nan)
-    if math.isfinite(found) and base != view.largest:
-        yield f"{found:.3f}"
-        yield distance(found, value) if judged else NOTHING
+    result = rates.get(view.largest, math.nan) / rates.get(base, math.nan)
+    if math.isfinite(result) and base != view.largest:
+        yield f"{result:.3f}"
+        yield distance(result, value) if judged else NOTHING
     else:
         was_run = view.largest in rates and base in rates and base != view.largest
         yield TOO_BIG if was_run or (rates and not fitting) else NOT_RUN

@@ -114,12 +114,12 @@ def _candidates(plan: str, size: int, tried: Sequence[TriedGrid], view: StudyVie
     how = view.scenario.at(size).searches[plan]
     order = f"proposed by the model of communication {how.by}, in its order" if how.by else "every combination"
     title = f"<b>{text(plan)}</b> on {size:,} {view.devices}: the {len(best):,} candidates of its search, best first"
-    said = paragraph(
+    message = paragraph(
         f"Candidates: {order}. Compared at fidelity analytic; the fastest that fits into memory was taken, of equals "
         "the first.",
         "note",
     )
-    return f"<details><summary>{title}</summary>{said}{table(head, rows, 'named')}</details>"
+    return f"<details><summary>{title}</summary>{message}{table(head, rows, 'named')}</details>"
 
 
 def _cells(one: TriedGrid, best: float | None) -> Iterator[str]:

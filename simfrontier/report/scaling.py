@@ -52,10 +52,12 @@ def _efficiencies(view: StudyView) -> str:
     zoomed = _NOT_ZERO.strip() if _zoomed(view) else ""
     if len(view.sizes) == 1:
         return paragraph(zoomed, "note") if zoomed else ""
-    said = f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it fits. {zoomed}"
+    message = (
+        f"Efficiency: a plan’s rate per {view.device} over its own at the smallest size at which it fits. {zoomed}"
+    )
     figures = {"efficiency": efficiencies(view)}
     return plot("fig-efficiency", figures, f"Scaling efficiency against {view.devices}") + paragraph(
-        said.strip(), "note"
+        message.strip(), "note"
     )
 
 

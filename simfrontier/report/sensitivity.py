@@ -21,13 +21,13 @@ _DEFAULT = "documented defaults"
 _PUBLISHED = "published"
 
 
-def sensitivity(view: StudyView, found: Sensitivity | None) -> str:
+def sensitivity(view: StudyView, result: Sensitivity | None) -> str:
     """The section, or nothing where no sensitivity was run."""
-    if found is None:
+    if result is None:
         return ""
-    every = {f"{each.devices:,}": each for each in sizes_of(found)}
-    needed = items((text(required.sentence) + "." for required in found.required), "findings")
-    first, is_one = found.plans[0], len(found.plans) == 1
+    every = {f"{each.devices:,}": each for each in sizes_of(result)}
+    needed = items((text(required.sentence) + "." for required in result.required), "findings")
+    first, is_one = result.plans[0], len(result.plans) == 1
     shown = f"TFLOPS per {view.device}" + ("" if is_one else f" relative to {first}")
     strongest = "; ".join(f"{f'on {size}, ' if len(every) > 1 else ''}{each.strongest}" for size, each in every.items())
     label = f"{'TFLOPS' if is_one else f'Ratio of each plan to {first}'} under every variation"
@@ -36,8 +36,8 @@ def sensitivity(view: StudyView, found: Sensitivity | None) -> str:
         "How much depends on what is unknown",
         paragraph(
             "Each row changes one setting, for all plans alike unless it is a plan’s own, and leaves the rest at the "
-            f"documented defaults ({listed(list(every))} {view.devices}, fidelity {found.fidelity}). {shown}; the rows "
-            f"that move {'it' if is_one else 'a ratio'} most are on top."
+            f"documented defaults ({listed(list(every))} {view.devices}, fidelity {result.fidelity}). {shown}; the "
+            f"rows that move {'it' if is_one else 'a ratio'} most are on top."
         ),
         f'<p class="callout">{text(strongest[0].upper() + strongest[1:] if len(every) > 1 else strongest)}.</p>',
         plot("fig-sensitivity", {size: dots(view, each) for size, each in every.items()}, label),
@@ -47,42 +47,42 @@ def sensitivity(view: StudyView, found: Sensitivity | None) -> str:
     )
 
 
-def value(found: Sensitivity, rates: Mapping[str, float], plan: str) -> float:
+def value(result: Sensitivity, rates: Mapping[str, float], plan: str) -> float:
     """What is compared of a plan: its rate over the first plan's, or of the only plan its rate; nan where a plan does
     not fit."""
-    return rates[plan] if len(found.plans) == 1 else rates[plan] / rates[found.plans[0]]
+    return rates[plan] if len(result.plans) == 1 else rates[plan] / rates[result.plans[0]]
 
 
-def _compared(found: Sensitivity) -> tuple[str, ...]:
-    return found.plans[1:] or found.plans
+def _compared(result: Sensitivity) -> tuple[str, ...]:
+    return result.plans[1:] or result.plans
 
 
-def _title(found: Sensitivity, plan: str) -> str:
-    return plan if len(found.plans) == 1 else f"{plan} : {found.plans[0]}"
+def _title(result: Sensitivity, plan: str) -> str:
+    return plan if len(result.plans) == 1 else f"{plan} : {result.plans[0]}"
 
 
-def published_values(scenario: Scenario, found: Sensitivity) -> dict[str, float]:
+def published_values(scenario: Scenario, result: Sensitivity) -> dict[str, float]:
     """The published values of what is compared, by plan."""
     figures = comparable(scenario)
     if figures is None:
         return {}
-    if len(found.plans) > 1:
-        return {plan: figures.ratios[plan] for plan in found.plans if plan in figures.ratios}
-    known = published_tflops(scenario, found.plans[0], found.devices)
-    return {} if known is None else {found.plans[0]: known}
+    if len(result.plans) > 1:
+        return {plan: figures.ratios[plan] for plan in result.plans if plan in figures.ratios}
+    known = published_tflops(scenario, result.plans[0], result.devices)
+    return {} if known is None else {result.plans[0]: known}
 
 
-def dots(view: StudyView, found: Sensitivity) -> Figure:
+def dots(view: StudyView, result: Sensitivity) -> Figure:
     """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
-    published = published_values(view.scenario, found)
-    varied = sorted(found.varied, key=lambda one: -_moved(found, one.rates))
+    published = published_values(view.scenario, result)
+    varied = sorted(result.varied, key=lambda one: -_moved(result, one.rates))
     rows = {_wrapped(*named(one)): one.rates for one in varied}
     names = [*([_PUBLISHED] if published else []), _DEFAULT, *rows]
     traces: list[dict[str, object]] = []
     shapes = []
-    for plan in _compared(found):
-        mark, base, title = view.marks[plan], value(found, found.default, plan), _title(found, plan)
-        points = {_DEFAULT: base, **{name: value(found, rates, plan) for name, rates in rows.items()}}
+    for plan in _compared(result):
+        mark, base, title = view.marks[plan], value(result, result.default, plan), _title(result, plan)
+        points = {_DEFAULT: base, **{name: value(result, rates, plan) for name, rates in rows.items()}}
         known = {name: point for name, point in points.items() if math.isfinite(point)}
         traces.append(
             {
@@ -118,7 +118,7 @@ def dots(view: StudyView, found: Sensitivity) -> Figure:
         "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
     )
     y["tickfont"] = {"size": 12}
-    what = f"TFLOPS per {view.device}" if len(found.plans) == 1 else f"TFLOPS relative to {found.plans[0]}"
+    what = f"TFLOPS per {view.device}" if len(result.plans) == 1 else f"TFLOPS relative to {result.plans[0]}"
     return figure(traces, axis(what), y, 150 + _row_height(names) * len(names), shapes=shapes)
 
 
@@ -136,8 +136,10 @@ def _row_height(names: Sequence[str]) -> int:
     return 16 + _LINE * max(name.count("<br>") + 1 for name in names)
 
 
-def _moved(found: Sensitivity, rates: Mapping[str, float]) -> float:
-    moves = [abs(math.log(value(found, rates, plan) / value(found, found.default, plan))) for plan in _compared(found)]
+def _moved(result: Sensitivity, rates: Mapping[str, float]) -> float:
+    moves = [
+        abs(math.log(value(result, rates, plan) / value(result, result.default, plan))) for plan in _compared(result)
+    ]
     return max((move for move in moves if math.isfinite(move)), default=math.inf)
 
 
@@ -151,36 +153,36 @@ def _wrapped(label: str, value: str) -> str:
     return "<br>".join(map(text, lines))
 
 
-def _table(view: StudyView, found: Sensitivity) -> str:
-    is_one, published = len(found.plans) == 1, published_values(view.scenario, found)
-    others = () if is_one else _compared(found)
-    rows = [_row("<b>documented defaults</b>", "", found, found.default)]
+def _table(view: StudyView, result: Sensitivity) -> str:
+    is_one, published = len(result.plans) == 1, published_values(view.scenario, result)
+    others = () if is_one else _compared(result)
+    rows = [_row("<b>documented defaults</b>", "", result, result.default)]
     if published:
-        own = [number(published[plan]) if is_one and plan in published else NOTHING for plan in found.plans]
+        own = [number(published[plan]) if is_one and plan in published else NOTHING for plan in result.plans]
         ratios = [f"{published[plan]:.3f}" if plan in published else NOTHING for plan in others]
         rows.append(["<b>published</b>", "", *own, *ratios])
-    for one in found.varied:
-        label, said = named(one)
-        rows.append(_row(text(label), f"<code>{text(said)}</code>", found, one.rates))
-    heads = [f"{keyed(view.marks[plan].colour, plan)}<small>TFLOPS</small>" for plan in found.plans]
-    return table(["setting", "value", *heads, *(text(_title(found, plan)) for plan in others)], rows)
+    for one in result.varied:
+        label, message = named(one)
+        rows.append(_row(text(label), f"<code>{text(message)}</code>", result, one.rates))
+    heads = [f"{keyed(view.marks[plan].colour, plan)}<small>TFLOPS</small>" for plan in result.plans]
+    return table(["setting", "value", *heads, *(text(_title(result, plan)) for plan in others)], rows)
 
 
-def _row(name: str, said: str, found: Sensitivity, rates: Mapping[str, float]) -> list[str]:
-    is_one = len(found.plans) == 1
-    own = [_cell(found, rates, plan, number(rates[plan]), is_one) for plan in found.plans]
-    others = () if is_one else _compared(found)
-    return [name, said, *own, *(_ratio_cell(found, rates, plan) for plan in others)]
+def _row(name: str, message: str, result: Sensitivity, rates: Mapping[str, float]) -> list[str]:
+    is_one = len(result.plans) == 1
+    own = [_cell(result, rates, plan, number(rates[plan]), is_one) for plan in result.plans]
+    others = () if is_one else _compared(result)
+    return [name, message, *own, *(_ratio_cell(result, rates, plan) for plan in others)]
 
 
-def _ratio_cell(found: Sensitivity, rates: Mapping[str, float], plan: str) -> str:
-    ratio = value(found, rates, plan)
-    return _cell(found, rates, plan, f"{ratio:.3f}", is_compared=True) if math.isfinite(ratio) else NOTHING
+def _ratio_cell(result: Sensitivity, rates: Mapping[str, float], plan: str) -> str:
+    ratio = value(result, rates, plan)
+    return _cell(result, rates, plan, f"{ratio:.3f}", is_compared=True) if math.isfinite(ratio) else NOTHING
 
 
-def _cell(found: Sensitivity, rates: Mapping[str, float], plan: str, said: str, is_compared: bool) -> str:
+def _cell(result: Sensitivity, rates: Mapping[str, float], plan: str, message: str, is_compared: bool) -> str:
     """A number, bold where it is what is compared and has moved."""
     if not math.isfinite(rates[plan]):
         return f'<span class="no">{TOO_BIG}</span>'
-    moved = abs(value(found, rates, plan) / value(found, found.default, plan) - 1) >= 0.005
-    return f"<b>{said}</b>" if is_compared and moved else said
+    moved = abs(value(result, rates, plan) / value(result, result.default, plan) - 1) >= 0.005
+    return f"<b>{message}</b>" if is_compared and moved else message

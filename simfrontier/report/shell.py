@@ -39,8 +39,8 @@ def _asset(name: str) -> str:
 
 def _plotly() -> str:
     """plotly.js out of the installed package, which is found without the cost of importing it."""
-    found = importlib.util.find_spec("plotly")
-    for folder in (found.submodule_search_locations or ()) if found else ():
+    result = importlib.util.find_spec("plotly")
+    for folder in (result.submodule_search_locations or ()) if result else ():
         source = Path(folder) / "package_data" / "plotly.min.js"
         if source.is_file():
             return source.read_text(encoding="utf-8")

@@ -25,8 +25,8 @@ def softmax(view: StudyView) -> str:
     return section(
         "softmax",
         "Softmax and cross-entropy: passes over memory, and messages",
-        *(paragraph(said, "callout") for said in _gained(view, known)),
-        *(paragraph(said) for said in _why(view, known)),
+        *(paragraph(message, "callout") for message in _gained(view, known)),
+        *(paragraph(message) for message in _why(view, known)),
         plot("fig-softmax", figures, "Time of softmaxes and of the loss, per plan"),
         panels(tables),
         paragraph(
@@ -53,8 +53,8 @@ def _gained(view: StudyView, known: Mapping[int, Known]) -> Iterator[str]:
     for size in sorted(known):
         gains = {plan: gain for plan in known[size] if (gain := _gain(view, plan, size)) is not None}
         if gains:
-            said = listed([f"{plan} {_changed(gain)}" for plan, gain in gains.items()])
-            parts.append(f"at {size:,} {view.devices} {said}")
+            message = listed([f"{plan} {_changed(gain)}" for plan, gain in gains.items()])
+            parts.append(f"at {size:,} {view.devices} {message}")
     if parts:
         yield f"Against {view.plans[0]}: {'; '.join(parts)}."
 
@@ -161,8 +161,8 @@ def _table(view: StudyView, size: int, known: Known) -> str:
             row.append(_spent(one.scores_bytes, one.scores_s))
         row.append(_spent(one.loss_bytes, one.loss_s))
         if has_calls:
-            said = "<br>".join(_call(call) for call in one.calls)
-            row.append(f"{said}<small>{quantity(one.calls_s, 's')}</small>" if one.calls else NOTHING)
+            message = "<br>".join(_call(call) for call in one.calls)
+            row.append(f"{message}<small>{quantity(one.calls_s, 's')}</small>" if one.calls else NOTHING)
         gain = _gain(view, plan, size)
         row += [percent(one.seconds / steps[plan]), quantity(steps[plan], "s"), _signed(gain)]
         rows.append(row)

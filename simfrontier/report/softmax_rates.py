@@ -37,60 +37,60 @@ ALIKE: Final = 1.15  # rates that differ by less are called about the same
 _SHORT: Final = {other: other.removeprefix("three-pass-") for other in OTHERS}
 
 
-def softmax_rates_page(found: Rates) -> str:
+def softmax_rates_page(rates: Rates) -> str:
     """The page as text; the same table gives the same text."""
     sections = {
-        "headline": _headline(found),
-        "sizes": _sizes(found),
-        "why": _why(found),
-        "measured": _measured(found),
+        "headline": _headline(rates),
+        "sizes": _sizes(rates),
+        "why": _why(rates),
+        "measured": _measured(rates),
         "reading": _reading(),
     }
     heading = "Softmax by two passes over memory, measured"
-    subtitle = f"Rows of float32 on one thread of {found.cpu}, by the length of the row; {found.source}."
+    subtitle = f"Rows of float32 on one thread of {rates.cpu}, by the length of the row; {rates.source}."
     return whole_page(heading, f"{heading}: simfrontier softmax", subtitle, CONTENTS, sections)
 
 
-def write_softmax_rates_page(found: Rates, path: Path) -> None:
+def write_softmax_rates_page(rates: Rates, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, softmax_rates_page(found))
+    write_whole(path, softmax_rates_page(rates))
 
 
-def outside_ratio(found: Rates, other: str) -> float:
+def outside_ratio(rates: Rates, other: str) -> float:
     """How many times as long as two passes an algorithm takes: the median of rows larger than the last cache."""
-    return median(found.ratio(elements, UNCACHED, other) for elements in found.outside)
+    return median(rates.ratio(elements, UNCACHED, other) for elements in rates.outside)
 
 
-def softmax_lead(found: Rates) -> str:
+def softmax_lead(rates: Rates) -> str:
     """What it comes to, of rows that are larger than the last cache."""
-    ratios = {_SHORT[other]: outside_ratio(found, other) for other in OTHERS}
-    said = listed([f"three passes with {name} take {number(ratio)} ×" for name, ratio in ratios.items()])
-    verdict = "are the fastest" if found.wins else "are not the fastest of the three at every length"
-    where = f"Out of the last cache ({_outside_words(found)})"
-    return f"{where} two passes {verdict}: {said} their time (median over lengths)."
+    ratios = {_SHORT[other]: outside_ratio(rates, other) for other in OTHERS}
+    message = listed([f"three passes with {name} take {number(ratio)} ×" for name, ratio in ratios.items()])
+    verdict = "are the fastest" if rates.wins else "are not the fastest of the three at every length"
+    where = f"Out of the last cache ({_outside_words(rates)})"
+    return f"{where} two passes {verdict}: {message} their time (median over lengths)."
 
 
-def softmax_findings(found: Rates) -> Iterator[str]:
+def softmax_findings(rates: Rates) -> Iterator[str]:
     """What else the table says, one sentence each."""
     for other in OTHERS:
-        at = {elements: found.ratio(elements, UNCACHED, other) for elements in found.outside}
+        at = {elements: rates.ratio(elements, UNCACHED, other) for elements in rates.outside}
         least, most = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
-        limit, achieved = limit_of(other), outside_ratio(found, other)
+        limit, achieved = limit_of(other), outside_ratio(rates, other)
         to = f" to {number(at[most])} × at {most:,}" if number(at[most]) != number(at[least]) else ""
         yield (
             f"Against {_SHORT[other]}: {number(at[least])} × at {least:,} elements{to}; bytes alone would make it "
             f"{number(limit)} ×, and {_of_gain(achieved, limit)}."
         )
     for other in OTHERS:
-        lost = [elements for elements in found.cached if found.ratio(elements, CACHED, other) < 1]
-        if lost and len(lost) == len(found.cached):
+        lost = [elements for elements in rates.cached if rates.ratio(elements, CACHED, other) < 1]
+        if lost and len(lost) == len(rates.cached):
             yield f"In the cache {_SHORT[other]} is faster than two passes at every length."
         elif lost:
             yield (
-                f"In the cache {_SHORT[other]} is faster than two passes at {len(lost)} of {len(found.cached)} "
+                f"In the cache {_SHORT[other]} is faster than two passes at {len(lost)} of {len(rates.cached)} "
                 f"lengths, the longest of {max(lost):,} elements."
             )
-        elif found.cached:
+        elif rates.cached:
             yield f"In the cache two passes are no slower than {_SHORT[other]} at any length."
 
 
@@ -99,42 +99,42 @@ def _of_gain(achieved: float, limit: float) -> str:
     return f"{percent(share)} of that gain is reached" if share > 0 else "none of that gain is reached"
 
 
-def _outside_words(found: Rates) -> str:
-    sizes = found.outside
+def _outside_words(rates: Rates) -> str:
+    sizes = rates.outside
     many = f"{sizes[0]:,} to {sizes[-1]:,} elements" if len(sizes) > 1 else f"{sizes[0]:,} elements"
-    return f"rows of {many}, beyond {binary(found.cache_bytes)}"
+    return f"rows of {many}, beyond {binary(rates.cache_bytes)}"
 
 
-def _headline(found: Rates) -> str:
-    longest = found.outside[-1]
+def _headline(rates: Rates) -> str:
+    longest = rates.outside[-1]
     shown = [
         (
-            f"{number(outside_ratio(found, other))} ×",
+            f"{number(outside_ratio(rates, other))} ×",
             f"time of {_SHORT[other]}",
             f"of two passes, out of the cache; bytes alone: {number(limit_of(other))} ×",
         )
         for other in OTHERS
     ]
-    own = found.rates[longest, UNCACHED, TWO_PASS]
+    own = rates.rates[longest, UNCACHED, TWO_PASS]
     shown.append((f"{number(1e9 * own.median_s / longest)} ns", "an element, two passes", f"at {longest:,} elements"))
     shown.append((quantity(own.bytes_per_s, "bytes/s"), "moved by two passes", "counted by passes, same row"))
     return section(
         "headline",
         "In short",
-        paragraph(softmax_lead(found), "lead"),
-        items(map(text, softmax_findings(found)), "plain"),
+        paragraph(softmax_lead(rates), "lead"),
+        items(map(text, softmax_findings(rates)), "plain"),
         cards(shown),
     )
 
 
-def _sizes(found: Rates) -> str:
+def _sizes(rates: Rates) -> str:
     head = ["elements", "row", *(keyed(MARKS[name].colour, name) for name in IN_MEMORY)]
     head += [f"{_SHORT[other]} / two-pass" for other in OTHERS]
-    rows = [_size_row(found, elements, starts) for elements, starts in found.kinds]
+    rows = [_size_row(rates, elements, starts) for elements, starts in rates.kinds]
     return section(
         "sizes",
         "By the length of a row",
-        plot("fig-softmax-rates", charts(found), "Time of the softmax algorithms by the length of a row"),
+        plot("fig-softmax-rates", charts(rates), "Time of the softmax algorithms by the length of a row"),
         table(head, rows),
         paragraph(
             "Medians, and the least below them. Beyond the upright line a row is larger than the last cache, so that "
@@ -144,16 +144,16 @@ def _sizes(found: Rates) -> str:
     )
 
 
-def _size_row(found: Rates, elements: int, starts: str) -> list[str]:
-    rates = [found.rates[elements, starts, name] for name in IN_MEMORY]
-    where = NAMES[starts] + (", larger than the cache" if found.is_outside(elements, starts) else "")
+def _size_row(result: Rates, elements: int, starts: str) -> list[str]:
+    rates = [result.rates[elements, starts, name] for name in IN_MEMORY]
+    where = NAMES[starts] + (", larger than the cache" if result.is_outside(elements, starts) else "")
     times = [f"{quantity(rate.median_s, 's')}<small>{quantity(rate.least_s, 's')}</small>" for rate in rates]
-    ratios = [found.ratio(elements, starts, other) for other in OTHERS]
-    told = [f'<span class="no">{number(ratio)}</span>' if ratio < 1 else number(ratio) for ratio in ratios]
-    return [f"{elements:,}", where, *times, *told]
+    ratios = [result.ratio(elements, starts, other) for other in OTHERS]
+    results = [f'<span class="no">{number(ratio)}</span>' if ratio < 1 else number(ratio) for ratio in ratios]
+    return [f"{elements:,}", where, *times, *results]
 
 
-def _why(found: Rates) -> str:
+def _why(rates: Rates) -> str:
     rows = []
     for name in IN_MEMORY:
         counted, with_lines = bytes_per_element(name)
@@ -165,9 +165,9 @@ def _why(found: Rates) -> str:
                 f"{with_lines}",
                 f"{EXPONENTIALS[name]}",
                 f"{number(limit_of(name))}",
-                number(1.0 if name == TWO_PASS else outside_ratio(found, name)),
-                quantity(_outside_rate(found, name), "bytes/s"),
-                quantity(_outside_rate(found, name) * with_lines / counted, "bytes/s"),
+                number(1.0 if name == TWO_PASS else outside_ratio(rates, name)),
+                quantity(_outside_rate(rates, name), "bytes/s"),
+                quantity(_outside_rate(rates, name) * with_lines / counted, "bytes/s"),
             ]
         )
     head = ["algorithm", "passes", "bytes an element", "and lines for stores", "exponentials", "limit", "reached"]
@@ -175,7 +175,7 @@ def _why(found: Rates) -> str:
     return section(
         "why",
         "Why: bytes, until arithmetic takes longer",
-        *(paragraph(said) for said in reasons(found)),
+        *(paragraph(message) for message in reasons(rates)),
         table(head, rows),
         paragraph(
             "Bytes are counted by passes, as google/XNNPACK’s bench/f32-softmax.cc does, not measured. A store to a "
@@ -187,9 +187,9 @@ def _why(found: Rates) -> str:
     )
 
 
-def reasons(found: Rates) -> Iterator[str]:
+def reasons(result: Rates) -> Iterator[str]:
     """Why two passes win or lose, as far as rates of bytes and of exponentials in this table tell."""
-    rates = {name: _outside_rate(found, name) for name in IN_MEMORY}
+    rates = {name: _outside_rate(result, name) for name in IN_MEMORY}
     fast, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
     between = f"{quantity(rates[slow], 'bytes/s')} ({slow}) to {quantity(rates[fast], 'bytes/s')} ({fast})"
     if rates[fast] <= ALIKE * rates[slow]:
@@ -203,15 +203,15 @@ def reasons(found: Rates) -> Iterator[str]:
             f"Out of the cache two passes move the fewest bytes, but rates differ: {between}. Bytes alone do not set "
             f"the time: {_held_back(rates)}"
         )
-    if not found.cached:
+    if not result.cached:
         return
-    each = {name: _ns(found, name, CACHED, found.cached) for name in IN_MEMORY}
-    said = listed([f"{name} {number(ns)} ns for {EXPONENTIALS[name]}" for name, ns in each.items()])
+    each = {name: _ns(result, name, CACHED, result.cached) for name in IN_MEMORY}
+    message = listed([f"{name} {number(ns)} ns for {EXPONENTIALS[name]}" for name, ns in each.items()])
     yield (
         "In the cache a pass waits less for memory, and arithmetic counts for more. An element takes, with its "
-        f"exponentials: {said} (median over lengths). {_cached_verdict(found)}"
+        f"exponentials: {message} (median over lengths). {_cached_verdict(result)}"
     )
-    own = each[TWO_PASS] / _ns(found, TWO_PASS, UNCACHED, found.outside)
+    own = each[TWO_PASS] / _ns(result, TWO_PASS, UNCACHED, result.outside)
     yield (
         f"In the cache two passes take {percent(own)} of their time out of it. The nearer this is to 100 %, the less "
         "there is to gain by moving fewer bytes."
@@ -223,38 +223,38 @@ def _held_back(rates: Mapping[str, float]) -> str:
     share = {name: EXPONENTIALS[name] / KERNELS[name].accesses for name in rates}
     if sorted(rates, key=rates.__getitem__) != sorted(share, key=share.__getitem__, reverse=True):
         return "these rates do not follow the exponentials that a pass has on average."
-    said = listed([f"{name} {EXPONENTIALS[name]} in {KERNELS[name].accesses}" for name in rates])
-    return f"the more exponentials there are to a pass ({said}), the lower is the rate."
+    message = listed([f"{name} {EXPONENTIALS[name]} in {KERNELS[name].accesses}" for name in rates])
+    return f"the more exponentials there are to a pass ({message}), the lower is the rate."
 
 
-def _cached_verdict(found: Rates) -> str:
-    ratio = median(found.ratio(elements, CACHED, "three-pass-reload") for elements in found.cached)
+def _cached_verdict(rates: Rates) -> str:
+    ratio = median(rates.ratio(elements, CACHED, "three-pass-reload") for elements in rates.cached)
     if ratio < 1:
         return f"Reload, which computes them once, takes {number(ratio)} × the time of two passes there."
     return f"Reload computes them once and yet takes {number(ratio)} × the time of two passes there."
 
 
-def _ns(found: Rates, name: str, starts: str, lengths: Sequence[int]) -> float:
+def _ns(rates: Rates, name: str, starts: str, lengths: Sequence[int]) -> float:
     """Nanoseconds of an element, the median over lengths of rows."""
-    return median(1e9 * found.rates[elements, starts, name].median_s / elements for elements in lengths)
+    return median(1e9 * rates.rates[elements, starts, name].median_s / elements for elements in lengths)
 
 
-def _outside_rate(found: Rates, name: str) -> float:
+def _outside_rate(rates: Rates, name: str) -> float:
     """Counted bytes in a second, the median of rows larger than the last cache."""
-    return median(found.rates[elements, UNCACHED, name].bytes_per_s for elements in found.outside)
+    return median(rates.rates[elements, UNCACHED, name].bytes_per_s for elements in rates.outside)
 
 
-def _measured(found: Rates) -> str:
+def _measured(rates: Rates) -> str:
     rows = [
-        ["CPU", text(found.cpu)],
-        ["last cache", f"{binary(found.cache_bytes)}, a row of {found.cache_bytes // FLOAT_BYTES:,} float32"],
+        ["CPU", text(rates.cpu)],
+        ["last cache", f"{binary(rates.cache_bytes)}, a row of {rates.cache_bytes // FLOAT_BYTES:,} float32"],
         ["threads", "one"],
         ["input", "uniform(−1000, 1000), as in google/XNNPACK’s bench/f32-softmax.cc"],
         ["row in the cache", "the same few rows again and again"],
         ["row in memory", "rows of twice the last cache in turn, so that each has left it when it comes again"],
         ["turns", "the three algorithms one after the other, over and over; medians"],
         ["kernels", "the same exponential, vectors and sums in all three: simfrontier_real.softmax"],
-        ["table", text(found.source)],
+        ["table", text(rates.source)],
     ]
     return section("measured", "How it was measured", table(["what", "how"], rows, "words"))
 

@@ -19,25 +19,25 @@ _DASHES: Final = {"cached": "dot", "uncached": "solid"}
 _HEIGHT: Final = 440
 
 
-def charts(found: Rates) -> dict[str, Figure]:
+def charts(rates: Rates) -> dict[str, Figure]:
     """By name: nanoseconds per element, and how many times as long as two passes."""
-    return {"times as long as two-pass": _chart(found, True), "time per element": _chart(found, False)}
+    return {"times as long as two-pass": _chart(rates, True), "time per element": _chart(rates, False)}
 
 
-def _chart(found: Rates, relative: bool) -> Figure:
+def _chart(rates: Rates, relative: bool) -> Figure:
     traces = [
         trace
         for name in IN_MEMORY
         for starts in STARTS
         if not (relative and name == TWO_PASS)
-        for trace in _lines(found, name, starts, relative)
+        for trace in _lines(rates, name, starts, relative)
     ]
     heights = [height for trace in traces for height in trace["y"]]
-    sizes = [elements for elements, _ in found.kinds]
+    sizes = [elements for elements, _ in rates.kinds]
     ends = (min(sizes) / 1.5, max(sizes) * 1.5)
     top = 1.12 * max(heights)
     low = min(0.95 * min(heights), 0.95) if relative else 0.0
-    shapes = [_upright(found.cache_bytes / FLOAT_BYTES), *([_level(1.0)] if relative else [])]
+    shapes = [_upright(rates.cache_bytes / FLOAT_BYTES), *([_level(1.0)] if relative else [])]
     ticks = decades(*ends)
     return figure(
         traces,
@@ -51,17 +51,17 @@ def _chart(found: Rates, relative: bool) -> Figure:
         axis("time / time of two-pass" if relative else "ns per element", range=[low, top]),
         _HEIGHT,
         shapes=shapes,
-        annotations=[_note(found.cache_bytes)],
+        annotations=[_note(rates.cache_bytes)],
     )
 
 
-def _lines(found: Rates, name: str, starts: str, relative: bool) -> list[dict[str, Any]]:
+def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[str, Any]]:
     """A line through the lengths that were measured with rows there; none where there are none."""
-    sizes = [elements for elements, each in found.kinds if each == starts]
+    sizes = [elements for elements, each in result.kinds if each == starts]
     if not sizes:
         return []
-    rates = [found.rates[elements, starts, name] for elements in sizes]
-    ratios = [found.ratio(elements, starts, name) for elements in sizes]
+    rates = [result.rates[elements, starts, name] for elements in sizes]
+    ratios = [result.ratio(elements, starts, name) for elements in sizes]
     each = [1e9 * rate.median_s / rate.elements for rate in rates]
     hover = [
         f"{rate.elements:,} elements, {NAMES[starts]}: {number(ns)} ns each, {number(ratio)} × two-pass"

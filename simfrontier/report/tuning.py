@@ -77,82 +77,82 @@ _MEANINGS = {
 }
 
 
-def tuning_page(found: TuningOutcome) -> str:
+def tuning_page(outcome: TuningOutcome) -> str:
     """The page as text; the same outcome gives the same text."""
     sections = {
-        "headline": _headline(found),
-        "front": _front(found),
-        "sure": _sure(found),
-        "time": _time(found),
-        "why": _why(found),
-        "plans": _plans(found),
-        "space": _space(found),
-        "assumptions": _assumptions(found),
+        "headline": _headline(outcome),
+        "front": _front(outcome),
+        "sure": _sure(outcome),
+        "time": _time(outcome),
+        "why": _why(outcome),
+        "plans": _plans(outcome),
+        "space": _space(outcome),
+        "assumptions": _assumptions(outcome),
         "reading": how_to_read(_MEANINGS),
     }
-    heading = f"The best plan for {found.devices:,} {_devices(found)}"
-    title = found.scenario.file.title
-    return whole_page(heading, f"{title}: {heading}", _subtitle(found), CONTENTS, sections)
+    heading = f"The best plan for {outcome.devices:,} {_devices(outcome)}"
+    title = outcome.scenario.file.title
+    return whole_page(heading, f"{title}: {heading}", _subtitle(outcome), CONTENTS, sections)
 
 
-def write_tuning_page(found: TuningOutcome, path: Path) -> None:
+def write_tuning_page(outcome: TuningOutcome, path: Path) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, tuning_page(found))
+    write_whole(path, tuning_page(outcome))
 
 
-def _devices(found: TuningOutcome) -> str:
-    return f"{device_word(found.scenario.machine)}s"
+def _devices(outcome: TuningOutcome) -> str:
+    return f"{device_word(outcome.scenario.machine)}s"
 
 
-def _subtitle(found: TuningOutcome) -> str:
-    scenario = found.scenario
+def _subtitle(outcome: TuningOutcome) -> str:
+    scenario = outcome.scenario
     elsewhere = fitted_elsewhere(scenario)
     return (
-        f"{scenario.file.title}: {setting_words(found)}, searched by simfrontier (scenario {scenario.name}, fidelity "
-        f"{scenario.file.run.fidelity}); {given_words(found)}.{f' {elsewhere}.' if elsewhere else ''}"
+        f"{scenario.file.title}: {setting_words(outcome)}, searched by simfrontier (scenario {scenario.name}, fidelity "
+        f"{scenario.file.run.fidelity}); {given_words(outcome)}.{f' {elsewhere}.' if elsewhere else ''}"
     )
 
 
-def _headline(found: TuningOutcome) -> str:
-    beaten = beaten_sentence(found)
-    best, capacity = found.best, found.scenario.machine.device.hbm_bytes
+def _headline(outcome: TuningOutcome) -> str:
+    beaten = beaten_sentence(outcome)
+    best, capacity = outcome.best, outcome.scenario.machine.device.hbm_bytes
     band = band_words(best.simulated.band_s) if best.simulated else ""
     shown = [
         (quantity(best.step_s, "s"), "a step", f"nine samples of ten: {band}" if band else "no samples"),
-        (rate_words(found, best), rate_unit(found), f"over {found.devices:,} {_devices(found)}"),
+        (rate_words(outcome, best), rate_unit(outcome), f"over {outcome.devices:,} {_devices(outcome)}"),
         (quantity(best.peak_bytes, "bytes"), "memory", f"of {quantity(capacity, 'bytes')}, on the fullest"),
-        (f"{found.total:,}", "plans searched", f"{len(found.simulated):,} simulated"),
-        (f"≤ {headroom_words(found)}", "left to gain", "by the lowest floor of the others"),
+        (f"{outcome.total:,}", "plans searched", f"{len(outcome.simulated):,} simulated"),
+        (f"≤ {headroom_words(outcome)}", "left to gain", "by the lowest floor of the others"),
     ]
-    if chance := chance_text(found, 0):
-        shown.insert(1, (chance, "chance to be the fastest", f"in {num_samples(found):,} samples"))
+    if chance := chance_text(outcome, 0):
+        shown.insert(1, (chance, "chance to be the fastest", f"in {num_samples(outcome):,} samples"))
     return section(
         "headline",
         "In short",
-        paragraph(lead_sentence(found), "lead"),
+        paragraph(lead_sentence(outcome), "lead"),
         paragraph(f"{beaten}.", "callout") if beaten else "",
-        paragraph(f"Why: {why_sentence(found)}") if found.why else "",
+        paragraph(f"Why: {why_sentence(outcome)}") if outcome.why else "",
         cards(shown),
-        paragraph(f"{searched_sentence(found)}."),
+        paragraph(f"{searched_sentence(outcome)}."),
     )
 
 
-def _front(found: TuningOutcome) -> str:
+def _front(outcome: TuningOutcome) -> str:
     rows = [
         [
             _keyed(plan.candidate),
             quantity(plan.step_s, "s"),
-            signed(plan.step_s / found.best.step_s - 1) if plan is not found.best else "",
+            signed(plan.step_s / outcome.best.step_s - 1) if plan is not outcome.best else "",
             quantity(plan.peak_bytes, "bytes"),
             "simulated" if plan.simulated is not None else "estimated",
         ]
-        for plan in found.front()
+        for plan in outcome.front()
     ]
-    device = device_word(found.scenario.machine)
+    device = device_word(outcome.scenario.machine)
     more = ""
-    if found.passed_over:
-        more += f" {len(found.passed_over):,} plans were ruled out before they were estimated: they are not drawn."
-    if any(plan.peak_bytes > found.scenario.machine.device.hbm_bytes for plan in found.estimated):
+    if outcome.passed_over:
+        more += f" {len(outcome.passed_over):,} plans were ruled out before they were estimated: they are not drawn."
+    if any(plan.peak_bytes > outcome.scenario.machine.device.hbm_bytes for plan in outcome.estimated):
         more += (
             f" What is estimated to be up to {percent(SLACK - 1)} above the memory of a {device} is kept: estimates of "
             "memory are not exact, and may be a third too low where buffers pile up behind communication."
@@ -166,49 +166,49 @@ def _front(found: TuningOutcome) -> str:
             f"plans. The grey line is the Pareto front: below and left of it there is no plan of those drawn.{more}"
         ),
         paragraph("Point at a mark for its name; double-click for all of them, drag to zoom in.", "note"),
-        plot("fig-front", {"all": scatter(found)}, "Memory against the time of a step, for every plan that fits"),
+        plot("fig-front", {"all": scatter(outcome)}, "Memory against the time of a step, for every plan that fits"),
         "<h3>The Pareto front</h3>",
         table(["plan", "step", "against the best", "memory", "known"], rows, "plans"),
     )
 
 
-def _sure(found: TuningOutcome) -> str:
-    samples = num_samples(found)
-    said = [
+def _sure(outcome: TuningOutcome) -> str:
+    samples = num_samples(outcome)
+    message = [
         paragraph(
             f"Every simulated step was worked out {samples:,} more times, each time with the errors of the models "
             "drawn anew, the same draws for all plans. At the right: the share of the samples in which a plan is the "
             "fastest. Colours as above. The errors, as standard deviations:"
         ),
-        items(text(each) for each in sources_of(found.scenario)),
+        items(text(each) for each in sources_of(outcome.scenario)),
     ]
     if not samples:
-        said = [paragraph("There are no error bars: the scenario asks for no samples, or no error is known.")]
+        message = [paragraph("There are no error bars: the scenario asks for no samples, or no error is known.")]
     return section(
         "sure",
         "How sure is the order",
-        *said,
+        *message,
         plot(
-            "fig-order", {"all": order(found)}, "Steps of the simulated plans and what nine samples of ten lie within"
+            "fig-order", {"all": order(outcome)}, "Steps of the simulated plans and what nine samples of ten lie within"
         ),
         "<h3>What was not simulated</h3>",
-        paragraph(f"{errors_sentence(found)}. {headroom_sentence(found)}. {_ruled_words(found)}"),
-        plot("fig-estimates", {"all": against_estimates(found)}, "Simulated against estimated steps"),
+        paragraph(f"{errors_sentence(outcome)}. {headroom_sentence(outcome)}. {_ruled_words(outcome)}"),
+        plot("fig-estimates", {"all": against_estimates(outcome)}, "Simulated against estimated steps"),
     )
 
 
-def _ruled_words(found: TuningOutcome) -> str:
-    open_ = sum(plan.estimate.floor_s <= found.best.step_s for plan in found.estimated)
+def _ruled_words(outcome: TuningOutcome) -> str:
+    open_ = sum(plan.estimate.floor_s <= outcome.best.step_s for plan in outcome.estimated)
     if not open_:
         return "Every plan that was not simulated has a floor above the best step: none of them can be faster."
     several = f"{open_:,} plans were" if open_ > 1 else "1 plan was"
     return (
-        f"{found.ruled_out:,} plans cannot be faster than the best, as their floors say; {several} not simulated only "
-        "because of the estimate (--simulate takes more)."
+        f"{outcome.ruled_out:,} plans cannot be faster than the best, as their floors say; {several} not simulated "
+        "only because of the estimate (--simulate takes more)."
     )
 
 
-def _time(found: TuningOutcome) -> str:
+def _time(outcome: TuningOutcome) -> str:
     return section(
         "time",
         "Where the time goes",
@@ -217,13 +217,13 @@ def _time(found: TuningOutcome) -> str:
             "kernel runs; otherwise to the farthest communication that the rank is in or waits for; otherwise to "
             "encoding and reordering; otherwise it is idle (in a pipeline, that is the bubble)."
         ),
-        plot("fig-time", {"all": parts(found)}, "Time of a step by what it is spent on, per simulated plan"),
+        plot("fig-time", {"all": parts(outcome)}, "Time of a step by what it is spent on, per simulated plan"),
     )
 
 
-def _why(found: TuningOutcome) -> str:
-    colours = colours_of([found.path])
-    step_s = found.path.step_s
+def _why(outcome: TuningOutcome) -> str:
+    colours = colours_of([outcome.path])
+    step_s = outcome.path.step_s
     rows = [
         [
             text(part.words),
@@ -232,67 +232,67 @@ def _why(found: TuningOutcome) -> str:
             quantity(part.sharing_s, "s"),
             f"{part.calls:,}",
         ]
-        for part in shown_parts(found.path.parts(), step_s)
+        for part in shown_parts(outcome.path.parts(), step_s)
     ]
     rows.append(["<b>the step</b>", f"<b>{quantity(step_s, 's')}</b>", percent(1.0), "", ""])
     return section(
         "why",
         "Why the best wins",
-        paragraph(why_sentence(found), "callout") if found.why else "",
+        paragraph(why_sentence(outcome), "callout") if outcome.why else "",
         paragraph(
-            f"The critical path of {found.best.candidate.name}: what the step's end waited for, op after op. The parts "
-            "sum to the step; what runs beside them is hidden."
+            f"The critical path of {outcome.best.candidate.name}: what the step's end waited for, op after op. The "
+            "parts sum to the step; what runs beside them is hidden."
         ),
         plot(
-            "fig-path", {"best": parts_figure({"best": found.path}, colours)}, "The best plan's critical path by part"
+            "fig-path", {"best": parts_figure({"best": outcome.path}, colours)}, "The best plan's critical path by part"
         ),
         table(["part", "time", "of the step", "by sharing", "ops"], rows, "named"),
         paragraph("simfrontier explain best.toml --plan best says what would help it most.", "note"),
     )
 
 
-def _plans(found: TuningOutcome) -> str:
-    heads = ["plan", "step", "chance", "memory", "estimated step", *_part_heads(found)]
+def _plans(outcome: TuningOutcome) -> str:
+    heads = ["plan", "step", "chance", "memory", "estimated step", *_part_heads(outcome)]
     own = [
         [
             text(each.name),
             quantity(each.simulated.step_s, "s") if each.simulated else "–",
             quantity(each.simulated.peak_bytes, "bytes") if each.simulated else "–",
-            f"<span{'' if each.fits else ' class=no'}>{text(own_words(found, each))}</span>",
+            f"<span{'' if each.fits else ' class=no'}>{text(own_words(outcome, each))}</span>",
         ]
-        for each in found.own
+        for each in outcome.own
     ]
     return section(
         "plans",
         "The simulated plans",
-        table(heads, _plan_rows(found), "plans"),
+        table(heads, _plan_rows(outcome), "plans"),
         "<h3>The scenario's own plans</h3>" + table(["plan", "step", "memory", ""], own, "words") if own else "",
-        "<h3>Simulated, and too big</h3>" + items(map(_misfit, found.misfits)) if found.misfits else "",
+        "<h3>Simulated, and too big</h3>" + items(map(_misfit, outcome.misfits)) if outcome.misfits else "",
         paragraph("results.csv has all plans, best.toml the best three as a scenario.", "note"),
     )
 
 
-def _part_heads(found: TuningOutcome) -> list[str]:
-    return [keyed(part.colour, part.short) for key, part in PARTS.items() if _has(found, key)]
+def _part_heads(outcome: TuningOutcome) -> list[str]:
+    return [keyed(part.colour, part.short) for key, part in PARTS.items() if _has(outcome, key)]
 
 
-def _has(found: TuningOutcome, part: str) -> bool:
+def _has(outcome: TuningOutcome, part: str) -> bool:
     """Whether any plan has as much of a part that a table shows it."""
-    simulated = [plan.simulated for plan in found.simulated if plan.simulated is not None]
+    simulated = [plan.simulated for plan in outcome.simulated if plan.simulated is not None]
     return any(one.parts[part] >= LEAST * one.step_s for one in simulated)
 
 
-def _plan_rows(found: TuningOutcome) -> Iterator[list[str]]:
-    for place, plan in enumerate(found.simulated):
+def _plan_rows(outcome: TuningOutcome) -> Iterator[list[str]]:
+    for place, plan in enumerate(outcome.simulated):
         assert plan.simulated is not None
         step_s, band = plan.simulated.step_s, band_words(plan.simulated.band_s)
         yield [
             keyed(COLOURS[kind_of(plan.candidate)], f"{place + 1}. {plan.candidate.name}"),
             quantity(step_s, "s") + (f"<small>{text(band)}</small>" if band else ""),
-            chance_text(found, place) or "–",
+            chance_text(outcome, place) or "–",
             quantity(plan.simulated.peak_bytes, "bytes"),
             quantity(plan.estimate.step_s, "s"),
-            *(percent(plan.simulated.parts[part] / step_s) for part in PARTS if _has(found, part)),
+            *(percent(plan.simulated.parts[part] / step_s) for part in PARTS if _has(outcome, part)),
         ]
 
 
@@ -304,12 +304,12 @@ def _keyed(candidate: Candidate) -> str:
     return keyed(COLOURS[kind_of(candidate)], candidate.name)
 
 
-def _space(found: TuningOutcome) -> str:
-    known = [plan.candidate for plan in (*found.plans, *found.misfits)]
-    known += [out.candidate for out in found.passed_over]
+def _space(outcome: TuningOutcome) -> str:
+    known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
+    known += [out.candidate for out in outcome.passed_over]
     rows = [
         [
-            f"<code>{text(name)}</code>" + ("<small>held</small>" if name in found.pins.values else ""),
+            f"<code>{text(name)}</code>" + ("<small>held</small>" if name in outcome.pins.values else ""),
             text(dimension.what),
             ", ".join(f"<code>{text(written(value))}</code>" for value in _ordered({c.value(name) for c in known})),
         ]
@@ -318,8 +318,8 @@ def _space(found: TuningOutcome) -> str:
     return section(
         "space",
         "What was searched",
-        paragraph(f"{_capital(given_words(found))}. {total_words(found)}:"),
-        items(text(f"{count:,} {what}") for count, what in fates(found)),
+        paragraph(f"{_capital(given_words(outcome))}. {total_words(outcome)}:"),
+        items(text(f"{count:,} {what}") for count, what in fates(outcome)),
         paragraph("Dimensions, and their values among the plans that are not too big:"),
         table(["dimension", "what it says", "values"], rows, "words"),
         paragraph(
@@ -340,14 +340,14 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _assumptions(found: TuningOutcome) -> str:
-    scenario = found.scenario.at(found.devices)
+def _assumptions(outcome: TuningOutcome) -> str:
+    scenario = outcome.scenario.at(outcome.devices)
     shape = scenario.shape
     rows = [
         ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")],
         ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))],
         ["precision", text(f"{scenario.file.model.precision}: weights, activations and gradients")],
-        ["batch", text(f"{found.batch:,} sequences a step, whatever the plan")],
+        ["batch", text(f"{outcome.batch:,} sequences a step, whatever the plan")],
         *settings_of(scenario, scenario.file.run.fidelity),
     ]
     return section(

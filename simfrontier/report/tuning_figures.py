@@ -46,21 +46,21 @@ class AxisUnits:
         return _short(self.per_byte * num_bytes)
 
 
-def scatter(found: TuningOutcome) -> Figure:
+def scatter(outcome: TuningOutcome) -> Figure:
     """Every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the capacity."""
-    own = [(each, each.simulated) for each in found.own if each.simulated is not None]
-    fullest = max(max(plan.peak_bytes for plan in found.plans), *(one.peak_bytes for _, one in own), 0.0)
-    scales = AxisUnits.of(found.best.step_s, fullest)
+    own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
+    fullest = max(max(plan.peak_bytes for plan in outcome.plans), *(one.peak_bytes for _, one in own), 0.0)
+    scales = AxisUnits.of(outcome.best.step_s, fullest)
     traces: list[dict[str, Any]] = []
     for kind in KINDS:
-        for plans, is_simulated in ((found.estimated, False), (found.simulated, True)):
+        for plans, is_simulated in ((outcome.estimated, False), (outcome.simulated, True)):
             mine = [plan for plan in plans if kind_of(plan.candidate) == kind]
             if mine:
                 traces.append(_points(mine, kind, scales, is_simulated))
-    if num_samples(found):
-        traces.append(_bands(found, scales))
-    front = found.front()
-    slowest = max(plan.step_s for plan in found.plans)
+    if num_samples(outcome):
+        traces.append(_bands(outcome, scales))
+    front = outcome.front()
+    slowest = max(plan.step_s for plan in outcome.plans)
     traces.append(
         {
             "type": "scatter",
@@ -79,7 +79,7 @@ def scatter(found: TuningOutcome) -> Figure:
     margin = 0.05 * ((last - first) or last)
     x = axis(f"time of one step ({scales.time})", range=[scales.x(first - margin), scales.x(last + margin)])
     y = axis(f"memory on the fullest device ({scales.memory})", rangemode="tozero")
-    capacity = found.scenario.machine.device.hbm_bytes
+    capacity = outcome.scenario.machine.device.hbm_bytes
     return figure(traces, x, y, 620, hovermode="closest", **_capacity(capacity, capacity > FAR * fullest, scales))
 
 
@@ -142,9 +142,9 @@ def _own(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: AxisUnits) -> dic
     }
 
 
-def _bands(found: TuningOutcome, scales: AxisUnits) -> dict[str, Any]:
+def _bands(outcome: TuningOutcome, scales: AxisUnits) -> dict[str, Any]:
     """What nine samples of ten lie within, as bars about the medians."""
-    bands = [(plan, plan.simulated.band_s) for plan in found.simulated if plan.simulated]
+    bands = [(plan, plan.simulated.band_s) for plan in outcome.simulated if plan.simulated]
     known = [(plan, band) for plan, band in bands if band is not None]
     return {
         "type": "scatter",
@@ -166,10 +166,10 @@ def _bands(found: TuningOutcome, scales: AxisUnits) -> dict[str, Any]:
     }
 
 
-def order(found: TuningOutcome) -> Figure:
+def order(outcome: TuningOutcome) -> Figure:
     """The simulated plans, the fastest on top: the step without errors, and what nine samples of ten lie within."""
-    scale, unit = scale_of(found.best.step_s)
-    plans = found.simulated
+    scale, unit = scale_of(outcome.best.step_s)
+    plans = outcome.simulated
     labels = [row_label(place, plan) for place, plan in enumerate(plans, start=1)]
     colours = [COLOURS[kind_of(plan.candidate)] for plan in plans]
     traces: list[dict[str, Any]] = []
@@ -218,12 +218,12 @@ def order(found: TuningOutcome) -> Figure:
             "x": 1.0,
             "xanchor": "right",
             "y": label,
-            "text": chance_text(found, place),
+            "text": chance_text(outcome, place),
             "showarrow": False,
             "font": {"size": 12},
         }
         for place, label in enumerate(labels)
-        if chance_text(found, place)
+        if chance_text(outcome, place)
     ]
     if chances:
         head = {"xref": "paper", "yref": "paper", "x": 1.0, "xanchor": "right", "y": 1.0, "yanchor": "bottom"}
@@ -236,10 +236,10 @@ def order(found: TuningOutcome) -> Figure:
     return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=chances, hovermode="closest")
 
 
-def against_estimates(found: TuningOutcome) -> Figure:
+def against_estimates(outcome: TuningOutcome) -> Figure:
     """Simulated against estimated steps, with the diagonal."""
-    scale, unit = scale_of(found.best.step_s)
-    plans = found.simulated
+    scale, unit = scale_of(outcome.best.step_s)
+    plans = outcome.simulated
     values = [scale * value for plan in plans for value in (plan.step_s, plan.estimate.step_s)]
     low, high = min(values), max(values)
     margin = 0.06 * ((high - low) or high)
@@ -274,10 +274,10 @@ def against_estimates(found: TuningOutcome) -> Figure:
     return figure(traces, x, axis(f"simulated ({unit})", range=ends), 460, hovermode="closest")
 
 
-def parts(found: TuningOutcome) -> Figure:
+def parts(outcome: TuningOutcome) -> Figure:
     """Stacked bars of what each simulated plan spends its step on, the fastest on top."""
-    scale, unit = scale_of(found.best.step_s)
-    plans = [(plan, plan.simulated) for plan in found.simulated if plan.simulated]
+    scale, unit = scale_of(outcome.best.step_s)
+    plans = [(plan, plan.simulated) for plan in outcome.simulated if plan.simulated]
     labels = [row_label(place, plan) for place, (plan, _) in enumerate(plans, start=1)]
     traces = [
         {

@@ -93,7 +93,7 @@ def _headline(done: Validation) -> str:
         "headline",
         "In short",
         paragraph(validation_lead(done), "lead"),
-        _broken(items((text(said) for said in validation_findings(done)), "plain")),
+        _broken(items((text(message) for message in validation_findings(done)), "plain")),
         cards(shown),
     )
 
@@ -102,11 +102,11 @@ def _bounds(done: Validation) -> str:
     """Empty where nothing is held to anything."""
     if not done.judged:
         return ""
-    said = " ".join(bounds_words(done))
+    message = " ".join(bounds_words(done))
     return section(
         "bounds",
         "What it is held to",
-        paragraph(said, "callout"),
+        paragraph(message, "callout"),
         table(_BOUNDS_HEAD, map(_bound_row, done.judged), "named"),
     )
 
@@ -293,18 +293,18 @@ def _pathologies(done: Validation) -> str:
         )
     if not parts:
         return ""
-    said = "Measurements that say something of a fault and nothing of the law. They are drawn open and not averaged."
-    return section("pathologies", "Known pathologies", paragraph(said), *parts)
+    message = "Measurements that say something of a fault and nothing of the law. They are drawn open and not averaged."
+    return section("pathologies", "Known pathologies", paragraph(message), *parts)
 
 
 def _unknown(done: Validation) -> str:
     """Rows that no model covers, by reason; empty where there is none."""
-    found = _by_reason(done, "no model")
-    if not found:
+    known = _by_reason(done, "no model")
+    if not known:
         return ""
     rows = [
         [text(why), f"{len(several):,}", text(", ".join(dict.fromkeys(row.table for row in several)))]
-        for why, several in found.items()
+        for why, several in known.items()
     ]
     return section("unknown", "Not predicted, and why", table(["reason", "rows", "tables"], rows, "words named"))
 

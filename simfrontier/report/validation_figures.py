@@ -188,18 +188,18 @@ def _points(
 
 
 def _hover(held: ComparedRow) -> str:
-    said = [f"<b>{text(row_name(held.row))}</b>"]
+    parts = [f"<b>{text(row_name(held.row))}</b>"]
     if held.measured_s is not None:
-        said.append(f"measured {quantity(held.measured_s, 's')}")
+        parts.append(f"measured {quantity(held.measured_s, 's')}")
     made = held.prediction
     if made is not None:
         between = f" ({quantity(made.low_s, 's')} to {quantity(made.high_s, 's')})" if isfinite(made.low_s) else ""
-        said.append(f"predicted {quantity(made.predicted_s, 's')}{between}: {apart(held.error)}")
+        parts.append(f"predicted {quantity(made.predicted_s, 's')}{between}: {apart(held.error)}")
         if made.harness_s:
-            said.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
+            parts.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
     if held.why:
-        said.append(text(held.why))
-    return "<br>".join(_wrapped(line) for line in said)
+        parts.append(text(held.why))
+    return "<br>".join(_wrapped(line) for line in parts)
 
 
 def _wrapped(words: str, width: int = 70) -> str:

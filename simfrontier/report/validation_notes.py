@@ -20,17 +20,17 @@ _CLOSE: Final = 2.5  # a program whose own time is not known may add as much
 
 def unit_notes(done: Validation) -> list[str]:
     """A warning for each table whose times are, in the median, a thousand times the predicted ones or the like."""
-    said = []
+    parts = []
     for table in done.tables:
         ratios = [1.0 / (1.0 + row.error) for row in done.of(table.name) if row.error is not None]
         middle = median(ratios) if ratios else 1.0
         for factor, words in _UNITS:
             if abs(math.log(middle / factor)) <= math.log(_CLOSE):
-                said.append(
+                parts.append(
                     f"Warning: {table.name}: measured times are {number(middle)} times the predicted ones (median), "
                     f"which looks {words}: are times in seconds?"
                 )
-    return said
+    return parts
 
 
 def harness_notes(done: Validation) -> list[str]:

@@ -51,18 +51,18 @@ def _tail(errors: Errors) -> str:
 def validation_findings(done: Validation) -> list[str]:
     """What is to be heeded, bounds that hold and that are missed, errors by what fits had seen, the farthest row, and
     what is not averaged."""
-    said = [*done.notes, *bounds_words(done), *training_words(done.bounded)]
+    parts = [*done.notes, *bounds_words(done), *training_words(done.bounded)]
     overall = done.overall
     if overall.errors is not None:
-        said += [_use_words(use, overall.by_use[use]) for use in USE_WORDS if use in overall.by_use]
+        parts += [_use_words(use, overall.by_use[use]) for use in USE_WORDS if use in overall.by_use]
         worst = overall.errors.worst
         if overall.errors.count > 1:
-            said.append(f"The farthest off: {row_name(worst.row)}: {apart(worst.error)}.")
+            parts.append(f"The farthest off: {row_name(worst.row)}: {apart(worst.error)}.")
     if overall.num_pathologies:
-        said.append(f"Shown and not averaged: {counted(overall.num_pathologies, 'row')} of known pathologies.")
+        parts.append(f"Shown and not averaged: {counted(overall.num_pathologies, 'row')} of known pathologies.")
     if overall.num_unknown:
-        said.append(f"Not predicted: {counted(overall.num_unknown, 'row')}: {listed(reasons(done))}.")
-    return said
+        parts.append(f"Not predicted: {counted(overall.num_unknown, 'row')}: {listed(reasons(done))}.")
+    return parts
 
 
 def which(summary: Summary) -> list[tuple[str, Errors | None]]:
@@ -83,10 +83,10 @@ def bounds_words(done: Validation) -> list[str]:
     """Each bound that is missed, how many hold, and the tables without one; nothing where there is none."""
     if not done.judged:
         return []
-    said = [f"Bound missed: {_missed_words(each)}." for each in done.judged if not each.holds]
-    holding = f"{len(done.judged) - len(said)} of {len(done.judged)} bounds hold"
+    parts = [f"Bound missed: {_missed_words(each)}." for each in done.judged if not each.holds]
+    holding = f"{len(done.judged) - len(parts)} of {len(done.judged)} bounds hold"
     bare = [_unbounded_words(each) for each in done.summaries[: len(done.tables)] if not _is_bounded(each.name, done)]
-    return [*said, f"{holding}; no bound is stated for {listed(bare)}." if bare else f"{holding}."]
+    return [*parts, f"{holding}; no bound is stated for {listed(bare)}." if bare else f"{holding}."]
 
 
 def _is_bounded(table: str, done: Validation) -> bool:
@@ -124,9 +124,9 @@ def reasons(done: Validation) -> list[str]:
         where = first_in(row.row.place) if row.table in own else ""
         first.setdefault(reason_words(row.why), where)
     common = Counter(reason_words(row.why) for row in rows).most_common()
-    said = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]
+    parts = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]
     rest = sum(number for _, number in common[MAX_REASONS:])
-    return [*said, f"other reasons ({rest:,})"] if rest else said
+    return [*parts, f"other reasons ({rest:,})"] if rest else parts
 
 
 def reason_words(why: str) -> str:
@@ -158,10 +158,10 @@ def _missed_words(judged: JudgedBound) -> str:
     where = f"{bound.table}, {bound.series}"
     if errors is None:
         return f"{where}: no row to judge by"
-    said = [f"{percent(errors.mean_abs)} off on average, {percent(bound.mean_abs)} allowed"]
+    parts = [f"{percent(errors.mean_abs)} off on average, {percent(bound.mean_abs)} allowed"]
     if bound.p90_abs is not None:
-        said.append(f"90th percentile {percent(errors.p90_abs)}, {percent(bound.p90_abs)} allowed")
-    return f"{where}: {'; '.join(said)}"
+        parts.append(f"90th percentile {percent(errors.p90_abs)}, {percent(bound.p90_abs)} allowed")
+    return f"{where}: {'; '.join(parts)}"
 
 
 def _use_words(use: Use, errors: Errors) -> str:

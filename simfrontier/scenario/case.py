@@ -142,16 +142,16 @@ def _micro_batches(options: Options, ranks: int, file: ScenarioFile) -> tuple[in
     if training.batch is None:
         return micro_batch, grad_accum or training.grad_accum
     if grad_accum is None:
-        found = _divided(training.batch, ranks, "micro-batch", micro_batch)
-        _refuse_many(found, micro_batch, training.batch, ranks)
-        return micro_batch, found
-    found = _divided(training.batch, ranks, "micro-batches", grad_accum)
-    if own not in (None, found):
+        count = _divided(training.batch, ranks, "micro-batch", micro_batch)
+        _refuse_many(count, micro_batch, training.batch, ranks)
+        return micro_batch, count
+    count = _divided(training.batch, ranks, "micro-batches", grad_accum)
+    if own not in (None, count):
         raise InputError(
             f"training.batch = {training.batch} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
-            f"micro_batch = {found}, got {own}; leave one of the two out"
+            f"micro_batch = {count}, got {own}; leave one of the two out"
         )
-    return found, grad_accum
+    return count, grad_accum
 
 
 def _refuse_many(grad_accum: int, micro_batch: int, batch: int, ranks: int) -> None:

@@ -132,8 +132,8 @@ class Scenario:
             try:
                 scenario_of(self.document, self.where, settings)
             except InputError as error:
-                said = str(error.outside(self.where))
-                raise InputError(said, where=self.where, key=("sensitivity", *place)) from None
+                text = str(error.outside(self.where))
+                raise InputError(text, where=self.where, key=("sensitivity", *place)) from None
 
 
 def load_scenario(
@@ -164,7 +164,7 @@ def scenario_of(
     """A checked scenario out of a document that was read from `where`; `laid_out`: every plan must be able to run at
     every size."""
     changed = copy.deepcopy(dict(document))
-    told: dict[str, Any] = {}  # what the document does not say already
+    known: dict[str, Any] = {}  # what the document does not say already
     given = [(key, path_of(key), value) for key, value in (settings or {}).items()]
     for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
         if is_of_every_plan(path):
@@ -173,7 +173,7 @@ def scenario_of(
         put(changed, path, value, where)
         hold_everywhere(changed, path)
         if changed != before:
-            told[key] = value
+            known[key] = value
     named = _names(changed.get("plans"))
     if devices:
         put(changed, ("run", "devices"), list(devices), where)
@@ -182,7 +182,7 @@ def scenario_of(
     file = typed(changed, ScenarioFile, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
-        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in told.items()))
+        return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in known.items()))
     except InputError as error:
         raise error.within(where) from None
 
@@ -235,8 +235,8 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
                 raise InputError(unknown_key(name, SIZED), key=("at", text, name))
         for name in tables.get("plans", {}):
             if name not in named and name not in file.plans:
-                said = f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}"
-                raise InputError(said, key=("at", text, "plans"))
+                message = f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}"
+                raise InputError(message, key=("at", text, "plans"))
         if int(text) in file.run.devices:
             out.append(int(text))
     return out
@@ -313,8 +313,8 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
     named_by: list[tuple[Key, str]] = [(("name",), file.name), *((("plans", name), name) for name in file.plans)]
     for key, name in named_by:
         if not FILE_NAME.fullmatch(name):
-            said = f"got {shown(name)}, allowed: letters, digits and . _ - (files are called after it)"
-            raise InputError(said, key=key)
+            text = f"got {shown(name)}, allowed: letters, digits and . _ - (files are called after it)"
+            raise InputError(text, key=key)
     sizes = file.run.devices
     for size, times in Counter(sizes).items():
         if times > 1:
@@ -326,8 +326,8 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
             raise InputError(f"got device {device} twice, allowed: every device once", key=("perturbation", "slow"))
     for (node, link), times in Counter(links).items():
         if times > 1:
-            said = f"got {shown(link)} of node {node} twice, allowed: every link once"
-            raise InputError(said, key=("perturbation", "links"))
+            text = f"got {shown(link)} of node {node} twice, allowed: every link once"
+            raise InputError(text, key=("perturbation", "links"))
     for key, names in _plan_names(file):
         for name in names:
             if name not in named and name not in file.plans:
@@ -337,8 +337,8 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
 def _refuse_few_samples(file: ScenarioFile) -> None:
     samples = file.uncertainty.samples
     if 0 < samples < FEWEST_SAMPLES:
-        said = f"got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more"
-        raise InputError(said, key=("uncertainty", "samples"))
+        text = f"got {samples}, allowed: 0 (no error bars) or {FEWEST_SAMPLES} and more"
+        raise InputError(text, key=("uncertainty", "samples"))
 
 
 def _refuse_two_batches(file: ScenarioFile) -> None:

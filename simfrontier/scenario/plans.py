@@ -51,8 +51,8 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
             raise InputError("cannot be searched for here; leave it out", key=(*place, "values", key))
     for key in (*search.values, *(GRID if search.by is not None else ())):
         if key in rest:
-            said = f"got {shown(rest[key])}, but it is searched for; leave one of the two out"
-            raise InputError(said, key=(*plan, key))
+            text = f"got {shown(rest[key])}, but it is searched for; leave one of the two out"
+            raise InputError(text, key=(*plan, key))
     return rest, search
 
 
@@ -83,18 +83,18 @@ def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
     """Gradients cross the data axes as the plan on these says."""
     key = "gradient_codec"
     if key in table:
-        said = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, key))}"
-        raise InputError(said, key=(*plan, key))
+        text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, key))}"
+        raise InputError(text, key=(*plan, key))
 
 
 def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
     """A policy of compression says how gradients and weights cross the data axes: the plan there does not say it."""
-    data, said = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
-    said = said or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
-    for key in data if isinstance(data, dict) and said else ():
+    data, text = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
+    text = text or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
+    for key in data if isinstance(data, dict) and text else ():
         if key.endswith("_codec"):
             raise InputError(
-                f"and {dotted((*plan, said))} both say how messages are coded; allowed: one of them, such as "
+                f"and {dotted((*plan, text))} both say how messages are coded; allowed: one of them, such as "
                 "compression = { dp = ..., zero = ... }",
                 key=(*plan, DATA_KEY, key),
             )
@@ -180,8 +180,8 @@ def _refuse_outside_nesting(options: LatticeOptions, place: Key) -> None:
     for key in ("weight", "accumulator", "optimizer", "copy_axes"):
         outside = [axis for axis in getattr(options, key) or () if axis not in options.nesting]
         if outside:
-            said = f"axes of nesting: {', '.join(options.nesting)}"
-            raise InputError(wrong(outside[0], said), key=(*place, key))
+            text = f"axes of nesting: {', '.join(options.nesting)}"
+            raise InputError(wrong(outside[0], text), key=(*place, key))
 
 
 def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:

@@ -56,58 +56,58 @@ def check(
     Tensors that do not fit the mesh, then ops that name what does not exist, are said first; only without such faults
     is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
-    found = Findings()
-    fits = _check_sizes(schedule, found)
-    if not fits or any(finding.rule == "references" for finding in found.all()):
-        return CheckReport(findings=found.all())
+    findings = Findings()
+    fits = _check_sizes(schedule, findings)
+    if not fits or any(finding.rule == "references" for finding in findings.all()):
+        return CheckReport(findings=findings.all())
     if programs is None:
         programs = tuple(expand(schedule, role) for role in schedule.roles)
     walked = list(zip(schedule.roles, programs, strict=True))
-    check_values(schedule, walked, found)
-    check_states(schedule, walked, found)
-    check_unread(schedule, walked, found)
-    check_comms(schedule, walked, found)
-    check_progress(schedule, walked, found)
+    check_values(schedule, walked, findings)
+    check_states(schedule, walked, findings)
+    check_unread(schedule, walked, findings)
+    check_comms(schedule, walked, findings)
+    check_progress(schedule, walked, findings)
     peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
     if capacity_bytes is not None:
-        _check_memory(schedule, peaks, capacity_bytes, found)
-    return CheckReport(findings=found.all(), peaks=peaks)
+        _check_memory(schedule, peaks, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), peaks=peaks)
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:
     """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
-    found = Findings()
-    _check_sizes(schedule, found)
-    return CheckReport(findings=found.all())
+    findings = Findings()
+    _check_sizes(schedule, findings)
+    return CheckReport(findings=findings.all())
 
 
-def _check_sizes(schedule: Schedule, found: Findings) -> bool:
+def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
     """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
     at."""
     if not schedule.roles:
-        found.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
-    for number, said in faults_of_places(schedule.mesh, schedule.roles):
+        findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
+    for number, text in faults_of_places(schedule.mesh, schedule.roles):
         role = schedule.roles[number].name
-        found.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", said)
-    check_tensors(schedule, found)
-    if found:
+        findings.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", text)
+    check_tensors(schedule, findings)
+    if findings:
         return False
-    check_ops(schedule, found)
-    if not any(finding.rule == "references" for finding in found.all()):
-        check_families(schedule, found)
-        check_gradients(schedule, found)
-        check_layouts(schedule, found)
-        check_twins(schedule, found)
-        check_meta(schedule, found)
+    check_ops(schedule, findings)
+    if not any(finding.rule == "references" for finding in findings.all()):
+        check_families(schedule, findings)
+        check_gradients(schedule, findings)
+        check_layouts(schedule, findings)
+        check_twins(schedule, findings)
+        check_meta(schedule, findings)
     return True
 
 
-def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, found: Findings) -> None:
+def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, findings: Findings) -> None:
     """The role that needs most, if that is more than there is; the others are counted."""
     needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
     for peak, role in needs:
         if peak.num_bytes > capacity_bytes:
             most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
-            said = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
+            text = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
             ranks = ranks_of_role(role, schedule.roles)
-            found.add("memory", peak.op, ranks, f"at most {capacity_bytes} bytes", said, key="peak")
+            findings.add("memory", peak.op, ranks, f"at most {capacity_bytes} bytes", text, key="peak")

@@ -18,7 +18,7 @@ WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
 
 
-def check_families(schedule: Schedule, found: Findings) -> None:
+def check_families(schedule: Schedule, findings: Findings) -> None:
     """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
     ops = schedule.distinct_ops()
@@ -36,9 +36,9 @@ def check_families(schedule: Schedule, found: Findings) -> None:
         if tensor.role == "weight" and tensor.dtype != types[0]:
             faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
         for expected, got in faults:
-            found.add("facts", f"tensor {name}", "all ranks", expected, got)
+            findings.add("facts", f"tensor {name}", "all ranks", expected, got)
     for name, expected, got in _homes(schedule):
-        found.add("facts", f"tensor {name}", "all ranks", expected, got)
+        findings.add("facts", f"tensor {name}", "all ranks", expected, got)
 
 
 Fault = tuple[str, str]  # what was expected, what was found

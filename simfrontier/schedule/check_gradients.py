@@ -28,20 +28,20 @@ MAX_NAMED: Final = 6  # of ops that a finding lists
 FUSED: Final = frozenset({"weight_norm"})  # the gradient is made together with that of the product with the result
 
 
-def check_gradients(schedule: Schedule, found: Findings) -> None:
+def check_gradients(schedule: Schedule, findings: Findings) -> None:
     """Every op of the model that makes gradients."""
     works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
     largest = max((len(op.reads) + len(op.writes) + len(op.accumulates) for op in works), default=0)
     for limit, size in ((MODEL_OPS, len(works)), (MODEL_OPERANDS, largest)):
         if size > limit.most:
-            found.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
+            findings.add("facts", "schedule", "all ranks", f"up to {limit.most:,} {limit.what}", f"{size:,}")
             return
     kinds = {op.name: op.kind for op in works}
     for name, (expected, got) in _faults([_named(op, schedule.tensors) for op in works], schedule.tensors):
-        found.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
+        findings.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
     for role in schedule.roles:
         for name, (expected, got) in _elsewhere(role, schedule.tensors):
-            found.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
+            findings.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
 
 
 def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Fault]]:
@@ -185,14 +185,14 @@ class _Graph:
     def _inputs(self, end: _Op) -> tuple[str, ...]:
         """What a loss makes a gradient of: values of that shape that it reads, or that its other ops make it of."""
         shapes = {self.tensors[value].shape for value in end.writes if value in self.tensors}
-        found: dict[str, None] = {}
+        known: dict[str, None] = {}
         waiting = list(end.reads)
         while waiting:
             value = waiting.pop()
-            if value not in found and value in self.tensors and self.tensors[value].shape in shapes:
-                found[value] = None
+            if value not in known and value in self.tensors and self.tensors[value].shape in shapes:
+                known[value] = None
                 waiting += [each for op in self.makers[value] if op.kind in LOSS_KINDS for each in op.reads]
-        return tuple(found)
+        return tuple(known)
 
     def _ways(self) -> dict[str, int]:
         """From each gradient to the ops of the forward pass by which it came."""
@@ -337,10 +337,10 @@ class _Graph:
 
 def _any(sets: Iterable[int]) -> int:
     """What is in any of some sets of bits."""
-    found = 0
+    result = 0
     for each in sets:
-        found |= each
-    return found
+        result |= each
+    return result
 
 
 def _told(values: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from simfrontier.schedule.mesh import Mesh
 Order = tuple[str, ...]  # axes that are digits of a flat index, the first slowest
 
 
-def check_layouts(schedule: Schedule, found: Findings) -> None:
+def check_layouts(schedule: Schedule, findings: Findings) -> None:
     """A gather fills its target, and a scatter takes its source, with the digits of its axes first: local ops put them
     in the order of the nesting, all others take that order as given."""
     ops = schedule.distinct_ops()
@@ -36,7 +36,7 @@ def check_layouts(schedule: Schedule, found: Findings) -> None:
             if ref.name in turned:
                 expected = f"{ref.name} in the order of its nesting, {_told(_order(schedule.tensors[ref.name], mesh))}"
                 got = f"in that of a collective, {_told(turned[ref.name])}; a permute puts it in order"
-                found.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
+                findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 
 
 def _order(tensor: Tensor, mesh: Mesh, first: Order = ()) -> Order:

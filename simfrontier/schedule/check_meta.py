@@ -9,23 +9,23 @@ from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Schedule
 
 
-def check_meta(schedule: Schedule, found: Findings) -> None:
+def check_meta(schedule: Schedule, findings: Findings) -> None:
     """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` is that of its norms, and every
     axis divides something."""
     if not any(op.kind == "adam" for op in schedule.distinct_ops()):
         return
     layers, micros = _counted(schedule)
     for name, counted in (("num_layers", layers), ("grad_accum", micros)):
-        said = schedule.meta.get(name)
-        if said != counted:
-            got = "nothing said" if said is None else str(said)
-            found.add("facts", f"meta {name}", "all ranks", f"{counted}, as its calls have it", got)
+        text = schedule.meta.get(name)
+        if text != counted:
+            got = "nothing said" if text is None else str(text)
+            findings.add("facts", f"meta {name}", "all ranks", f"{counted}, as its calls have it", got)
     for axis in _idle(schedule):
         size = schedule.mesh[axis]
-        found.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
+        findings.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
     for name, wanted in (*_clip(schedule), *_images(schedule)):
-        said = schedule.meta.get(name)
-        found.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if said is None else repr(said))
+        text = schedule.meta.get(name)
+        findings.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if text is None else repr(text))
 
 
 def _idle(schedule: Schedule) -> list[str]:
@@ -75,10 +75,10 @@ def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """Gradients are clipped by their own norms where no norm is of two of them, and so it is said."""
     norms = [op for op in schedule.distinct_ops() if op.kind == "norm2"]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
-    said = schedule.meta.get("clip")
-    if singly and said != "each":
+    text = schedule.meta.get("clip")
+    if singly and text != "each":
         yield "clip", "'each': every norm is of one gradient, for which the host waits"
-    if not singly and said is not None:
+    if not singly and text is not None:
         yield "clip", "nothing: norms are of several gradients"
 
 

@@ -15,7 +15,7 @@ from simfrontier.schedule.roles import Sequence, members_of, sequence_of
 Programs = list[tuple[Role, ExpandedProgram]]
 
 
-def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None:
+def check_comms(schedule: Schedule, programs: Programs, findings: Findings) -> None:
     """A communicator spans one set of axes, and the calls in which roles meet come in one order, of one kind and size,
     in all of them."""
     span: dict[str, frozenset[str]] = {}
@@ -24,10 +24,10 @@ def check_comms(schedule: Schedule, programs: Programs, found: Findings) -> None
             axes = frozenset(op.axes)
             if span.setdefault(op.comm, axes) != axes:
                 ranks = ranks_of(op, role, schedule.roles)
-                said = f"communicator {op.comm} over {'+'.join(sorted(span[op.comm]))}, as before"
-                found.add("order", title_of(op, call), ranks, said, "+".join(op.axes), key=(op.number, "span"))
+                text = f"communicator {op.comm} over {'+'.join(sorted(span[op.comm]))}, as before"
+                findings.add("order", title_of(op, call), ranks, text, "+".join(op.axes), key=(op.number, "span"))
     if len(programs) > 1:
-        _same_calls(schedule, programs, found)
+        _same_calls(schedule, programs, findings)
 
 
 def _collectives(program: ExpandedProgram) -> Iterator[tuple[Call, Collective]]:
@@ -42,7 +42,7 @@ def _collectives(program: ExpandedProgram) -> Iterator[tuple[Call, Collective]]:
 # ── calls in which roles meet ──
 
 
-def _same_calls(schedule: Schedule, programs: Programs, found: Findings) -> None:
+def _same_calls(schedule: Schedule, programs: Programs, findings: Findings) -> None:
     meets = _members(schedule)
     members: dict[Sequence, tuple[int, ...]] = {}
     calls: dict[tuple[Sequence, int], list[tuple[Op, Call]]] = defaultdict(list)
@@ -55,7 +55,7 @@ def _same_calls(schedule: Schedule, programs: Programs, found: Findings) -> None
     for sequence, joined in members.items():
         for other in joined[1:]:
             first, second = calls[sequence, joined[0]], calls[sequence, other]
-            _compare(schedule, sequence, joined[0], first, other, second, found)
+            _compare(schedule, sequence, joined[0], first, other, second, findings)
 
 
 def _members(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ...]]]:
@@ -71,7 +71,7 @@ def _compare(
     first: list[tuple[Op, Call]],
     other: int,
     second: list[tuple[Op, Call]],
-    found: Findings,
+    findings: Findings,
 ) -> None:
     """The first call of two roles that is not the same, or that the calls are not as many."""
     role, yours = schedule.roles[number], schedule.roles[other]
@@ -80,11 +80,11 @@ def _compare(
         wanted, got = _signature(schedule, *mine), _signature(schedule, *theirs)
         if wanted != got:
             expected = f"call {at} of {where} to be {wanted}, like {title_of(*mine)} of role {role.name}"
-            found.add("order", title_of(*theirs), ranks_of(theirs[0], yours, schedule.roles), expected, got)
+            findings.add("order", title_of(*theirs), ranks_of(theirs[0], yours, schedule.roles), expected, got)
             return
     if len(first) != len(second):
         expected = f"{len(first)} calls, as in role {role.name}"
-        found.add("order", where, ranks_of_role(yours, schedule.roles), expected, f"{len(second)} calls")
+        findings.add("order", where, ranks_of_role(yours, schedule.roles), expected, f"{len(second)} calls")
 
 
 def _name(sequence: Sequence) -> str:
@@ -105,11 +105,11 @@ def _signature(schedule: Schedule, op: Op, call: Call) -> str:
 
 def _carried(schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...], call: Call) -> str:
     """What an exchange carries in one direction: `x of layer 4, micro-batch 1 (1024 bytes)`."""
-    told = []
+    results = []
     for a, b in zip(src, dst, strict=False):
         sent, got = _text(schedule, a, call), _text(schedule, b, call)
-        told.append((sent if sent == got else f"{sent} to {got}") + f" ({_num_bytes(schedule, (a,))} bytes)")
-    return ", ".join(told)
+        results.append((sent if sent == got else f"{sent} to {got}") + f" ({_num_bytes(schedule, (a,))} bytes)")
+    return ", ".join(results)
 
 
 def _text(schedule: Schedule, ref: Ref, call: Call) -> str:
@@ -128,12 +128,12 @@ def _num_bytes(schedule: Schedule, refs: tuple[Ref, ...]) -> int:
 # ── progress ──
 
 
-def check_progress(schedule: Schedule, programs: Programs, found: Findings) -> None:
+def check_progress(schedule: Schedule, programs: Programs, findings: Findings) -> None:
     """Run all roles without a clock: a call in which roles meet is done when all of them have started it.
 
     The issuing rule is monotone, so one such run that ends proves that no timing can block the schedule.
     """
-    _Run(schedule, programs).to_the_end(found)
+    _Run(schedule, programs).to_the_end(findings)
 
 
 class _Run:
@@ -145,7 +145,7 @@ class _Run:
         self.begun: dict[Sequence, list[dict[int, int]]] = defaultdict(list)  # its calls: role → op that has started
         self.num_begun: dict[tuple[Sequence, int], int] = defaultdict(int)
 
-    def to_the_end(self, found: Findings) -> None:
+    def to_the_end(self, findings: Findings) -> None:
         moved = True
         while moved:
             moved = False
@@ -156,7 +156,7 @@ class _Run:
                         self._start(number, index)
         for number, issuer in enumerate(self.issuers):
             if not issuer.is_finished:
-                self._stuck(number, found)
+                self._stuck(number, findings)
 
     def _start(self, number: int, index: int) -> None:
         meeting = self.meets.get(self.programs[number].ops[index].number)
@@ -174,17 +174,17 @@ class _Run:
             for other, waiting in begun[call].items():
                 self.issuers[other].finish(waiting)
 
-    def _stuck(self, number: int, found: Findings) -> None:
+    def _stuck(self, number: int, findings: Findings) -> None:
         program = self.programs[number]
         who = ranks_of_role(self.roles[number], self.roles)
         for index, lacking in self.issuers[number].blocked():
             title = title_of(program.ops[index], program.calls[index])
             needs = ", ".join(f"{need} ops done on lane {lane} (so far {done})" for lane, done, need in lacking)
-            found.add("order", title, who, "a run to the end", f"blocked: it waits for {needs}")
+            findings.add("order", title, who, "a run to the end", f"blocked: it waits for {needs}")
         for index, absent in self._waiting(number):
             title = title_of(program.ops[index], program.calls[index])
             names = ", ".join(self._absent(other) for other in absent)
-            found.add("order", title, who, "a run to the end", f"blocked: role {names} does not join it")
+            findings.add("order", title, who, "a run to the end", f"blocked: role {names} does not join it")
 
     def _waiting(self, number: int) -> Iterator[tuple[int, list[int]]]:
         """The ops of a role that have started and wait for others: (op, the roles that have not joined it)."""

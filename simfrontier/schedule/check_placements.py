@@ -19,27 +19,27 @@ from simfrontier.schedule.placement import PartialOp, Placement, partial, placem
 from simfrontier.schedule.roles import axis_of_roles, fault_of_end, fault_of_exchange
 
 
-def check_tensors(schedule: Schedule, found: Findings) -> None:
+def check_tensors(schedule: Schedule, findings: Findings) -> None:
     """Every tensor's placement, nesting and stacking must make sense on the mesh."""
     for name, tensor in schedule.tensors.items():
         try:
             for axis in (*tensor.nesting, *tensor.stacked, *_axes_of(tensor.placement)):
                 schedule.mesh[axis]
             size = tensor.local_bytes(schedule.mesh)
-            _check_shared(schedule, tensor, size, found)
+            _check_shared(schedule, tensor, size, findings)
         except InputError as error:
-            found.add("placements", f"tensor {name}", "all ranks", "a placement that the mesh allows", str(error))
+            findings.add("placements", f"tensor {name}", "all ranks", "a placement that the mesh allows", str(error))
 
 
-def _check_shared(schedule: Schedule, tensor: Tensor, size: int, found: Findings) -> None:
+def _check_shared(schedule: Schedule, tensor: Tensor, size: int, findings: Findings) -> None:
     """A tensor that lies in another's memory must be of its size."""
     if tensor.shares is None:
         return
     home = schedule.tensors.get(tensor.shares)
     if home is None or home.local_bytes(schedule.mesh) != size:
-        said = "which is not declared" if home is None else f"of {home.local_bytes(schedule.mesh)} bytes"
-        found.add(
-            "placements", f"tensor {tensor.name}", "all ranks", f"to share {size} bytes", f"{tensor.shares}, {said}"
+        text = "which is not declared" if home is None else f"of {home.local_bytes(schedule.mesh)} bytes"
+        findings.add(
+            "placements", f"tensor {tensor.name}", "all ranks", f"to share {size} bytes", f"{tensor.shares}, {text}"
         )
 
 
@@ -47,7 +47,7 @@ def _axes_of(placement: Placement) -> Iterable[str]:
     return (*(axis for axis, _ in placement.shards), *placement.flat, *(axis for axis, _ in placement.partial))
 
 
-def check_ops(schedule: Schedule, found: Findings) -> None:
+def check_ops(schedule: Schedule, findings: Findings) -> None:
     """The rules of each distinct op; a finding names the first role and call that the op is in."""
     rules = _Rules(schedule)
     seen: set[int] = set()
@@ -57,16 +57,16 @@ def check_ops(schedule: Schedule, found: Findings) -> None:
             if call.block in blocks:
                 continue
             blocks.add(call.block)
-            _check_once(schedule, call, role, found)
+            _check_once(schedule, call, role, findings)
             for op in call.ops:
                 if isinstance(op, Exchange):
-                    _check_ends(schedule, op, call, role, found)
+                    _check_ends(schedule, op, call, role, findings)
                 if op.number not in seen:
                     seen.add(op.number)
-                    _check_op(rules, op, call, role, found)
+                    _check_op(rules, op, call, role, findings)
 
 
-def _check_once(schedule: Schedule, call: Call, role: Role, found: Findings) -> None:
+def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) -> None:
     """A block does each thing once: what an op writes would be written again from the same."""
     if len({op.number for op in call.ops}) == len(call.ops):
         return
@@ -74,21 +74,21 @@ def _check_once(schedule: Schedule, call: Call, role: Role, found: Findings) -> 
         times = sum(each is op for each in call.ops)
         if times > 1 and op.writes:
             ranks = ranks_of_role(role, schedule.roles)
-            found.add("facts", title_of(op, call), ranks, "once in its block", f"{times} times")
+            findings.add("facts", title_of(op, call), ranks, "once in its block", f"{times} times")
 
 
-def _check_ends(schedule: Schedule, op: Exchange, call: Call, role: Role, found: Findings) -> None:
+def _check_ends(schedule: Schedule, op: Exchange, call: Call, role: Role, findings: Findings) -> None:
     """An exchange has two ends, and stands only with the roles at them."""
     fault = fault_of_exchange(op, schedule.mesh) or fault_of_end(op, role)
     if fault is not None:
-        found.add(
+        findings.add(
             "references", title_of(op, call), ranks_of_role(role, schedule.roles), "an exchange of this role", fault
         )
 
 
-def _check_op(rules: _Rules, op: Op, call: Call, role: Role, found: Findings) -> None:
+def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings) -> None:
     def say(rule: Rule, expected: str, got: str) -> None:
-        found.add(rule, title_of(op, call), ranks_of(op, role, rules.schedule.roles), expected, got)
+        findings.add(rule, title_of(op, call), ranks_of(op, role, rules.schedule.roles), expected, got)
 
     if not rules.knows(op, say):
         return

@@ -33,8 +33,8 @@ def explain_unwritten(
             by = title_of(program.ops[later[0]], program.calls[later[0]])
             say("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)
         else:
-            told = " → ".join(f"{short_title(program.ops[i])} ({place_of(program.calls[i])})" for i in cycle)
-            say("references", index, f"{what} from an op that does not need this one", f"a cycle: {told}", key)
+            text = " → ".join(f"{short_title(program.ops[i])} ({place_of(program.calls[i])})" for i in cycle)
+            say("references", index, f"{what} from an op that does not need this one", f"a cycle: {text}", key)
 
 
 def _writers(program: ExpandedProgram) -> dict[Ref, list[int]]:

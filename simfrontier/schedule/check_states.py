@@ -9,14 +9,14 @@ from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 Moment = tuple[Ref, int]
 
 
-def check_states(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], found: Findings) -> None:
+def check_states(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
     """Every state that a role touches is written once, by the last op that touches it: in a step where it follows a
     weight, else in every micro-batch. A constant never is."""
     roles = {name: tensor.role for name, tensor in schedule.tensors.items()}
     if not {"state", "constant"} & set(roles.values()):
         return
     for role, program in programs:
-        _Walk(schedule, role, program, found).run()
+        _Walk(schedule, role, program, findings).run()
 
 
 class _Walk:

@@ -14,12 +14,12 @@ SAME = frozenset({"matmul", "norm"})  # kinds that read the same in all streams;
 STREAM = "/"  # after the stream that a value or an op is of: student/cls, teacher/cls
 
 
-def check_twins(schedule: Schedule, found: Findings) -> None:
+def check_twins(schedule: Schedule, findings: Findings) -> None:
     """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
     of what an op makes are read in the order in which it makes them."""
     ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
     for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
-        found.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
+        findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 
 
 def _again(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:

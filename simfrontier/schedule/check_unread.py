@@ -12,7 +12,7 @@ from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 READ: Final = "read by an op later"
 
 
-def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], found: Findings) -> None:
+def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
     """A value, gradient, sum or code that is written is read before the step ends, and before it is written again; a
     value, which the backward pass may need, is never written again.
     Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
@@ -31,15 +31,15 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]
             for ref in program.writes[index]:
                 if ref.name in values:
                     if ref in written:
-                        _say(schedule, role, program, index, ref, "written once", "written twice", found)
+                        _say(schedule, role, program, index, ref, "written once", "written twice", findings)
                     written.add(ref)
                 if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
                     continue
                 if ref in waiting:
-                    _say(schedule, role, program, waiting[ref], ref, READ, "written again before it is", found)
+                    _say(schedule, role, program, waiting[ref], ref, READ, "written again before it is", findings)
                 waiting[ref] = index
         for ref, index in waiting.items():
-            _say(schedule, role, program, index, ref, READ, "read by none", found)
+            _say(schedule, role, program, index, ref, READ, "read by none", findings)
 
 
 def _say(
@@ -50,11 +50,11 @@ def _say(
     ref: Ref,
     expected: str,
     got: str,
-    found: Findings,
+    findings: Findings,
 ) -> None:
     op: Op = program.ops[index]
     tensor = schedule.tensors[ref.name]
     what = ref_text(ref, tensor.per_layer, tensor.per_micro)
     ranks = ranks_of(op, role, schedule.roles)
     key = (role.name, op.number, ref.name, got)
-    found.add("references", title_of(op, program.calls[index]), ranks, f"{what} {expected}", got, key=key)
+    findings.add("references", title_of(op, program.calls[index]), ranks, f"{what} {expected}", got, key=key)

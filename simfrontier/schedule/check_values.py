@@ -25,9 +25,9 @@ WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass 
 PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
-def check_values(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], found: Findings) -> None:
+def check_values(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
     """References, sums and versions of all roles."""
-    ledger = ContributionRecord(schedule, programs, found)
+    ledger = ContributionRecord(schedule, programs, findings)
     board = SentValues()
     walks = [_Walk(ledger, board, number) for number in range(len(programs))]
     board.run([walk.run() for walk in walks])
@@ -290,8 +290,8 @@ class _Walk:
                 self.ledger.say_end("versions", self.number, ref, expected, got, (weight, "publish"))
         for ref, value in self.values.items():
             if self.tensors[ref.name].role == "copy" and value == PREVIOUS_STEP:
-                said = "written again in every step", "not written, or from itself"
-                self.ledger.say_end("versions", self.number, ref, *said, (ref.name, "copy"))
+                text = "written again in every step", "not written, or from itself"
+                self.ledger.say_end("versions", self.number, ref, *text, (ref.name, "copy"))
 
     def _weights(self) -> list[Home]:
         """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule

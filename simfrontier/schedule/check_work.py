@@ -70,9 +70,9 @@ def _order(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Faul
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
     for tensor in made if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]
-        found = [label for label in labels if label in wanted]
-        if tensor.role == "activation" and wanted != found:
-            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(found)
+        results = [label for label in labels if label in wanted]
+        if tensor.role == "activation" and wanted != results:
+            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(results)
 
 
 def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -> Iterator[Fault]:
@@ -87,7 +87,7 @@ def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -
             yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
         if size in sizes[label] or is_split:
             continue
-        told = " or ".join(map(str, sorted(sizes[label])))
+        text = " or ".join(map(str, sorted(sizes[label])))
         if label in inside:
             by = {n for other in space for n in sizes[other] for k in JOINT if size * space[other] * k == n}
             rows = op.matmul[1] if op.matmul is not None else ()
@@ -95,7 +95,7 @@ def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -
             if not by and not (columns and size == math.prod(space.get(row, 1) for row in rows)):
                 yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
         else:
-            yield f"{label} of size {told}, as its operands have it", str(size)
+            yield f"{label} of size {text}, as its operands have it", str(size)
     yield from _other_sizes(op, space, inside, (*read, *made))
     if op.kind in OWN_LABELS or op.matmul is not None:
         return
@@ -154,9 +154,9 @@ def _product(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fa
     mixed = next((tensor for tensor in values if set(tensor.dims) & set(m) and set(tensor.dims) & set(n)), None)
     if mixed is not None and not inside and all(set(tensor.dims) <= set(space) for tensor in values):
         yield f"no operand with labels of both m and n, {', '.join((*m, *n))}", f"{mixed.name}: {', '.join(mixed.dims)}"
-    told = [label for label in m if label in seen and label not in read[0].dims]
-    if told:
-        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(told)
+    results = [label for label in m if label in seen and label not in read[0].dims]
+    if results:
+        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(results)
     if inside:
         return
     result = made[0]

@@ -37,9 +37,9 @@ class Findings:
     def __init__(self) -> None:
         self._found: dict[Hashable, Finding] = {}
 
-    def add(self, rule: Rule, op: str, ranks: str, expected: str, found: str, key: Hashable = None) -> None:
+    def add(self, rule: Rule, op: str, ranks: str, expected: str, text: str, key: Hashable = None) -> None:
         """Add a finding; `key` says which findings are the same fault (by default equal text)."""
-        finding = Finding(rule=rule, op=op, ranks=ranks, expected=expected, found=found)
+        finding = Finding(rule=rule, op=op, ranks=ranks, expected=expected, found=text)
         same = (rule, finding if key is None else key)
         held = self._found.get(same)
         self._found[same] = finding if held is None else replace(held, times=held.times + 1)

@@ -86,5 +86,5 @@ def _value_of(tensor: Tensor, tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def _stage_of(tensor: Tensor) -> Stage | None:
-    found = None if tensor.role == "token" else _GATHERED.search(tensor.name)
-    return cast(Stage, found[1]) if found else None
+    match = None if tensor.role == "token" else _GATHERED.search(tensor.name)
+    return cast(Stage, match[1]) if match else None

@@ -340,9 +340,9 @@ def _role(node: Node, blocks: list[tuple[Op, ...]], spent: _Spent) -> Role:
 def _check_places(node: Node, mesh: Mesh, roles: tuple[Role, ...]) -> None:
     """Roles stand where they may, and an exchange stands only with the roles at its ends."""
     listed = node.items()
-    for number, said in faults_of_places(mesh, roles):
+    for number, text in faults_of_places(mesh, roles):
         place = listed[number]
-        (place if roles[number].at is None else place.key("at")).fail(said)
+        (place if roles[number].at is None else place.key("at")).fail(text)
     for item, role in zip(listed, roles, strict=True):
         for ops in {call.block: call.ops for call in role.calls}.values():
             for op in ops:

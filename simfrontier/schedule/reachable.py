@@ -44,11 +44,11 @@ def _finish(
     at = len(open_) - 1
     while open_[at] != first:
         at -= 1
-    found = 0
+    result = 0
     for node in open_[at:]:
-        found |= bits.get(node, 0)
+        result |= bits.get(node, 0)
         for target in edges.get(node, ()):
-            found |= out.get(target, 0)
+            result |= out.get(target, 0)
     for node in open_[at:]:
-        out[node] = found
+        out[node] = result
     del open_[at:]

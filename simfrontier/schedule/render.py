@@ -97,7 +97,7 @@ class _Page:
                 if tensor is not None and tensor.persistent:
                     layer = ref.layer + call.layer if tensor.per_layer else 0
                     held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
-        return defaultdict(int, {name: len(found) for name, found in held.items()})
+        return defaultdict(int, {name: len(result) for name, result in held.items()})
 
     def _touched(self, op: Op, role: Role) -> Iterable[Ref]:
         if isinstance(op, Exchange) and role.at is not None:

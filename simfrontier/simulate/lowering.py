@@ -55,9 +55,9 @@ def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Libra
     for device in sorted(member):
         nodes[device // per_node] = nodes.get(device // per_node, 0) | 1 << device % per_node
     by_node = [
-        [[member[node * per_node + position] for position in order] for order in found]
+        [[member[node * per_node + position] for position in order] for order in result]
         for node, mask in nodes.items()
-        for found in [orders(fabric.machine.node, mask, len(nodes) > 1, by.ring_order(library))]
+        for result in [orders(fabric.machine.node, mask, len(nodes) > 1, by.ring_order(library))]
     ]
     channels = by.channels(list(zip(*by_node, strict=True)))  # of each, its order on every node
     return Recipe(

@@ -172,10 +172,10 @@ class _Pass:
         """How the rank classes meet that the collectives of a call couple."""
         if (role, id(block)) not in self.coupled:
             label = np.arange(len(self.rows[role]), dtype=float)
-            found = [meeting for op in block if (meeting := self._meeting(op, role)) is not None]
+            results = [meeting for op in block if (meeting := self._meeting(op, role)) is not None]
             while True:
                 before = label.copy()
-                for meeting in found:
+                for meeting in results:
                     meeting.wait(label)
                 if (label == before).all():
                     break

@@ -64,11 +64,11 @@ class _Engine(FlowEvents):
         self.issuers: dict[int, Issuer] = {}
         self.by_lane = [ops_by_lane(part.program) for part in self.parts]
         for number, (part, classes) in enumerate(parts):
-            found = [
+            results = [
                 common.info(op) if block is None else None
                 for op, block in zip(part.program.ops, part.blocks, strict=True)
             ]
-            self.infos.append(found)
+            self.infos.append(results)
             self.issuers.update({cls: Issuer(part.program, self.by_lane[number]) for cls in classes})
         self.ready = {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()}
         self.start = {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()}
@@ -374,14 +374,14 @@ class _Engine(FlowEvents):
                 kept.append((load, flows))
         joined: list[tuple[int, list[RunningFlow]]] = []
         for flow in loose:
-            load, found, apart = self.common.load(flow.flow), [flow], []
+            load, results, apart = self.common.load(flow.flow), [flow], []
             for other, flows in joined:
                 if other & load:
                     load |= other
-                    found += flows
+                    results += flows
                 else:
                     apart.append((other, flows))
-            joined = [*apart, (load, found)]
+            joined = [*apart, (load, results)]
         for _, flows in joined:
             key = tuple(sorted([flow.flow for flow in flows]))
             rates = self.memo.get(key)

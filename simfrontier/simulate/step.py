@@ -259,11 +259,11 @@ def _simulate_roles(
 def _last_role(play: RoleTimelines) -> tuple[int, int]:
     """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
     step_s = max(played.timeline.step_s for played in play.played)
-    found = [
+    results = [
         (-busy_s(played, cls), cls, number)
         for number, played in enumerate(play.played)
         for cls, end in zip(played.classes, played.timeline.end.max(axis=1, initial=0.0).tolist(), strict=True)
         if end >= step_s * (1 - 1e-9)
     ]
-    _, cls, role = min(found)
+    _, cls, role = min(results)
     return role, cls

@@ -81,22 +81,22 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
             "allowed: two traces of one schedule"
         )
     simulated, really = _by_rank(plan, "simulated", sim), _by_rank(plan, "real", real)
-    found = _Found()
+    result = _Found()
     pairs: list[OpPair] = []
     for rank in sorted({*simulated, *really}):
         mine, its = simulated.get(rank), really.get(rank)
         if mine is None or its is None:
-            found.add(rank, None, "its ops", *_counts(mine, its))
+            result.add(rank, None, "its ops", *_counts(mine, its))
             continue
         for op in sorted({*mine, *its}):
             if op in mine and op in its:
-                found.compare(rank, mine[op], its[op])
+                result.compare(rank, mine[op], its[op])
                 pairs.append(OpPair(rank=rank, sim=mine[op], real=its[op]))
             else:
-                found.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
+                result.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
         if mine.keys() == its.keys():
-            found.compare_orders(rank, mine, its)
-    return Comparison(plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=found.all())
+            result.compare_orders(rank, mine, its)
+    return Comparison(plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=result.all())
 
 
 Ops = Mapping[int, Span]

@@ -52,8 +52,8 @@ def load_links(path: Path) -> LinkTable:
     names: set[str] = set()
     for number, link in enumerate(table.links):
         if link.name in names:
-            said = f"got {shown(link.name)} twice, allowed: every link once"
-            raise InputError(said, where=str(path), key=("links", number, "name"))
+            text = f"got {shown(link.name)} twice, allowed: every link once"
+            raise InputError(text, where=str(path), key=("links", number, "name"))
         names.add(link.name)
     return table
 

@@ -30,19 +30,19 @@ def ranges_text(ranks: Sequence[int]) -> str:
 
 def ranks_of_text(text: str) -> tuple[int, ...]:
     """The ranks of such a text. Raises ValueError, with what is wrong, unless they ascend."""
-    found: list[int] = []
+    results: list[int] = []
     for part in text.split(",") if text else ():
         matched = _RANGE.fullmatch(part)
         if matched is None:
             raise ValueError(f"{_short(part)} is not a rank or a range of ranks, such as 0-7 or 0-28:4")
         first, last, stride = int(matched[1]), int(matched[2] or matched[1]), int(matched[3] or 1)
-        if last < first or stride < 1 or (found and first <= found[-1]):
+        if last < first or stride < 1 or (results and first <= results[-1]):
             raise ValueError(f"{_short(part)}: ranks do not ascend")
         several = range(first, last + 1, stride)
-        if fault := RANK_NAMES.fault(len(found) + len(several)):
+        if fault := RANK_NAMES.fault(len(results) + len(several)):
             raise ValueError(f"{_short(part)}: {fault}")
-        found += several
-    return tuple(found)
+        results += several
+    return tuple(results)
 
 
 def _short(part: str) -> str:

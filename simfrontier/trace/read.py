@@ -34,8 +34,8 @@ def _trace(value: Any) -> Trace:
     if other.get("format") != FORMAT:
         raise InputError(f"{wrong(other.get('format'), shown(FORMAT))}, of a trace", key=("otherData", "format"))
     if other.get("version") != VERSION or isinstance(other["version"], bool):
-        said = wrong(other.get("version"), f"{VERSION}, which this simfrontier reads")
-        raise InputError(said, key=("otherData", "version"))
+        text = wrong(other.get("version"), f"{VERSION}, which this simfrontier reads")
+        raise InputError(text, key=("otherData", "version"))
     notes = _object(_key(other, "notes", ("otherData",)), ("otherData", "notes"))
     events = _key(top, "traceEvents", ())
     if not isinstance(events, list):
@@ -79,8 +79,8 @@ class _Processes:
                 raise InputError(f"got {thread}, which has no thread_name before it", key=(*at, "tid"))
             self.spans[process].append(_span(event, args, self.lanes[process][thread], at))
         else:
-            said = f"got an event {shown(event.get('ph'))} {shown(event.get('name'))}"
-            raise InputError(f"{said}, allowed: X, and M with process_name or thread_name", key=at)
+            text = f"got an event {shown(event.get('ph'))} {shown(event.get('name'))}"
+            raise InputError(f"{text}, allowed: X, and M with process_name or thread_name", key=at)
 
     def _open(self, process: int, args: Mapping[str, Any], at: Key) -> None:
         if process != len(self.names):
@@ -95,8 +95,8 @@ class _Processes:
             raise InputError(f"{fault} in all", key=(*inside, "members"))
         twice = self.taken.intersection(members)
         if twice:
-            said = f"got rank {min(twice)} in two processes, allowed: every rank once"
-            raise InputError(said, key=(*inside, "members"))
+            text = f"got rank {min(twice)} in two processes, allowed: every rank once"
+            raise InputError(text, key=(*inside, "members"))
         self.taken.update(members)
         self.members.append(members)
         self.lanes.append({})

@@ -160,21 +160,21 @@ def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:
     return asdict(value)
 
 
-def outline_of(said: Mapping[str, Any]) -> PlanOutline:
+def outline_of(known: Mapping[str, Any]) -> PlanOutline:
     """The inverse of `plain`. Raises KeyError, TypeError or ValueError where it is none of its values."""
-    found = said["estimate"]
-    made = None if found is None else Estimate(**{name: _number(value) for name, value in found.items()})
-    return PlanOutline(estimate=made, too_big=_number(said["too_big"]), fault=str(said["fault"]))
+    result = known["estimate"]
+    made = None if result is None else Estimate(**{name: _number(value) for name, value in result.items()})
+    return PlanOutline(estimate=made, too_big=_number(known["too_big"]), fault=str(known["fault"]))
 
 
-def simulated_of(said: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
+def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
     """The inverse of `plain`. Raises as `outline_of`."""
-    if "why" in said:
-        return PlanFault(why=str(said["why"]))
-    parts = {name: _number(said["parts"][name]) for name in PARTS}
-    samples = tuple(_number(value) for value in said["samples_s"])
+    if "why" in known:
+        return PlanFault(why=str(known["why"]))
+    parts = {name: _number(known["parts"][name]) for name in PARTS}
+    samples = tuple(_number(value) for value in known["samples_s"])
     return SimulatedPlan(
-        step_s=_number(said["step_s"]), parts=parts, peak_bytes=int(_number(said["peak_bytes"])), samples_s=samples
+        step_s=_number(known["step_s"]), parts=parts, peak_bytes=int(_number(known["peak_bytes"])), samples_s=samples
     )
 
 

@@ -84,8 +84,8 @@ def journal_in(folder: Path | None, digest: str, readers: Readers) -> Iterator[J
     _forget(path, [])
 
 
-def _line(digest: str, said: list[Any]) -> str:
-    text = json.dumps(said)
+def _line(digest: str, results: list[Any]) -> str:
+    text = json.dumps(results)
     return f"{_sum(digest, text.encode())} {text}\n"
 
 
@@ -125,11 +125,11 @@ def _read(path: Path, digest: str, readers: Readers) -> dict[tuple[str, str], An
             for number, line in enumerate(_lines(file)):
                 if number == 0:
                     _refuse_another(path, line, digest)
-                found = _checked(line, digest)
-                if found is None:
+                result = _checked(line, digest)
+                if result is None:
                     continue
                 try:
-                    kind, key, value = found
+                    kind, key, value = result
                     readers[kind](value)
                     known[kind, str(key)] = value
                 except (AttributeError, KeyError, TypeError, ValueError):  # of other code that says it is this version
@@ -154,19 +154,19 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 def _checked(line: bytes, digest: str) -> list[Any] | None:
     """What a line says if its checksum is right; nothing else of it is looked at."""
-    said, _, text = line.rstrip(b"\n").partition(b" ")
-    if said != _sum(digest, text).encode():
+    message, _, text = line.rstrip(b"\n").partition(b" ")
+    if message != _sum(digest, text).encode():
         return None
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list) else None
+    return result if isinstance(result, list) else None
 
 
 def _refuse_another(path: Path, line: bytes, digest: str) -> None:
-    found = _checked(line, "")
-    if found is not None and found[:1] == ["search"] and found[1:] != [digest]:
+    result = _checked(line, "")
+    if result is not None and result[:1] == ["search"] and result[1:] != [digest]:
         raise InputError(
             f"{path}: is of another search that was stopped (another scenario, size, pins or version); "
             "allowed: --fresh, which forgets it, or another folder"

@@ -62,9 +62,9 @@ def refuse_empty(
 def _advice(space: Space) -> str:
     """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
     for name in space.pins.values:
-        found = _nearest_value(space, name)
-        if found is not None:
-            return f"; smallest change that opens the space: {name} = {written(found)}"
+        value = _nearest_value(space, name)
+        if value is not None:
+            return f"; smallest change that opens the space: {name} = {written(value)}"
     for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
         if _first_that_fits(other) is not None:
             return f"; smallest change that opens the space: {other.size:,} devices"
@@ -85,8 +85,8 @@ def _nearest_value(space: Space, name: str) -> Value | None:
             return 0.0
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
-    found = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
-    return None if found is None else found.value(name)
+    result = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
+    return None if result is None else result.value(name)
 
 
 def _larger(space: Space) -> Iterator[Space]:

@@ -31,12 +31,12 @@ def is_too_big(outline: PlanOutline, capacity: float) -> bool:
 
 def fitting_of(outlines: Mapping[Candidate, PlanOutline], capacity: float) -> list[TunedPlan]:
     """The plans that may fit, the fastest first."""
-    found = [
+    results = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
         for candidate, outline in outlines.items()
         if outline.estimate is not None and not is_too_big(outline, capacity)
     ]
-    return sorted(found, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
+    return sorted(results, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
 
 
 def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
@@ -146,11 +146,11 @@ class Runner:
         self.crew.do(tasks, told)
         out = []
         for plan in plans:
-            found = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
-            if isinstance(found, PlanFault):
+            result = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
+            if isinstance(result, PlanFault):
                 self.faulty.append(plan)
             else:
-                out.append(replace(plan, simulated=found))
+                out.append(replace(plan, simulated=result))
         return out
 
     def own(self, scenario: Scenario, batch: int, capacity: float) -> tuple[OwnPlan, ...]:
@@ -175,11 +175,11 @@ class Runner:
 
         self.crew.do([("own", [(plan,)]) for plan in new], told)
         for plan in names:
-            found = simulated_of(self.journal.get("own", plan) or {})
-            if isinstance(found, PlanFault):
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=found.why)
+            result = simulated_of(self.journal.get("own", plan) or {})
+            if isinstance(result, PlanFault):
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=result.why)
             else:
-                out[plan] = OwnPlan(name=plan, simulated=found, fits=found.peak_bytes <= capacity)
+                out[plan] = OwnPlan(name=plan, simulated=result, fits=result.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)
 
     def why(self, plans: Sequence[TunedPlan]) -> tuple[CriticalPath, str]:
@@ -190,17 +190,17 @@ class Runner:
         others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
         others += [plan for plan in simulated if plan.candidate.layout != best.candidate.layout]
         chosen = [best, *others[:1]]
-        found: dict[int, CriticalPath] = {}
+        known: dict[int, CriticalPath] = {}
 
         def told(number: int, results: list[CriticalPath]) -> None:
-            found[number] = results[0]
-            self.progress("checking the best", len(found), len(chosen))
+            known[number] = results[0]
+            self.progress("checking the best", len(known), len(chosen))
 
         tasks: list[Task] = [("explained", [(p.candidate.table, TUNED, p is best)]) for p in chosen]
         self.crew.do(tasks, told)
         if not others:
-            return found[0], ""
-        return found[0], why_faster(found[0], found[1], others[0].candidate.name)
+            return known[0], ""
+        return known[0], why_faster(known[0], known[1], others[0].candidate.name)
 
 
 def _structure(candidate: Candidate) -> tuple[object, ...]:

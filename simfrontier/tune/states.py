@@ -69,10 +69,10 @@ class StateSharding:
     @property
     def name(self) -> str:
         """The same with what is special of its moves."""
-        said = self.plain_name
-        said += "+copy" if self.copy else ""
-        said += "+two-level" if self.route == "two_level" else ""
-        return said + {"plain": "", "weights": "+int8 weights", "gradients": "+int4 gradients"}.get(
+        text = self.plain_name
+        text += "+copy" if self.copy else ""
+        text += "+two-level" if self.route == "two_level" else ""
+        return text + {"plain": "", "weights": "+int8 weights", "gradients": "+int4 gradients"}.get(
             self.codec, "+int8 weights+int4 gradients"
         )
 
@@ -122,11 +122,11 @@ def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
     spread = {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
     live = {level: mesh.live(axes) for level, axes in spread.items()}
     every = live.pop("all")
-    found: dict[str, Axes] = {}
+    known: dict[str, Axes] = {}
     for level, axes in live.items():
-        if axes not in found.values() and axes != every:
-            found[level] = axes
-    return found | ({"all": every} if every else {"none": ()})
+        if axes not in known.values() and axes != every:
+            known[level] = axes
+    return known | ({"all": every} if every else {"none": ()})
 
 
 def point_on(name: str, mesh: Mesh, data: Axes) -> str:

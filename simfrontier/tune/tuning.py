@@ -99,7 +99,7 @@ def tune(
             plans = ordered(kept, without(fitting, runner.faulty), misfits)
             own = runner.own(scenario, batch, capacity)
             path, why = runner.why(plans)
-        found = TuningOutcome(
+        outcome = TuningOutcome(
             scenario=scenario,
             devices=size,
             batch=batch,
@@ -116,8 +116,8 @@ def tune(
             path=path,
         )
         journal.is_answered = True
-        finish(found)
-    return found
+        finish(outcome)
+    return outcome
 
 
 def _refuse_unsearchable(here: Scenario) -> None:
@@ -156,5 +156,5 @@ def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss:
     """Of all that the results of a search depend on."""
     numbers = [[p.key, p.value] for p in (*scenario.machine.provenance(), *scenario.library.provenance())]
     held = [dict(pins.values), loss.lossy, loss.max_error]
-    said = [__version__, scenario.document, original.document, size, *held, numbers]
-    return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+    parts = [__version__, scenario.document, original.document, size, *held, numbers]
+    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

@@ -93,11 +93,11 @@ def other_place(row: CallRow) -> str:
         shape = groups_of(row.machine, row.devices).shape
     except InputError as error:
         return str(error)
-    told = row.nodes or shape.num_nodes, row.packages or shape.num_packages
-    if told == (shape.num_nodes, shape.num_packages):
+    given = row.nodes or shape.num_nodes, row.packages or shape.num_packages
+    if given == (shape.num_nodes, shape.num_packages):
         return ""
     return (
-        f"{row.devices} ranks on {told[0]} nodes and {told[1]} packages, where {row.machine} has them on "
+        f"{row.devices} ranks on {given[0]} nodes and {given[1]} packages, where {row.machine} has them on "
         f"{shape.num_nodes} and {shape.num_packages} (--packages)"
     )
 

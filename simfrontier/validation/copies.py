@@ -103,9 +103,9 @@ def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:
 
 def _ends(machine: Machine, row: CopyRow) -> tuple[int, int]:
     """The row's pair of devices; where it speaks of a class, the first pair joined by so many wires."""
-    told = re.fullmatch(r"(\d+)-(\d+)", row.pair)
-    if told is not None:
-        a, b = int(told[1]), int(told[2])
+    match = re.fullmatch(r"(\d+)-(\d+)", row.pair)
+    if match is not None:
+        a, b = int(match[1]), int(match[2])
         if a == b or not max(a, b) < machine.devices_per_node:
             last = machine.devices_per_node - 1
             raise InputError(f"pair: got {row.pair}, allowed: two different devices of 0..{last}")

@@ -50,14 +50,14 @@ def test_differences_by_hand() -> None:
     -0.9 + 0.2 + 0.1 = -0.6 s, the difference of 2.9 and 3.5 s."""
     ours = path_of(SHORT, ("matmul", (), "device", 2.2), ("encode", (), "device", 0.1))
     theirs = path_of(("matmul", (), "device", 2.0), GATHERS)
-    found = differences(ours, theirs)
-    assert [(each.kind, round(each.seconds, 9)) for each in found] == [
+    result = differences(ours, theirs)
+    assert [(each.kind, round(each.seconds, 9)) for each in result] == [
         ("all_gather", -0.9),
         ("matmul", 0.2),
         ("encode", 0.1),
     ]
-    assert [(each.a_calls, each.b_calls) for each in found] == [(1, 1), (1, 1), (1, 0)]
-    assert fsum(each.seconds for each in found) == pytest.approx(-0.6, abs=1e-12)
+    assert [(each.a_calls, each.b_calls) for each in result] == [(1, 1), (1, 1), (1, 0)]
+    assert fsum(each.seconds for each in result) == pytest.approx(-0.6, abs=1e-12)
 
 
 def test_the_sentence_says_what_is_gained_and_for_what() -> None:
@@ -110,8 +110,8 @@ def test_differences_of_real_steps_sum_to_their_difference() -> None:
         }
         for one, other in ((a, b), (b, a)):
             way = "faster" if one.step_s < other.step_s else "slower"
-            said = why_faster(one, other, "it")
-            assert f" {way} than it: on the critical path " in said or said.startswith("as fast as it")
+            message = why_faster(one, other, "it")
+            assert f" {way} than it: on the critical path " in message or message.startswith("as fast as it")
 
 
 def test_every_kind_has_words_and_levels_have_those_of_the_pages() -> None:

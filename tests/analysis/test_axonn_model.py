@@ -232,17 +232,17 @@ def test_without_the_quirk_a_doubled_batch_doubles_what_x_and_y_move(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"swiglu": True}, "swiglu: got true, allowed: false with axonn-a (only axonn-b has others)"),
         ({"gqa": 8}, "gqa: got 8, allowed: 1 with axonn-a (only axonn-b has others)"),
         ({"intermediate": 11008}, "intermediate: got 11008, allowed: 4096 with axonn-a (only axonn-b has others)"),
     ],
 )
-def test_version_a_refuses_what_is_no_plain_gpt(change: dict[str, int], said: str) -> None:
+def test_version_a_refuses_what_is_no_plain_gpt(change: dict[str, int], message: str) -> None:
     with pytest.raises(InputError) as refused:
         comm_times(load_bandwidths("axonn-a", "frontier"), replace(SMALL, **change), Grid(x=1, y=1, z=1, data=1), 1)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 def test_version_b_refuses_accumulation() -> None:
@@ -252,9 +252,9 @@ def test_version_b_refuses_accumulation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"), [((3, 1, 1, 1), "x = 3"), ((1, 1, 0, 1), "z = 0"), ((1, 1, 1, -2), "data = -2")]
+    ("sizes", "message"), [((3, 1, 1, 1), "x = 3"), ((1, 1, 0, 1), "z = 0"), ((1, 1, 1, -2), "data = -2")]
 )
-def test_a_grid_has_powers_of_two(sizes: tuple[int, int, int, int], said: str) -> None:
+def test_a_grid_has_powers_of_two(sizes: tuple[int, int, int, int], message: str) -> None:
     with pytest.raises(InputError) as refused:
         Grid(x=sizes[0], y=sizes[1], z=sizes[2], data=sizes[3])
-    assert str(refused.value) == f"grid: got {said}, allowed: a power of two"
+    assert str(refused.value) == f"grid: got {message}, allowed: a power of two"

@@ -97,7 +97,7 @@ def test_a_file_of_the_right_form_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("size = 2", "sise = 2", 'in_node.rows[0].sise: unknown key; did you mean "size"? (and 1 more)'),
         ("gib_per_s = 10.0", "gib_per_s = 0.0", "in_node.rows[0].gib_per_s: got 0.0, allowed: more than 0"),
@@ -111,7 +111,7 @@ def test_a_file_of_the_right_form_is_read(tmp_path: Path) -> None:
         (", shared_by_at_most = 2", "", "between_nodes.shared_by_at_most: missing"),
     ],
 )  # fmt: skip
-def test_a_fault_of_a_file_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_fault_of_a_file_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         loaded(GOOD.replace(old, new), tmp_path)
-    assert str(refused.value) == f"axonn-b.toml: machines.here.{said}"
+    assert str(refused.value) == f"axonn-b.toml: machines.here.{message}"

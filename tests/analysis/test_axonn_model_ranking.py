@@ -103,10 +103,10 @@ def test_the_quirk_changes_the_order() -> None:
 @pytest.mark.parametrize("exponent", range(8))
 def test_all_powers_of_two_with_the_product_are_tried(exponent: int) -> None:
     # as many as ways to put the exponent into four parts
-    found = list(grids(2**exponent))
-    assert len(found) == len(set(found)) == comb(exponent + 3, 3)
-    assert found == sorted(found)
-    assert all(prod(grid.sizes) == grid.num_devices == 2**exponent for grid in found)
+    result = list(grids(2**exponent))
+    assert len(result) == len(set(result)) == comb(exponent + 3, 3)
+    assert result == sorted(result)
+    assert all(prod(grid.sizes) == grid.num_devices == 2**exponent for grid in result)
 
 
 @settings(max_examples=60)
@@ -176,7 +176,7 @@ def test_equally_fast_grids_come_by_their_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("sizes", "message"),
     [
         ((16, 4, 1, 1), ""),
         ((128, 1, 1, 1), "hidden = 64 does not divide into X = 128"),
@@ -184,9 +184,9 @@ def test_equally_fast_grids_come_by_their_sizes() -> None:
         ((64, 4, 32, 1), "a block of 64 x 192 weights does not divide into Z = 32"),
     ],
 )
-def test_a_grid_must_divide_the_model(sizes: tuple[int, int, int, int], said: str) -> None:
+def test_a_grid_must_divide_the_model(sizes: tuple[int, int, int, int], message: str) -> None:
     x, y, z, data = sizes
-    assert transformer("tiny").obstacle(Grid(x=x, y=y, z=z, data=data)) == said
+    assert transformer("tiny").obstacle(Grid(x=x, y=y, z=z, data=data)) == message
 
 
 def test_what_cannot_run_keeps_its_place() -> None:
@@ -209,7 +209,7 @@ def test_micro_batches_must_share_the_batch_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "min_tensor", "said"),
+    ("devices", "min_tensor", "message"),
     [
         (
             8,
@@ -231,11 +231,11 @@ def test_micro_batches_must_share_the_batch_evenly() -> None:
         ),
     ],
 )
-def test_no_grid_is_one_line_that_names_the_condition(devices: int, min_tensor: int, said: str) -> None:
+def test_no_grid_is_one_line_that_names_the_condition(devices: int, min_tensor: int, message: str) -> None:
     with pytest.raises(SimfrontierError) as refused:
         ranked(load_bandwidths("axonn-a", "frontier"), transformer("gpt-5b"), devices, 16, min_tensor=min_tensor)
     assert not isinstance(refused.value, InputError)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 @given(st.integers(0, 12), st.integers(1, 10_000))

@@ -73,8 +73,8 @@ def test_a_step_of_two_stages_by_hand() -> None:
         *(("s1", kind) for kind in ("exchange", *forward, *backward)),  # a call is told of the rank that goes on
         *(("s0", kind) for kind in ("exchange", *backward)),
     ]
-    found = {(part.kind, part.axes, part.level): part for part in path.parts()}
-    assert {key: part.calls for key, part in found.items()} == {
+    known = {(part.kind, part.axes, part.level): part for part in path.parts()}
+    assert {key: part.calls for key, part in known.items()} == {
         ("matmul", (), "device"): 6,
         ("cast", (), "device"): 4,
         ("gelu", (), "device"): 2,
@@ -82,7 +82,7 @@ def test_a_step_of_two_stages_by_hand() -> None:
         ("exchange", ("stage",), "package"): 2,
     }
     wanted = {"matmul": 6 * p, "cast": 4 * t, "gelu": 2 * t, "add": 4 * a, "exchange": 2 * e}
-    for (kind, _, _), part in found.items():
+    for (kind, _, _), part in known.items():
         assert part.seconds == pytest.approx(wanted[kind], rel=1e-9)
         assert part.sharing_s == 0.0
 

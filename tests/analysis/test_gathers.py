@@ -42,9 +42,9 @@ def by_hand(overlapped: bool = False, reductions: tuple[tuple[float, float], ...
         start[1, at], end[1, at] = begun, ended
     made = replace(step, timeline=Timeline(ready=ready, start=start, end=end, num_solves=0))
     assert made.critical_row == 1
-    found = gathers(made)
-    assert found is not None
-    return found
+    result = gathers(made)
+    assert result is not None
+    return result
 
 
 # ── gathers ──
@@ -52,15 +52,15 @@ def by_hand(overlapped: bool = False, reductions: tuple[tuple[float, float], ...
 
 def test_waiting_for_the_others_counts() -> None:
     """Gather n: n s until all ranks are there, then 2 s; of eight 0 + 1 + … + 7 + 8 × 2 = 44 s."""
-    found = by_hand()
-    assert [call.seconds for call in found.calls] == [2, 3, 4, 5, 6, 7, 8, 9]
-    assert found.held_s == 44
+    result = by_hand()
+    assert [call.seconds for call in result.calls] == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert result.held_s == 44
 
 
 def test_gathers_on_a_lane_of_their_own_take_as_long_and_hold_nothing() -> None:
-    found = by_hand(overlapped=True)
-    assert [call.seconds for call in found.calls] == [2, 3, 4, 5, 6, 7, 8, 9]
-    assert found.held_s == 0
+    result = by_hand(overlapped=True)
+    assert [call.seconds for call in result.calls] == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert result.held_s == 0
 
 
 def test_a_rank_waits_for_a_slower_one() -> None:
@@ -74,8 +74,8 @@ def test_a_rank_waits_for_a_slower_one() -> None:
     end[1, -1] += 1.0  # the rank that waited ends last
     waiting = replace(step, timeline=replace(line, end=end))
     assert (step.critical_row, waiting.critical_row) == (0, 1)
-    found = [gathers(each) for each in (step, waiting)]
-    slow_s, waiting_s = (each.calls[0].seconds for each in found if each is not None)
+    results = [gathers(each) for each in (step, waiting)]
+    slow_s, waiting_s = (each.calls[0].seconds for each in results if each is not None)
     assert waiting_s - slow_s == pytest.approx(late_s)
 
 
@@ -92,6 +92,6 @@ def test_a_rank_waits_for_a_slower_one() -> None:
     ],
 )
 def test_reductions_beside_each_other_count_once(spans: tuple[tuple[float, float], ...], covered_s: float) -> None:
-    found = by_hand(reductions=spans)
-    assert found.reductions_s == covered_s
-    assert found.num_reductions == 5
+    result = by_hand(reductions=spans)
+    assert result.reductions_s == covered_s
+    assert result.num_reductions == 5

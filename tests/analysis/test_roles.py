@@ -103,8 +103,8 @@ def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, faul
     one = run(Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity)
     assert one.play is not None
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.0)
-    found = resampled_roles_s(one.play, one.cluster, role_factors(one, spread, "any", 3, 1))
-    assert found == pytest.approx(np.full(3, one.step_s), rel=1e-9)
+    result = resampled_roles_s(one.play, one.cluster, role_factors(one, spread, "any", 3, 1))
+    assert result == pytest.approx(np.full(3, one.step_s), rel=1e-9)
 
 
 def test_samples_are_their_own_and_the_same_again() -> None:
@@ -126,8 +126,8 @@ def test_products_that_take_twice_as_long_lengthen_the_step() -> None:
     made = role_factors(one, spread, "any", 5, 1)
     factor, *others = (value for value in made.of_op.values() if (value != 1.0).any())
     assert all((other == factor).all() for other in others)
-    found = resampled_roles_s(one.play, one.cluster, made)
-    assert found == pytest.approx(one.step_s * factor, rel=1e-4)
+    result = resampled_roles_s(one.play, one.cluster, made)
+    assert result == pytest.approx(one.step_s * factor, rel=1e-4)
 
 
 def test_a_trace_has_every_roles_ranks_in_its_own_ops() -> None:

@@ -43,21 +43,21 @@ def step(
 
 
 def of(*given: Any, **more: Any) -> Softmaxes:
-    found = softmaxes(step(*given, **more))
-    assert found is not None
-    return found
+    result = softmaxes(step(*given, **more))
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 def test_bytes_of_whole_rows_by_hand(kernel: Softmax) -> None:
     """Scores: 2 layers × (forward and recomputed) × 2 · 4 · 64² numbers of BF16, as often as the kernel passes over
     them. The loss reads FP32 logits, 128 × 512, and writes a BF16 gradient."""
-    found, passes = of(megatron(), softmax=kernel), KERNELS[kernel]
+    result, passes = of(megatron(), softmax=kernel), KERNELS[kernel]
     scores, logits = 2 * 4 * 64 * 64, ROWS * 512
     every = passes.row_reads + passes.result_reads + passes.result_writes
-    assert found.scores_bytes == 2 * 2 * scores * 2 * every
-    assert found.loss_bytes == logits * (4 * passes.row_reads + 2 * (passes.result_reads + passes.result_writes))
-    assert (found.kernel, found.way, found.calls, found.calls_s) == (kernel, "whole", (), 0.0)
+    assert result.scores_bytes == 2 * 2 * scores * 2 * every
+    assert result.loss_bytes == logits * (4 * passes.row_reads + 2 * (passes.result_reads + passes.result_writes))
+    assert (result.kernel, result.way, result.calls, result.calls_s) == (kernel, "whole", (), 0.0)
 
 
 def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
@@ -66,18 +66,18 @@ def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
 
 
 def test_a_fused_attention_has_no_scores_in_memory() -> None:
-    found = of(megatron(), attention="fused", softmax="three-pass-reload")
-    assert (found.scores_bytes, found.scores_s) == (0, 0.0) and found.loss_bytes > 0
+    result = of(megatron(), attention="fused", softmax="three-pass-reload")
+    assert (result.scores_bytes, result.scores_s) == (0, 0.0) and result.loss_bytes > 0
 
 
 def test_seconds_are_those_of_the_kernels_alone() -> None:
     """One rank, nothing beside: each op takes the roofline time of its traffic."""
     device = load_machine("frontier").device
-    found = of(megatron(), softmax="two-pass")
-    each = found.scores_bytes / 4
-    assert found.scores_s == pytest.approx(4 * device.kernel_s(0.0, each), rel=1e-9)
-    assert found.loss_s == pytest.approx(device.kernel_s(0.0, float(found.loss_bytes)), rel=1e-9)
-    assert found.seconds == found.scores_s + found.loss_s
+    result = of(megatron(), softmax="two-pass")
+    each = result.scores_bytes / 4
+    assert result.scores_s == pytest.approx(4 * device.kernel_s(0.0, each), rel=1e-9)
+    assert result.loss_s == pytest.approx(device.kernel_s(0.0, float(result.loss_bytes)), rel=1e-9)
+    assert result.seconds == result.scores_s + result.loss_s
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -85,10 +85,10 @@ def test_ways_by_hand(way: CrossEntropy) -> None:
     """Four ranks, 128 words each; a number of all rows takes 512 bytes. Passes over the FP32 logits, with the BF16
     gradient as half a pass: 7.5, 3.5, 2.5, 2.5; beside them numbers of rows that are written (w) and read (r):
     three: top w r, own w r, total w r; two: top w r r, terms w w r r; one: 3 w, 12 r and 3 w of the merge, 3 r."""
-    found = of(megatron(4, cross_entropy=way), 4)
+    result = of(megatron(4, cross_entropy=way), 4)
     passes = {"three-all-reduces": 7.5, "fused-two": 3.5, "one-gather": 2.5, "mn-merge": 2.5}[way]
     numbers = {"three-all-reduces": 6, "fused-two": 7, "one-gather": 21, "mn-merge": 21}[way]
-    assert found.loss_bytes == passes * ROWS * 128 * 4 + numbers * ROWS * 4
+    assert result.loss_bytes == passes * ROWS * 128 * 4 + numbers * ROWS * 4
     calls = {
         "three-all-reduces": (LossCall(kind="all_reduce", number=3, rank_bytes=512),),
         "fused-two": (
@@ -96,8 +96,8 @@ def test_ways_by_hand(way: CrossEntropy) -> None:
             LossCall(kind="all_reduce", number=1, rank_bytes=1024),
         ),
     }.get(way, (LossCall(kind="all_gather", number=1, rank_bytes=1536),))
-    assert (found.way, found.calls) == (way, calls)
-    assert found.calls_s > 0
+    assert (result.way, result.calls) == (way, calls)
+    assert result.calls_s > 0
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -105,17 +105,17 @@ def test_ways_by_hand(way: CrossEntropy) -> None:
 def test_fidelities_agree_on_the_loss(fidelity: Fidelity, way: CrossEntropy) -> None:
     """Stacked gathers too: nothing else runs beside the loss."""
     options = megatron(4, cross_entropy=way)
-    exact, found = of(options, 4), of(options, 4, fidelity)
-    assert (found.loss_bytes, found.calls) == (exact.loss_bytes, exact.calls)
-    assert found.calls_s == pytest.approx(exact.calls_s, rel=0.05)
-    assert found.loss_s == pytest.approx(exact.loss_s, rel=1e-6)
+    exact, result = of(options, 4), of(options, 4, fidelity)
+    assert (result.loss_bytes, result.calls) == (exact.loss_bytes, exact.calls)
+    assert result.calls_s == pytest.approx(exact.calls_s, rel=0.05)
+    assert result.loss_s == pytest.approx(exact.loss_s, rel=1e-6)
 
 
 def test_a_pipeline_is_told_by_the_stage_that_has_the_loss() -> None:
     """Two micro-batches of a stage of one layer, recomputed: 2 × 2 softmaxes; two losses of two all-reduces each."""
-    found = of(megatron(2, 2), 4, micros=2)
-    assert found.scores_bytes == 2 * 2 * (2 * 2 * 64 * 64) * 2 * 2  # two of four heads
-    assert [(call.kind, call.number) for call in found.calls] == [("all_reduce", 2), ("all_reduce", 2)]
+    result = of(megatron(2, 2), 4, micros=2)
+    assert result.scores_bytes == 2 * 2 * (2 * 2 * 64 * 64) * 2 * 2  # two of four heads
+    assert [(call.kind, call.number) for call in result.calls] == [("all_reduce", 2), ("all_reduce", 2)]
 
 
 def test_slower_kernels_make_slower_steps() -> None:

@@ -35,9 +35,9 @@ def run(pipeline: Pipeline) -> SimulatedStep:
 
 
 def stages(one: SimulatedStep, chunks: int = 1) -> Stages:
-    found = stages_of(one, (), chunks)
-    assert found is not None
-    return found
+    result = stages_of(one, (), chunks)
+    assert result is not None
+    return result
 
 
 def built(**more: object) -> tuple[SimulatedStep, BuiltSchedule]:
@@ -51,11 +51,11 @@ def test_two_stages_of_four_micro_batches_wait_a_fifth_of_the_time(order: Order)
     """Each stage works 4 (F + B); the last begins F later and the first ends B later, so the pipeline takes 5 (F + B),
     of which F + B is bubble in each stage: 1/5 = (P - 1) / (M + P - 1)."""
     one = run(Pipeline(stages=2, micros=4, order=order, step=False, **LONG))  # type: ignore[arg-type]
-    found = stages(one)
-    assert found.closed_form == 1 / 5
-    assert found.bubble == pytest.approx(1 / 5, rel=1e-8)
-    assert found.pipeline_s == pytest.approx(one.step_s, rel=1e-12)
-    for stage in found.stages:
+    result = stages(one)
+    assert result.closed_form == 1 / 5
+    assert result.bubble == pytest.approx(1 / 5, rel=1e-8)
+    assert result.pipeline_s == pytest.approx(one.step_s, rel=1e-12)
+    for stage in result.stages:
         assert stage.forward_s + stage.backward_s == pytest.approx(4 / 5 * one.step_s, rel=1e-8)
         assert stage.bubble_s == pytest.approx(1 / 5 * one.step_s, rel=1e-8)
         assert [span.micro for span in stage.spans if span.kind == "forward"] == [0, 1, 2, 3]
@@ -65,16 +65,16 @@ def test_two_stages_of_four_micro_batches_wait_a_fifth_of_the_time(order: Order)
 
 def test_interleaving_divides_the_bubble_by_its_chunks() -> None:
     """Two stages of two chunks, four micro-batches: 1 of 2 * 4 + 1 chunks is bubble."""
-    found = stages(run(Interleaved(stages=2, micros=4, chunks=2, layers=2, step=False, **LONG)), 2)  # type: ignore[arg-type]
-    assert found.closed_form == 1 / 9
-    assert found.bubble == pytest.approx(1 / 9, rel=1e-8)
+    result = stages(run(Interleaved(stages=2, micros=4, chunks=2, layers=2, step=False, **LONG)), 2)  # type: ignore[arg-type]
+    assert result.closed_form == 1 / 9
+    assert result.bubble == pytest.approx(1 / 9, rel=1e-8)
 
 
 def test_a_layer_is_in_one_span_with_its_neighbours() -> None:
     """Two layers per stage: one forward and one backward per micro-batch, each of both layers."""
-    found = stages(run(Pipeline(stages=2, micros=3, layers=2)))
+    result = stages(run(Pipeline(stages=2, micros=3, layers=2)))
     spans = [
-        (span.kind, span.micro, span.layers) for span in found.stages[1].spans if span.kind in ("forward", "backward")
+        (span.kind, span.micro, span.layers) for span in result.stages[1].spans if span.kind in ("forward", "backward")
     ]
     assert spans == [
         ("forward", 0, (2, 3)),
@@ -89,17 +89,17 @@ def test_a_layer_is_in_one_span_with_its_neighbours() -> None:
 @pytest.mark.parametrize("more", [{}, {"overlap_exchange": True}, {"order": "gpipe"}, {"data": "zero3"}])
 def test_a_stages_time_is_what_it_does_and_its_bubble(more: dict[str, object]) -> None:
     one, made = built(**more)
-    found = stages_of(one, made.peaks)
-    assert found is not None and found.num_micro == 4 and len(found.stages) == 2
-    for stage in found.stages:
+    result = stages_of(one, made.peaks)
+    assert result is not None and result.num_micro == 4 and len(result.stages) == 2
+    for stage in result.stages:
         assert stage.bubble_s >= 0.0
         ended = sum(
-            max(0.0, min(s.end_s, found.pipeline_s) - s.start_s)
+            max(0.0, min(s.end_s, result.pipeline_s) - s.start_s)
             for s in stage.spans
             if s.kind == "end" and not s.beside
         )
         parts = stage.forward_s + stage.backward_s + stage.exchange_s + stage.bubble_s + ended
-        assert parts == pytest.approx(found.pipeline_s, rel=1e-9)
+        assert parts == pytest.approx(result.pipeline_s, rel=1e-9)
         held_up = [span for span in stage.spans if not span.beside]
         assert all(a.end_s <= b.start_s * (1 + 1e-9) + 1e-12 for a, b in itertools.pairwise(held_up))
         assert {span.beside for span in stage.spans if span.kind == "exchange"} == {"overlap_exchange" in more}
@@ -121,21 +121,21 @@ def test_waiting_for_weights_is_no_bubble() -> None:
 def test_the_head_goes_forward_once_and_back_once_per_micro_batch() -> None:
     """Tiny has two layers: the last stage has layer 1 and the head, which counts as layer 2."""
     one, made = built()
-    found = stages_of(one, made.peaks)
-    assert found is not None
-    last = found.stages[1].spans
+    result = stages_of(one, made.peaks)
+    assert result is not None
+    last = result.stages[1].spans
     assert [s.layers for s in last if s.kind == "forward"] == [(1, 2)] * 4
     assert [s.layers for s in last if s.kind == "backward"] == [(1, 2)] * 4
 
 
 def test_memory_of_a_stage_is_its_peak_and_the_ends_hold_more() -> None:
     one, made = built()
-    found = stages_of(one, made.peaks)
-    assert found is not None
-    for stage, peak in zip(found.stages, made.peaks, strict=True):
+    result = stages_of(one, made.peaks)
+    assert result is not None
+    for stage, peak in zip(result.stages, made.peaks, strict=True):
         assert stage.peak_bytes == peak.num_bytes == sum(stage.held.values())
         assert stage.held[OUTSIDE] > 0
-    assert found.fullest.peak_bytes == max(peak.num_bytes for peak in made.peaks)
+    assert result.fullest.peak_bytes == max(peak.num_bytes for peak in made.peaks)
 
 
 def test_a_plan_of_one_role_has_no_stages() -> None:

@@ -76,24 +76,24 @@ class Fixed(Draws):
 def test_the_slowest_of_two_classes_worked_by_hand() -> None:
     # E = ln 2, two devices: -ln(1 - p) = ln 2 / 2 on the class that holds the slowest, p = 1 - 2^-0.5 = 0.2929, at
     # 0.5449 deviations; on the other, of one device, ln 2 / 2 + ln 2, p = 1 - 2^-1.5 = 0.6464, at -0.3758.
-    found = slowest(np.array([0, 1]), np.array([0, 1]), Fixed(seed=1, num_samples=2))
-    assert found.tolist() == [pytest.approx([0.5449] * 2, abs=1e-4), pytest.approx([-0.3758] * 2, abs=1e-4)]
+    result = slowest(np.array([0, 1]), np.array([0, 1]), Fixed(seed=1, num_samples=2))
+    assert result.tolist() == [pytest.approx([0.5449] * 2, abs=1e-4), pytest.approx([-0.3758] * 2, abs=1e-4)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 384, 75_264])
 def test_the_slowest_of_n_has_the_distribution_of_the_largest_of_n(count: int) -> None:
     """P(slowest < z) = Phi(z)^n; of 4000 samples the share below a quantile q is q within 4 sqrt(q (1 - q) / 4000)."""
-    found = drawn([count])[0]
+    result = drawn([count])[0]
     for q in (0.05, 0.5, 0.95):
         tail = -math.expm1(math.log(q) / count)
-        below = np.mean(found < -NormalDist().inv_cdf(tail))
+        below = np.mean(result < -NormalDist().inv_cdf(tail))
         assert below == pytest.approx(q, abs=4 * math.sqrt(q * (1 - q) / MANY))
 
 
 def test_each_of_several_classes_has_the_distribution_of_the_largest_of_its_own() -> None:
-    for found, count in zip(drawn([5, 1, 2]), (5, 1, 2), strict=True):
+    for result, count in zip(drawn([5, 1, 2]), (5, 1, 2), strict=True):
         for q in (0.1, 0.5, 0.9):
-            below = np.mean(found < NormalDist().inv_cdf(q ** (1 / count)))
+            below = np.mean(result < NormalDist().inv_cdf(q ** (1 / count)))
             assert below == pytest.approx(q, abs=4 * math.sqrt(q * (1 - q) / MANY))
 
 
@@ -108,8 +108,8 @@ def test_the_slowest_device_of_the_machine_is_the_same_however_ranks_are_classed
 
 
 def test_the_slowest_of_the_whole_of_frontier_is_a_few_deviations_slow() -> None:
-    found = drawn([37_632, 37_632])
-    assert found.min() > 3.0 and found.max() < 7.0
+    result = drawn([37_632, 37_632])
+    assert result.min() > 3.0 and result.max() < 7.0
 
 
 # ── factors ──
@@ -144,13 +144,13 @@ def test_a_device_slows_its_kernels_and_neither_hooks_nor_calls() -> None:
 def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[object, ...], list[float]]:
     """The factors of each kind of call, of which every op must have the same."""
     made = factors(step, spread, plan, 5, 1)
-    found: dict[tuple[object, ...], list[float]] = {}
+    known: dict[tuple[object, ...], list[float]] = {}
     for op, row in zip(step.program.ops, made.of_op.tolist(), strict=True):
         if isinstance(op, Collective):
             size = step.schedule.mesh.size(op.axes)
             kind = op.kind, step.cluster.algorithms[id(op)], size, step.cluster.volume_bytes(op), op.codec
-            assert found.setdefault(kind, row) == row
-    return found
+            assert known.setdefault(kind, row) == row
+    return known
 
 
 def test_plans_that_make_the_same_calls_share_their_errors() -> None:

@@ -35,16 +35,16 @@ def test_libraries_list_only_what_an_algorithm_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "via", "said"),
+    ("kind", "via", "message"),
     [
         ("all_gather", "tree", "all_gather by tree: .* allowed: library, ring, direct$"),
         ("all_reduce", "halving", "all_reduce by halving: .* allowed: library, ring, direct, tree$"),
         ("all_gather", "two_level", "all_gather by two_level: .* allowed: library, ring, direct$"),
     ],
 )
-def test_what_no_plan_goes_by_is_refused(kind: CollectiveKind, via: str, said: str) -> None:
+def test_what_no_plan_goes_by_is_refused(kind: CollectiveKind, via: str, message: str) -> None:
     assert via not in in_plans() or kind not in algorithm(via).collectives
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         RCCL.algorithms(kind, False, via)
 
 

@@ -149,7 +149,7 @@ GOOD = to_toml(calibration(table((1000, 0.5), (2000, 0.6))))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("ranks = 8", "rank = 8", 'calls[0].rank: unknown key; did you mean "ranks"? (and 1 more)'),
         ("nodes = 1", "", "calls[0].nodes: missing"),
@@ -180,13 +180,13 @@ GOOD = to_toml(calibration(table((1000, 0.5), (2000, 0.6))))
         ("[machine]", "[machines]", 'machines: unknown key; did you mean "machine"?'),
     ],
 )
-def test_each_fault_of_a_calibration_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_each_fault_of_a_calibration_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert GOOD.count(old) == 1
     path = tmp_path / "cal.toml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_calibration(path)
-    assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)
 
 
 def test_a_group_has_one_table(tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_the_bus_may_be_said_if_it_is_enough() -> None:
 
 
 def test_a_machine_without_a_bus_keeps_its_links() -> None:
-    found = machine_numbers(
+    measured_numbers = machine_numbers(
         calibration(THREE, machine={"host.hook_s": 1e-6}), load_machine("frontier"), load_library("rccl")
     )
-    assert found.numbers == {"host.hook_s": 1e-6}
+    assert measured_numbers.numbers == {"host.hook_s": 1e-6}
 
 
 # ── several measurements ──
@@ -254,10 +254,10 @@ def test_a_machine_without_a_bus_keeps_its_links() -> None:
 
 def test_what_was_measured_twice_gets_the_median_and_a_residual() -> None:
     first, second = table((1000, 2.0), (2000, 4.0)), table((1000, 2.2), (2000, 4.0), (4000, 9.0))
-    (found,) = merged([first, second])
-    assert [(point.num_bytes, point.seconds) for point in found.points] == [(1000, 2.1), (2000, 4.0), (4000, 9.0)]
+    (result,) = merged([first, second])
+    assert [(point.num_bytes, point.seconds) for point in result.points] == [(1000, 2.1), (2000, 4.0), (4000, 9.0)]
     # 0.2 / 2.1 and 0: their median
-    assert found.residual == pytest.approx(0.1 / 2.1, rel=1e-12)
+    assert result.residual == pytest.approx(0.1 / 2.1, rel=1e-12)
 
 
 def test_other_groups_stay_apart_and_as_they_are() -> None:

@@ -99,7 +99,7 @@ def test_a_library_without_trees_and_low_latency_says_its_algorithms(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (FILE.replace(TREE, ""), "tree: missing, needed because all-reduces may go by tree by default"),
         (
@@ -117,12 +117,12 @@ def test_a_library_without_trees_and_low_latency_says_its_algorithms(tmp_path: P
         ),
     ],
 )
-def test_each_fault_of_the_algorithms_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_each_fault_of_the_algorithms_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_library(str(path))
-    assert str(caught.value) == f"{path}: {said}"
+    assert str(caught.value) == f"{path}: {message}"
 
 
 def test_algorithms_are_no_number_to_override() -> None:

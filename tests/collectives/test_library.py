@@ -79,9 +79,9 @@ def test_edges_of_a_closed_ring() -> None:
 def test_a_simple_ring_hides_part_of_each_hop(library: Library) -> None:
     # S = 8 MB: c = 1 MB, c/B = 10 us at 100 GB/s, of which (1 - f) = 5 us hide what a hop costs:
     # 10 + 7 (14.5 - 5) = 76.5 us. LL would cost 5 + 7 (1.75 + 990) us.
-    found = library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 100e9)
-    assert found == pytest.approx(76.5 * US, rel=1e-12)
-    assert library.latency_s("ring", "reduce_scatter", 8e6, TWO_NODES, 100e9) == found
+    value = library.latency_s("ring", "all_gather", 8e6, TWO_NODES, 100e9)
+    assert value == pytest.approx(76.5 * US, rel=1e-12)
+    assert library.latency_s("ring", "reduce_scatter", 8e6, TWO_NODES, 100e9) == value
 
 
 def test_an_all_reduce_goes_around_twice_and_starts_once(library: Library) -> None:
@@ -255,7 +255,7 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (BASE, BASE.replace("base_s", "bases_s"), 'ring.bases_s: unknown key; did you mean "base_s"? (and 1 more)'),
         (BASE, "", "ring.base_s: missing, give { value, kind, source }"),
@@ -289,13 +289,13 @@ BASE = 'base_s = { value = 10e-6, kind = "assumed", source = "test" }'
 )
 @pytest.mark.parametrize("overrides", [None, {"tree.base_s": 1e-6}])
 def test_each_fault_of_a_file_is_one_clear_line(
-    tmp_path: Path, old: str, new: str, said: str, overrides: dict[str, float] | None
+    tmp_path: Path, old: str, new: str, message: str, overrides: dict[str, float] | None
 ) -> None:
     assert old in FILE
     path = written(tmp_path, FILE.replace(old, new, 1))
     with pytest.raises(InputError) as caught:
         load_library(str(path), overrides)
-    assert str(caught.value) == f"{path}: {said}"
+    assert str(caught.value) == f"{path}: {message}"
 
 
 def test_a_cap_without_its_packages_is_refused(tmp_path: Path) -> None:
@@ -306,18 +306,18 @@ def test_a_cap_without_its_packages_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("ring.bases_s", 1.0, ": 'ring.bases_s' is not a number of this library; did you mean \"ring.base_s\"?"),
         ("ring.base_s", -1.0, ", with overrides: ring.base_s.value: got -1.0, allowed: at least 0"),
         ("num_channels", 1.5, ", with overrides: num_channels.value: got 1.5, allowed: a whole number"),
     ],
 )
-def test_each_bad_override_is_one_clear_line(tmp_path: Path, key: str, value: float, said: str) -> None:
+def test_each_bad_override_is_one_clear_line(tmp_path: Path, key: str, value: float, message: str) -> None:
     path = written(tmp_path)
     with pytest.raises(InputError) as caught:
         load_library(str(path), {key: value})
-    assert str(caught.value) == f"{path}{said}"
+    assert str(caught.value) == f"{path}{message}"
 
 
 def test_unknown_names_and_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ def test_the_machines_of_two_levels_are_its_own() -> None:
 
 
 def test_how_far_off_a_law_is_goes_by_kind_and_size() -> None:
-    told = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, of_kind={"all_reduce": 0.15})
-    assert [told.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]
-    assert [told.sd("all_reduce", size, 2) for size in (1e6, 1e5)] == [0.15, 0.2]
-    assert replace(told, of_kind={"all_reduce": 0.3}).sd("all_reduce", 1e5, 2) == 0.3
-    assert told.sd("all_reduce", 1e5, 1) == 0.1  # in one node the model is as far off as its best
+    residual = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, of_kind={"all_reduce": 0.15})
+    assert [residual.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]
+    assert [residual.sd("all_reduce", size, 2) for size in (1e6, 1e5)] == [0.15, 0.2]
+    assert replace(residual, of_kind={"all_reduce": 0.3}).sd("all_reduce", 1e5, 2) == 0.3
+    assert residual.sd("all_reduce", 1e5, 1) == 0.1  # in one node the model is as far off as its best

@@ -264,7 +264,7 @@ def test_direct_messages_are_staggered_and_added_in_the_order_of_the_sources() -
 
 
 @pytest.mark.parametrize(
-    ("kind", "how", "said"),
+    ("kind", "how", "message"),
     [
         (
             "all_gather",
@@ -290,6 +290,6 @@ def test_direct_messages_are_staggered_and_added_in_the_order_of_the_sources() -
         ),
     ],
 )
-def test_what_cannot_be_lowered_is_said(kind: CollectiveKind, how: Recipe, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_lowered_is_said(kind: CollectiveKind, how: Recipe, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         lower(kind, how)

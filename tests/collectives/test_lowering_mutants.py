@@ -103,14 +103,14 @@ def mutants(algorithm: str, kind: CollectiveKind, mutate: Mutate, tries: int = 1
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: str(mutate.__name__))
 @pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
 def test_every_mutant_is_caught(algorithm: str, kind: CollectiveKind, mutate: Mutate) -> None:
-    found = [bool(prove(mutant)) for mutant in mutants(algorithm, kind, mutate)]
-    assert all(found), f"{found.count(False)} of {len(found)} pass"
+    results = [bool(prove(mutant)) for mutant in mutants(algorithm, kind, mutate)]
+    assert all(results), f"{results.count(False)} of {len(results)} pass"
     # direct gathers pass nothing on; only reductions can be added twice
     nothing_passed_on = algorithm == "direct" and kind != "all_reduce"
     impossible = (mutate is too_early and nothing_passed_on) or (
         mutate is added_twice and kind in ("all_gather", "all_to_all")
     )
-    assert bool(found) != impossible
+    assert bool(results) != impossible
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
@@ -167,11 +167,11 @@ def test_tracking_ranks_alone_lets_a_wrong_chunk_pass(kind: CollectiveKind) -> N
     assert ranks_only(lowered) and ranks_only(mutant)
     assert not is_right(mutant, 5, execute(mutant, 5))
     assert prove(lowered) == []
-    said = prove(mutant)
+    message = prove(mutant)
     if kind == "all_to_all":
-        assert said == ["member 2 ends with message chunk 3 of 1 in chunk 5"]
+        assert message == ["member 2 ends with message chunk 3 of 1 in chunk 5"]
     else:
-        assert said == [
+        assert message == [
             f"transfer {number} (1 adds 1 from 3 to 2 of 2) adds a part of message chunk 3 to one of chunk 2",
             "member 2 ends with message chunk 2 of 0, 2, 3 in chunk 2",
         ]
@@ -181,7 +181,7 @@ RING = lower("all_reduce", recipe("ring", 3))  # piece m is chunk m; 0 begins wi
 
 
 @pytest.mark.parametrize(
-    ("transfer", "said"),
+    ("transfer", "message"),
     [
         (Transfer(3, 1, 2, 2, 1, True, 0), "names a member that is not one of 0 to 2"),
         (Transfer(0, -1, 2, 2, 1, True, 0), "names a member that is not one of 0 to 2"),
@@ -192,9 +192,9 @@ RING = lower("all_reduce", recipe("ring", 3))  # piece m is chunk m; 0 begins wi
         (Transfer(0, 1, 1, 2, 1, True, 0), "moves chunks to places of another width"),
     ],
 )
-def test_a_transfer_that_cannot_be_is_named(transfer: Transfer, said: str) -> None:
-    found = prove(_with(RING, 0, transfer))
-    assert found[0].startswith("transfer 0 (") and found[0].endswith(said)
+def test_a_transfer_that_cannot_be_is_named(transfer: Transfer, message: str) -> None:
+    result = prove(_with(RING, 0, transfer))
+    assert result[0].startswith("transfer 0 (") and result[0].endswith(message)
 
 
 def test_what_a_transfer_finds_is_said() -> None:

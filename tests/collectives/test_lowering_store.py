@@ -52,7 +52,7 @@ RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1, "
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": "x"}, 'format: got "x", allowed: "simfrontier.lowered", of a lowered schedule'),
         ({"version": 2}, "version: got 2, allowed: 1, which this simfrontier reads"),
@@ -87,16 +87,16 @@ RECIPE = {"algorithm": "ring", "orders": [[0, 1]], "per_node": 2, "slices": 1, "
         ({"collectives": [0]}, "collectives[0]: got 0, allowed: a list"),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
+def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
     path = tmp_path / "lowered.json"
     path.write_text(json.dumps(stored(path) | change), encoding="ascii")
     with pytest.raises(InputError) as error:
         load_lowered(path)
-    assert str(error.value).startswith(f"{path}: {said}") and "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{path}: {message}") and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"{", "line 1 column 2: not JSON"),
         (b"\xff", "not a lowered schedule: byte 0 is not UTF-8 text"),
@@ -106,12 +106,12 @@ def test_what_does_not_fit_is_named(tmp_path: Path, change: dict[str, object], s
         (b'{"version": 1, "version": 1}', 'not a lowered schedule: key "version" stands twice in one object'),
     ],
 )
-def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_lowered_schedule_is_said(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "lowered.json"
     path.write_bytes(content)
     with pytest.raises(InputError) as error:
         load_lowered(path)
-    assert str(error.value).startswith(f"{path}: {said}") and "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{path}: {message}") and "\n" not in str(error.value)
 
 
 def test_files_that_are_not_there_are_said(tmp_path: Path) -> None:

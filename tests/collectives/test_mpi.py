@@ -103,15 +103,17 @@ def test_a_group_that_does_not_halve_is_refused() -> None:
 
 def test_a_row_on_such_a_group_has_no_model() -> None:
     row = replace(rows_of("recursive-halving-mpi4py")[0], devices=24)
-    said = predict_call(row)
-    assert isinstance(said, NotCovered)
-    assert said.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
+    message = predict_call(row)
+    assert isinstance(message, NotCovered)
+    assert message.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
 
 
 @pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])
 def test_plans_with_it_are_refused(fidelity: str) -> None:
-    said = "^library recursive-halving-mpi4py: recursive halving is modelled for calls alone, not for plans; allowed:"
-    with pytest.raises(InputError, match=said):
+    message = (
+        "^library recursive-halving-mpi4py: recursive halving is modelled for calls alone, not for plans; allowed:"
+    )
+    with pytest.raises(InputError, match=message):
         single("reduce_scatter", MIB, 16, fidelity=fidelity, library=HALVING)  # type: ignore[arg-type]
 
 
@@ -149,6 +151,6 @@ def errors(rows: list[CallRow]) -> list[float]:
 def test_large_messages_are_near_the_measured_times(
     library: str, machine: str, collective: str, num_rows: int, mean_abs: float
 ) -> None:
-    found = errors(rows_of(library, machine, collective))
-    assert len(found) == num_rows
-    assert sum(found) / num_rows <= mean_abs
+    result = errors(rows_of(library, machine, collective))
+    assert len(result) == num_rows
+    assert sum(result) / num_rows <= mean_abs

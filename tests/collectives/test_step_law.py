@@ -84,9 +84,9 @@ def test_a_file_may_say_how_messages_go(tmp_path: Path) -> None:
     path = written(tmp_path, "slices = { value = 24,", "slices = { value = 5,")
     text = Path(path).read_text().replace(TITLE, TITLE + 'ring_order = "ranks"\npaced = false\n')
     Path(path).write_text(text.replace("[ring]\n", "[ring]\n" + slices.splitlines()[1].replace("5", "3") + "\n"))
-    found = load_library(path)
-    assert (found.ring_order, found.paced, found.in_flight) == ("ranks", False, 8)
-    assert (found.tree_slices, found.ring_slices) == (5, 3)
+    library = load_library(path)
+    assert (library.ring_order, library.paced, library.in_flight) == ("ranks", False, 8)
+    assert (library.tree_slices, library.ring_slices) == (5, 3)
     assert load_library(path, {"tree.slices": 9}).tree_slices == 9
 
 
@@ -102,18 +102,18 @@ def test_what_a_file_does_not_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('ring_order = "rank"\n', "ring_order"),
         ('paced = "yes"\n', "paced"),
         ("in_flights = 3\n", "in_flights"),
     ],
 )
-def test_a_wrong_key_is_one_line(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_key_is_one_line(tmp_path: Path, line: str, message: str) -> None:
     path = written(tmp_path, TITLE, TITLE + line)
     with pytest.raises(InputError) as caught:
         load_library(path)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_parts_of_a_message() -> None:

@@ -45,8 +45,8 @@ def test_rings_of_rccl_by_hand() -> None:
 def test_an_all_reduce_of_rccl_crosses_nodes_twice_per_node() -> None:
     """16 GCDs on 2 nodes: 30 steps, 2 k = 4 between nodes: LL is 12 + 26 * 2 + 4 * 9.5 = 102 us, and 1 KiB at
     252 * 0.2 * 0.1 (index 4) * 16 / 30 = 2.688 GB/s is 0.381 us more."""
-    found = RCCL.predicted_s("ring_ll", "all_reduce", 1024, gcds(16))
-    assert found == pytest.approx(102.381e-6, rel=1e-4)
+    value = RCCL.predicted_s("ring_ll", "all_reduce", 1024, gcds(16))
+    assert value == pytest.approx(102.381e-6, rel=1e-4)
 
 
 def test_trees_by_hand() -> None:
@@ -62,8 +62,8 @@ def test_trees_by_hand() -> None:
 
 def test_an_all_reduce_of_nccl_counts_its_edges_and_a_factor() -> None:
     """128 A100 on 32 nodes: 254 steps, 62 between nodes: (8.4 + 192 * 6 + 62 * 14) * 1.4 us, at 96 * 128 / 254 GB/s."""
-    found = NCCL.predicted_s("ring_simple", "all_reduce", 512 * MIB, a100s(128))
-    assert found == pytest.approx(((8.4 + 192 * 6 + 62 * 14) * 1.4 + 512 * MIB / (96e3 * 128 / 254)) * 1e-6, rel=1e-9)
+    value = NCCL.predicted_s("ring_simple", "all_reduce", 512 * MIB, a100s(128))
+    assert value == pytest.approx(((8.4 + 192 * 6 + 62 * 14) * 1.4 + 512 * MIB / (96e3 * 128 / 254)) * 1e-6, rel=1e-9)
 
 
 @pytest.mark.parametrize(("devices", "last_ll_mib"), [(16, 2), (64, 8), (256, 32), (1024, 128)])
@@ -96,8 +96,8 @@ def test_a_library_without_ll_takes_simple() -> None:
     tuning=st.sampled_from([RCCL, NCCL]),
 )
 def test_what_is_believed_is_a_time(size: int, num_bytes: float, way: str, tuning: TuningModel) -> None:
-    found = tuning.predicted_s(way, "all_reduce", num_bytes, gcds(size))  # type: ignore[arg-type]
-    assert 0.0 < found < math.inf
+    value = tuning.predicted_s(way, "all_reduce", num_bytes, gcds(size))  # type: ignore[arg-type]
+    assert 0.0 < value < math.inf
 
 
 def test_a_cap_holds_a_rate_down() -> None:
@@ -124,18 +124,20 @@ def without(folder: Path, *ways: Way) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ways", "said"),
+    ("ways", "message"),
     [
         (("ring_simple",), "ring_simple: missing, needed because other ways are weighed against it"),
         (tuple(WAYS), "ring_simple: missing, needed because other ways are weighed against it"),
         (("tree_simple",), "tree_simple: missing, needed because tree_ll is weighed against it"),
     ],
 )
-def test_ways_that_others_are_weighed_against_must_be_there(tmp_path: Path, ways: tuple[Way, ...], said: str) -> None:
+def test_ways_that_others_are_weighed_against_must_be_there(
+    tmp_path: Path, ways: tuple[Way, ...], message: str
+) -> None:
     path = without(tmp_path, *ways)
     with pytest.raises(InputError) as caught:
         load_library(path)
-    assert str(caught.value) == f"{path}: tuning.ways.{said}"
+    assert str(caught.value) == f"{path}: tuning.ways.{message}"
 
 
 @pytest.mark.parametrize("ways", [("ring_ll",), ("tree_ll",), ("tree_simple", "tree_ll"), tuple(WAYS)[1:]])

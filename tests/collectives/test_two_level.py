@@ -201,11 +201,11 @@ def test_pricing_leaves_the_given_library_as_it_was() -> None:
 
 
 def test_single_messages_are_refused() -> None:
-    said = (
+    message = (
         "^library hierarchical-mpi-rccl: calls in two levels are not lowered to single messages; "
         "allowed: fidelity analytic or flow$"
     )
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         single("all_gather", MIB, 16, fidelity="chunk", library=MPI_RCCL)
 
 
@@ -225,7 +225,7 @@ def test_a_number_of_the_file_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('library = "PLAIN"\nlow', 'library = "rcl"\nlow', "two.toml: levels.between.library: library 'rcl'"),
         (
@@ -256,11 +256,11 @@ def test_a_number_of_the_file_can_be_set() -> None:
         ),
     ],
 )
-def test_each_fault_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_each_fault_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = written(tmp_path, TWO.replace(old, new, 1))
     with pytest.raises(InputError) as caught:
         load_library(str(path))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -27,8 +27,8 @@ def printed() -> Ran:
 def document(*more: str | Path) -> dict[str, Any]:
     ran = invoke("explain", TOY, *QUICK, "--json", *more)
     assert (ran.code, ran.err) == (0, "")
-    found: dict[str, Any] = json.loads(ran.out)
-    return found
+    known: dict[str, Any] = json.loads(ran.out)
+    return known
 
 
 # ── for a person ──
@@ -61,10 +61,10 @@ def test_what_a_search_has_found_is_said(tmp_path: Path) -> None:
 
 
 def test_parts_until_99_per_cent_and_the_rest_sum_to_the_step() -> None:
-    for found in (of_toy("zero3"), of_grids("pipe")):
-        shown = shown_parts(found.path.parts(), found.step_s)
-        assert fsum(part.seconds for part in shown) == pytest.approx(found.step_s, rel=1e-9)
-        assert fsum(part.seconds for part in shown if part.words != "other") >= 0.99 * found.step_s
+    for result in (of_toy("zero3"), of_grids("pipe")):
+        shown = shown_parts(result.path.parts(), result.step_s)
+        assert fsum(part.seconds for part in shown) == pytest.approx(result.step_s, rel=1e-9)
+        assert fsum(part.seconds for part in shown if part.words != "other") >= 0.99 * result.step_s
     other = of_toy("zero3").against
     assert other is not None
     rows = shown_differences(other)
@@ -80,17 +80,17 @@ def test_settings_can_be_pasted_into_a_shell() -> None:
 
 
 def test_json_has_everything() -> None:
-    found = document("--plan", "zero3", "--against", "zero-topo")
-    assert (found["plan"], found["devices"], found["fidelity"]) == ("zero3", 8, "analytic")
-    assert fsum(part["seconds"] for part in found["parts"]) == pytest.approx(found["step_s"], rel=1e-9)
-    links = found["links"]
-    assert (links[0]["start_s"], links[-1]["end_s"]) == (0.0, found["step_s"])
+    known = document("--plan", "zero3", "--against", "zero-topo")
+    assert (known["plan"], known["devices"], known["fidelity"]) == ("zero3", 8, "analytic")
+    assert fsum(part["seconds"] for part in known["parts"]) == pytest.approx(known["step_s"], rel=1e-9)
+    links = known["links"]
+    assert (links[0]["start_s"], links[-1]["end_s"]) == (0.0, known["step_s"])
     assert {"name", "kind", "axes", "level", "lane", "call", "layer", "micro", "role"} <= {*links[0]}
-    saved = [change["saved_s"] for change in found["changes"]]
+    saved = [change["saved_s"] for change in known["changes"]]
     assert saved == sorted(saved, reverse=True) and len(saved) > 8
-    other = found["against"]
+    other = known["against"]
     difference = fsum(each["seconds"] for each in other["differences"])
-    assert difference == pytest.approx(found["step_s"] - other["step_s"], rel=1e-9)
+    assert difference == pytest.approx(known["step_s"] - other["step_s"], rel=1e-9)
 
 
 def test_a_change_can_be_repeated_with_what_it_says(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_change_can_be_repeated_with_what_it_says(tmp_path: Path) -> None:
 
 
 def test_settings_and_links_hold() -> None:
-    found = document("--no-what-if", "--set", "training.micro_batch=2")
-    assert (found["given"], found["samples"], found["changes"], found["against"]) == (
+    known = document("--no-what-if", "--set", "training.micro_batch=2")
+    assert (known["given"], known["samples"], known["changes"], known["against"]) == (
         ["training.micro_batch = 2"],
         16,
         [],
@@ -115,26 +115,26 @@ def test_settings_and_links_hold() -> None:
 
 
 def figures(page: str) -> dict[str, Any]:
-    found = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
-    return {name: next(iter(json.loads(text).values())) for name, text in found}
+    result = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
+    return {name: next(iter(json.loads(text).values())) for name, text in result}
 
 
 def test_the_page_has_its_charts_and_the_same_text_again() -> None:
-    found = of_toy("zero3")
-    page = explanation_page(found)
-    assert page == explanation_page(found)
+    result = of_toy("zero3")
+    page = explanation_page(result)
+    assert page == explanation_page(result)
     drawn = figures(page)
     assert {*drawn} == {"fig-parts", "fig-strip", "fig-changes", "fig-both", "fig-waterfall"}
     bars = drawn["fig-parts"]["data"]
-    assert fsum(bar["x"][0] for bar in bars) == pytest.approx(1e3 * found.step_s, rel=1e-9)  # in ms
+    assert fsum(bar["x"][0] for bar in bars) == pytest.approx(1e3 * result.step_s, rel=1e-9)  # in ms
     strip = drawn["fig-strip"]["data"]
     for column in zip(*(trace["y"] for trace in strip), strict=True):
         assert sum(column) == pytest.approx(1.0, abs=2e-3)  # at any time the path is in something
     changes = drawn["fig-changes"]["data"]
-    assert sum(len(trace["y"]) for trace in changes) == len(found.changes)
+    assert sum(len(trace["y"]) for trace in changes) == len(result.changes)
     fall = drawn["fig-waterfall"]["data"][0]
     assert fall["base"][-2] + fall["x"][-2] == pytest.approx(fall["x"][-1], rel=1e-9)  # the last fall ends at the step
-    for change in found.changes:
+    for change in result.changes:
         assert change.label.replace("'", "&#x27;") in page
 
 
@@ -164,7 +164,7 @@ def test_out_is_written_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--plan", "zero4"), f'{TOY}: plans: got "zero4"; did you mean "zero3"?'),
         (("--plan", "zero3", "--against", "hdsp"), f'{TOY}: plans: got "hdsp"; did you mean "hsdp"?'),
@@ -183,21 +183,21 @@ def test_out_is_written_whole(tmp_path: Path) -> None:
         (("--set", "engine.overlapp=true"), f'{TOY}: engine.overlapp: unknown key; did you mean "overlap"?'),
     ],
 )
-def test_a_mistake_is_one_line(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    assert refusal("explain", TOY, *more, "--out", tmp_path / "out") == said
+def test_a_mistake_is_one_line(more: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    assert refusal("explain", TOY, *more, "--out", tmp_path / "out") == message
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    said = refusal("explain", TOY, *QUICK, "--out", tmp_path / "file")
-    assert said.startswith(f"--out {tmp_path / 'file'}: cannot be written: ")
+    message = refusal("explain", TOY, *QUICK, "--out", tmp_path / "file")
+    assert message.startswith(f"--out {tmp_path / 'file'}: cannot be written: ")
 
 
 def test_several_roles_have_no_single_messages() -> None:
-    said = refusal("explain", ROOT / "scenarios" / "toy.toml", "--plan", "megatron", "--fidelity", "chunk", "--devices",
-                   "8", "--set", "plans.megatron={ pipeline = 2 }")  # fmt: skip
-    assert said.endswith("allowed: one role (fidelity flow and analytic run pipelines)")
+    message = refusal("explain", ROOT / "scenarios" / "toy.toml", "--plan", "megatron", "--fidelity", "chunk",
+                      "--devices", "8", "--set", "plans.megatron={ pipeline = 2 }")  # fmt: skip
+    assert message.endswith("allowed: one role (fidelity flow and analytic run pipelines)")
 
 
 def test_a_plan_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:

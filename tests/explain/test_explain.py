@@ -22,8 +22,8 @@ def told(change: TriedChange) -> dict[str, Any]:
     return dict(map(parse_setting, change.settings))
 
 
-def labels(found: Explanation, kind: str) -> list[str]:
-    return [change.label for change in found.changes if change.kind == kind]
+def labels(explanation: Explanation, kind: str) -> list[str]:
+    return [change.label for change in explanation.changes if change.kind == kind]
 
 
 # ── every answer is a simulation ──
@@ -31,35 +31,35 @@ def labels(found: Explanation, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo"])
 def test_each_change_is_the_step_of_the_scenario_with_its_settings(plan: str) -> None:
-    found = of_toy(plan)
-    assert found.step_s == ran(toy(plan), plan, 8)[0]
-    assert len(found.changes) > 8
-    for change in found.changes[:: 1 if plan == "zero3" else 5]:  # each is a simulation: of some plans every fifth
+    result = of_toy(plan)
+    assert result.step_s == ran(toy(plan), plan, 8)[0]
+    assert len(result.changes) > 8
+    for change in result.changes[:: 1 if plan == "zero3" else 5]:  # each is a simulation: of some plans every fifth
         assert (change.step_s, change.peak_bytes) == ran(toy(plan, **told(change)), plan, 8), change
-        assert change.saved_s == found.step_s - change.step_s
-        assert change.share == change.saved_s / found.step_s
+        assert change.saved_s == result.step_s - change.step_s
+        assert change.share == change.saved_s / result.step_s
         assert change.fits
 
 
 @pytest.mark.parametrize("plan", ["pipe", "grid", "searched", "by-model"])
 def test_changes_of_grids_too_with_what_a_search_has_found(plan: str) -> None:
-    found = of_grids(plan)
-    kept = dict(map(parse_setting, found.kept))
+    explanation = of_grids(plan)
+    kept = dict(map(parse_setting, explanation.kept))
     assert bool(kept) == (plan in ("searched", "by-model"))
-    for change in found.changes[:: 1 if plan == "grid" else 4]:
+    for change in explanation.changes[:: 1 if plan == "grid" else 4]:
         scenario = scenario_of(GRIDS, "grids.toml", {**kept, **told(change)}, (plan,))
         assert (change.step_s, change.peak_bytes) == ran(scenario, plan, 8), change
 
 
 def test_the_links_that_messages_use_each_twice_as_fast() -> None:
-    found = {change.label: change for change in of_toy("zero3").changes if change.kind == "link"}
-    assert {*found} == {
+    known = {change.label: change for change in of_toy("zero3").changes if change.kind == "link"}
+    assert {*known} == {
         "xgmi links twice as fast",
         "pcie links twice as fast",
         "nic links twice as fast",
         "rings inside a node reach twice as much",
     }
-    nic = found["nic links twice as fast"]
+    nic = known["nic links twice as fast"]
     assert nic.settings == ("machine.overrides.link_classes.nic.bytes_per_s=2000000000.0",)
     assert nic.saved_s > 0.0 and nic.note == "2 GB/s instead of 1 GB/s"
     alone = explain(load_scenario(TOY), "zero3", devices=2)  # in one package: no NIC is used
@@ -67,14 +67,14 @@ def test_the_links_that_messages_use_each_twice_as_fast() -> None:
 
 
 def test_machine_library_and_host() -> None:
-    found = {change.label: change for change in of_toy("zero3").changes}
-    assert told(found["matrix products twice as fast"]) == {
+    known = {change.label: change for change in of_toy("zero3").changes}
+    assert told(known["matrix products twice as fast"]) == {
         "machine.overrides.device.peak_flops_per_s": 4e12,
         "machine.overrides.device.matmul_flops_per_s": 4e12,
     }
-    assert told(found["device memory twice as fast"]) == {"machine.overrides.device.hbm_bytes_per_s": 200e9}
-    assert told(found["hooks take the host no time"]) == {"machine.overrides.host.hook_s": 0.0}
-    start = told(found["calls start up in half the time"])
+    assert told(known["device memory twice as fast"]) == {"machine.overrides.device.hbm_bytes_per_s": 200e9}
+    assert told(known["hooks take the host no time"]) == {"machine.overrides.host.hook_s": 0.0}
+    start = told(known["calls start up in half the time"])
     assert start["library.overrides.ring.base_s"] == 18e-6
     assert not any("tuning" in key for key in start)  # what a library believes is not what it takes
     assert "hooks take the host no time" not in [change.label for change in of_grids("grid").changes]
@@ -82,8 +82,8 @@ def test_machine_library_and_host() -> None:
 
 def test_a_scenario_of_its_own_library_and_precision() -> None:
     document = {**GRIDS, "model": {"name": "tiny", "precision": "fp32"}, "library": {"name": "cray-mpich"}}
-    found = explain(scenario_of(document, "grids.toml"), "grid")
-    changes = {change.label: change for change in found.changes}
+    result = explain(scenario_of(document, "grids.toml"), "grid")
+    changes = {change.label: change for change in result.changes}
     assert "calls start up in half the time" not in changes  # base_s is 0 there
     assert {*told(changes["hops between nodes start up in half the time"])} == {
         f"library.overrides.{law}.hop_between_nodes_s" for law in ("ring", "ring_ll", "direct")
@@ -119,8 +119,8 @@ def test_overlaps_that_are_off_are_switched_on() -> None:
 
 
 def test_all_reduced_gradients_are_coded_only_as_they_are_scattered() -> None:
-    found = {change.label: change for change in of_toy("zero2").changes if change.kind == "codec"}
-    coded = found["gradients reduced as int8:6144, reduce-scattered"]
+    known = {change.label: change for change in of_toy("zero2").changes if change.kind == "codec"}
+    coded = known["gradients reduced as int8:6144, reduce-scattered"]
     assert told(coded) == {"plans.zero2.gradient_codec": "int8:6144", "plans.zero2.reduction": "reduce_scatter"}
 
 
@@ -160,8 +160,8 @@ def test_what_the_plan_cannot_do_is_not_listed() -> None:
 
 def test_a_change_that_does_not_fit_says_so() -> None:
     """With a capacity between what the plan needs and what some change of it needs."""
-    found = of_toy("zero3")
-    needs, base = max(change.peak_bytes for change in found.changes), ran(toy("zero3"), "zero3", 8)[1]
+    result = of_toy("zero3")
+    needs, base = max(change.peak_bytes for change in result.changes), ran(toy("zero3"), "zero3", 8)[1]
     assert needs > base
     between = float((needs + base) // 2)
     small = explain(toy("zero3", **{"machine.overrides.device.hbm_bytes": between}), "zero3")
@@ -179,27 +179,27 @@ def test_what_saves_most_comes_first() -> None:
 
 
 def test_frames_are_for_notebooks() -> None:
-    found = of_toy("zero3")
-    parts = found.frame()
-    assert parts["seconds"].sum() == pytest.approx(found.step_s, rel=1e-9)
+    result = of_toy("zero3")
+    parts = result.frame()
+    assert parts["seconds"].sum() == pytest.approx(result.step_s, rel=1e-9)
     assert parts["share"].sum() == pytest.approx(1.0, rel=1e-9)
     assert list(parts.columns) == ["kind", "axes", "level", "seconds", "share", "sharing_s", "calls", "words"]
-    changes = found.changes_frame()
-    assert len(changes) == len(found.changes)
+    changes = result.changes_frame()
+    assert len(changes) == len(result.changes)
     assert changes["settings"][0].startswith(("library.", "machine.", "plans.", "engine."))
-    assert found.against is not None
-    assert found.differences_frame()["seconds"].sum() == pytest.approx(found.step_s - found.against.path.step_s)
+    assert result.against is not None
+    assert result.differences_frame()["seconds"].sum() == pytest.approx(result.step_s - result.against.path.step_s)
     without = explain(toy("zero3"), what_if=False)
     assert (len(without.changes_frame()), len(without.differences_frame())) == (0, 0)
 
 
 def test_against_another_plan_the_differences_sum_to_that_of_the_steps() -> None:
-    found = of_toy("zero3")
-    other = found.against
+    result = of_toy("zero3")
+    other = result.against
     assert other is not None and other.plan == "zero-topo"
     assert other.path.step_s == ran(toy("zero-topo"), "zero-topo", 8)[0]
     seconds = fsum(each.seconds for each in other.differences)
-    assert seconds == pytest.approx(found.step_s - other.path.step_s, abs=1e-9 * found.step_s)
+    assert seconds == pytest.approx(result.step_s - other.path.step_s, abs=1e-9 * result.step_s)
     assert " than zero-topo: on the critical path " in other.sentence
 
 
@@ -209,14 +209,14 @@ def test_steps_of_different_batches_are_told_apart() -> None:
         "large": {"family": "megatron", "tensor": 2, "grad_accum": 2},
     }
     document = {**GRIDS, "training": {}, "plans": plans}
-    found = explain(scenario_of(document, "grids.toml"), "small", against="large", what_if=False)
-    assert found.against is not None
-    assert found.against.sentence.endswith("(a step of large has 8 sequences, not 4)")
+    result = explain(scenario_of(document, "grids.toml"), "small", against="large", what_if=False)
+    assert result.against is not None
+    assert result.against.sentence.endswith("(a step of large has 8 sequences, not 4)")
 
 
 def test_by_default_the_first_plan_at_the_largest_size() -> None:
-    found = explain(load_scenario(TOY), what_if=False)
-    assert (found.plan, found.devices, found.fidelity, found.changes) == ("zero3", 16, "flow", ())
+    result = explain(load_scenario(TOY), what_if=False)
+    assert (result.plan, result.devices, result.fidelity, result.changes) == ("zero3", 16, "flow", ())
     assert explain(toy("zero3"), fidelity="analytic", what_if=False).fidelity == "analytic"
 
 
@@ -227,9 +227,9 @@ def test_a_family_that_the_scenario_does_not_name_takes_its_defaults() -> None:
 def test_tables_of_single_sizes_hold() -> None:
     document = {**GRIDS, "at": {"8": {"plans": {"grid": {"oag": True}}, "training": {"batch": 32}}}}
     scenario = scenario_of(document, "grids.toml", None, ("grid", "pipe"))
-    found = explain(scenario, "grid", against="pipe", what_if=False)
-    assert found.samples == 32
-    assert found.step_s == ran(scenario, "grid", 8)[0]
+    result = explain(scenario, "grid", against="pipe", what_if=False)
+    assert result.samples == 32
+    assert result.step_s == ran(scenario, "grid", 8)[0]
     offered = [change.label for change in option_changes(only(scenario, ("grid",), 8).at(8), "grid")]
     assert offered and "all-gathers overlap with computing (OAG)" not in offered
 
@@ -239,13 +239,13 @@ def test_on_two_processes_the_same_is_found() -> None:
 
 
 def test_progress_is_told_of_every_simulation() -> None:
-    said: list[tuple[str, int]] = []
-    found = explain(
-        toy("zero3", "ddp"), "zero3", against="ddp", progress=lambda what, total: said.append((what, total))
+    results: list[tuple[str, int]] = []
+    result = explain(
+        toy("zero3", "ddp"), "zero3", against="ddp", progress=lambda what, total: results.append((what, total))
     )
-    assert {total for _, total in said} == {len(said)}
-    assert [what for what, _ in said[:2]] == ["zero3", "ddp"]
-    assert {change.label for change in found.changes} <= {what for what, _ in said}
+    assert {total for _, total in results} == {len(results)}
+    assert [what for what, _ in results[:2]] == ["zero3", "ddp"]
+    assert {change.label for change in result.changes} <= {what for what, _ in results}
 
 
 # ── what cannot be explained ──
@@ -255,9 +255,11 @@ def test_a_plan_that_does_not_fit_is_not_explained() -> None:
     small = toy("zero3", "ddp", **{"machine.overrides.device.hbm_bytes": 2e5})
     with pytest.raises(DoesNotFitError) as error:
         explain(small, "ddp")
-    said = str(error.value)
-    assert said.startswith(f"{TOY}: plans.ddp: at 8 devices: does not fit into memory: needs ") and "\n" not in said
-    assert "200 kB" in said and error.value.exit_code == 1
+    message = str(error.value)
+    assert (
+        message.startswith(f"{TOY}: plans.ddp: at 8 devices: does not fit into memory: needs ") and "\n" not in message
+    )
+    assert "200 kB" in message and error.value.exit_code == 1
     with pytest.raises(NothingFitsError):
         explain(grids(**{"machine.overrides.device.hbm_bytes": 1e4}), "searched")
 

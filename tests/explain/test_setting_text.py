@@ -23,8 +23,8 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_a_value_is_read_back_as_it_is(value: Any) -> None:
-    key, found = parse_setting(setting_text("plans.mine.key", value))
-    assert (key, found, type(found)) == ("plans.mine.key", value, type(value))
+    key, result = parse_setting(setting_text("plans.mine.key", value))
+    assert (key, result, type(result)) == ("plans.mine.key", value, type(value))
 
 
 @pytest.mark.parametrize(

@@ -98,16 +98,16 @@ def test_the_page_has_charts_tables_and_loads_nothing(tmp_path: Path) -> None:
 
 def test_json_has_parameters_errors_and_every_point(tmp_path: Path) -> None:
     rows = [*made_up(), replace(made_up()[0], collective="broadcast")]
-    said = json.loads(fitted(tmp_path, rows, "--json").out)
-    assert (said["file"], said["page"]) == (str(tmp_path / "fit.toml"), str(tmp_path / "fit.html"))
-    (share,) = [one for one in said["parameters"] if one["key"] == "shares.nic"]
+    message = json.loads(fitted(tmp_path, rows, "--json").out)
+    assert (message["file"], message["page"]) == (str(tmp_path / "fit.toml"), str(tmp_path / "fit.html"))
+    (share,) = [one for one in message["parameters"] if one["key"] == "shares.nic"]
     assert share["interval"][0] <= share["value"] <= share["interval"][1]
     assert share["file_value"] == load_library("rccl").link_shares["nic"]
-    assert said["fit"]["fitted"]["points"] == len(said["rows"]) == 40
-    first = said["rows"][0]
+    assert message["fit"]["fitted"]["points"] == len(message["rows"]) == 40
+    first = message["rows"][0]
     assert first["fitted_s"] == pytest.approx(first["time_s"], rel=0.3)
     assert first["left_out_s"] == pytest.approx(first["time_s"], rel=0.5)
-    ((reason, number),) = said["set_aside"].items()
+    ((reason, number),) = message["set_aside"].items()
     assert number == 1 and reason.startswith("no model of 'broadcast'; allowed: all_gather, ")
 
 
@@ -185,8 +185,8 @@ def test_logs_are_fitted_to_where_it_is_said(tmp_path: Path) -> None:
     """What a calibration has as tables is fitted to with --fit."""
     rows = write_calls(tmp_path / "my.csv", made_up())
     assert invoke("calibrate", rows, "--tables", "--out", tmp_path / "tables.toml").code == 0
-    said = ("--fit", "--machine", "frontier", "--library", "rccl")
-    done = invoke("calibrate", tmp_path / "tables.toml", *said, "--out", tmp_path / "fit.toml")
+    message = ("--fit", "--machine", "frontier", "--library", "rccl")
+    done = invoke("calibrate", tmp_path / "tables.toml", *message, "--out", tmp_path / "fit.toml")
     assert done.code == 0, done
     calibration = load_calibration(tmp_path / "fit.toml")
     assert calibration.fit is not None and calibration.fit.fitted.points == 40 and calibration.calls == ()
@@ -203,8 +203,8 @@ def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
     assert len(merged.calls) == 1
     assert one.fit is not None
     write_calibration(replace(one, fit=replace(one.fit, parameters=3)), tmp_path / "third.toml")
-    said = refusal("calibrate", both[0], tmp_path / "third.toml", "--out", tmp_path / "all.toml")
-    assert said == (
+    message = refusal("calibrate", both[0], tmp_path / "third.toml", "--out", tmp_path / "all.toml")
+    assert message == (
         f"{tmp_path}/third.toml: fit: another one than in {both[0]}, allowed: one fit; fit to all data at once"
     )
 
@@ -213,7 +213,7 @@ def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((), "{file}: the rows are of several machines: frontier (40 rows), lumi-g (10 rows); allowed: one of them, "),
         (("--machine", "fronteer"), "{file}: --machine: no rows of machine 'fronteer', did you mean \"frontier\"?"),
@@ -229,23 +229,23 @@ def test_a_fit_is_kept_beside_tables(tmp_path: Path) -> None:
         (("--machine", "lumi-g", "--min-bytes", "512MiB"), "{file}: fit of library rccl: got 1 points for "),
     ],
 )
-def test_each_fault_is_one_line_and_nothing_is_written(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_each_fault_is_one_line_and_nothing_is_written(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     rows = made_up()
     file = write_calls(tmp_path / "my.csv", [*rows, *(replace(row, machine="lumi-g") for row in rows[:10])])
     got = refusal("calibrate", file, *options, "--out", tmp_path / "fit.toml")
-    assert got.startswith(said.format(file=file)), got
+    assert got.startswith(message.format(file=file)), got
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_page_in_place_of_the_calibration_is_refused(tmp_path: Path) -> None:
     file = write_calls(tmp_path / "my.csv", made_up())
     out = tmp_path / "fit.toml"
-    said = refusal("calibrate", file, "--out", out, "--page", out)
-    assert said == f"--page: got {out}, the calibration itself; allowed: another file"
+    message = refusal("calibrate", file, "--out", out, "--page", out)
+    assert message == f"--page: got {out}, the calibration itself; allowed: another file"
 
 
 def test_bad_data_are_one_line(tmp_path: Path) -> None:
     rows = made_up()
     file = write_calls(tmp_path / "my.csv", [replace(rows[0], seconds=-1.0), *rows[1:]])
-    said = refusal("calibrate", file, "--out", tmp_path / "fit.toml")
-    assert said.startswith(f'{file} line 2: time_s: got "-1.0", allowed: a number of seconds above 0')
+    message = refusal("calibrate", file, "--out", tmp_path / "fit.toml")
+    assert message.startswith(f'{file} line 2: time_s: got "-1.0", allowed: a number of seconds above 0')

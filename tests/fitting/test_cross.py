@@ -77,9 +77,9 @@ def test_fits_that_leak_are_caught(leak: Callable[[FitProblem, FitProblem], FitR
 
 def test_every_point_is_left_out_once_and_only_with_its_device_count() -> None:
     made = problem(noise=0.02)
-    told: list[tuple[str, int]] = []
-    crossed = cross_validated(made, told.append)
-    assert tuple(told) == places_of(made) == tuple(crossed.fits) == tuple(("frontier", number) for number in DEVICES)
+    results: list[tuple[str, int]] = []
+    crossed = cross_validated(made, results.append)
+    assert tuple(results) == places_of(made) == tuple(crossed.fits) == tuple(("frontier", number) for number in DEVICES)
     assert not np.isnan(crossed.errors).any() and crossed.faults == {}
     for place, fitted in crossed.fits.items():
         assert len(fitted.errors) == len([row for row in made.rows if row.devices != place[1]])

@@ -72,7 +72,7 @@ def test_several_machines_may_be_fitted_to_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machines", "library", "said"),
+    ("machines", "library", "message"),
     [
         ((), "rccl", "the rows are of several machines: frontier (4 rows), lumi-g (1 row); allowed: one of them, "),
         (
@@ -85,12 +85,12 @@ def test_several_machines_may_be_fitted_to_together() -> None:
     ],
 )
 def test_what_is_to_be_fitted_to_must_be_said_where_there_are_several(
-    machines: tuple[str, ...], library: str | None, said: str
+    machines: tuple[str, ...], library: str | None, message: str
 ) -> None:
     rows = [*ROWS, replace(ROWS[0], machine="lumi-g"), replace(ROWS[0], library="nccl")]
     with pytest.raises(InputError) as raised:
         choose(rows, machines, library, 0)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
 
 
 def test_rows_of_which_none_can_be_fitted_to_are_refused() -> None:

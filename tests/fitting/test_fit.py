@@ -112,8 +112,8 @@ def test_no_more_points_than_parameters_are_refused() -> None:
     few = problem().only(np.arange(30) < 3)
     with pytest.raises(InputError) as raised:
         fit(few)
-    said = str(raised.value)
-    assert said.startswith("fit of library rings: got 3 points for ") and said.endswith(
+    message = str(raised.value)
+    assert message.startswith("fit of library rings: got 3 points for ") and message.endswith(
         " parameters; allowed: more points than parameters"
     )
 

@@ -152,7 +152,7 @@ def test_a_fit_that_is_worse_than_the_library_as_it_is_says_so() -> None:
     worse = with_spread(DONE, math.log1p(2 * shipped))
     assert worse.is_worse
     assert calibration_findings(worse)[0].startswith("Warning: the shipped numbers are nearer: ")
-    assert not any(said.startswith("Warning") for said in calibration_findings(with_spread(DONE, 0.01)))
+    assert not any(message.startswith("Warning") for message in calibration_findings(with_spread(DONE, 0.01)))
     assert not outcome(problem(devices=(64,))).is_worse
 
 
@@ -180,7 +180,7 @@ def test_numbers_fitted_to_another_library_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('"shares.nic" = [', '"shares.nik" = [', 'intervals."shares.nik": no such number in the file, did you mean'),
         ("[intervals]", '[intervals]\n"shares.n" = [1.0]', "intervals.shares.n: got [1.0], allowed: "),
@@ -189,12 +189,12 @@ def test_numbers_fitted_to_another_library_are_refused() -> None:
         ("points = 6,", "points = -6,", "fit.places[0].far.points: got -6, allowed: at least 1"),
     ],
 )
-def test_each_fault_of_a_fits_file_is_one_line(old: str, new: str, said: str) -> None:
+def test_each_fault_of_a_fits_file_is_one_line(old: str, new: str, message: str) -> None:
     text = to_toml(CALIBRATION)
     assert old in text
     with pytest.raises(InputError) as raised:
         calibration_of(tomllib.loads(text.replace(old, new, 1)), "fit.toml")
-    assert str(raised.value).startswith(f"fit.toml: {said}"), raised.value
+    assert str(raised.value).startswith(f"fit.toml: {message}"), raised.value
     assert "\n" not in str(raised.value)
 
 

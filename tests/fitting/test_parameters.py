@@ -35,8 +35,8 @@ def test_a_changed_parameter_is_what_a_file_with_that_number_says(name: str) -> 
 def test_two_numbers_fitted_as_one_move_together(name: str, key: str, partner: str) -> None:
     """Else the second would keep what a fit to all points gave it, in a fit that leaves some out."""
     library = load_library(name)
-    said = {number.key: number.value for number in library.provenance()}
-    assert said[key] == said[partner]
+    known = {number.key: number.value for number in library.provenance()}
+    assert known[key] == known[partner]
     assert with_partners(name, {key: 1e-5}) == {key: 1e-5, partner: 1e-5}
     (changed, _) = with_numbers(library, (), {key: 1e-5})
     hops = {"ring": changed.ring, "ring_ll": changed.ring_ll and changed.ring_ll.hops, "direct": changed.direct}

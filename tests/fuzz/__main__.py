@@ -26,31 +26,31 @@ def main() -> int:
         sys.stdout.flush()
         started = time.monotonic()
         until = started + (options.seconds or 1e9)
-        found = fuzz(samples, seed, _tasks(options, seed), options.jobs, until, _tell)
+        result = fuzz(samples, seed, _tasks(options, seed), options.jobs, until, _tell)
         took = time.monotonic() - started
         for reader in READERS:
-            counts = {ended: found.ended[reader, ended] for ended in ("read", "refused", *FAULTS)}
+            counts = {ended: result.ended[reader, ended] for ended in ("read", "refused", *FAULTS)}
             if sum(counts.values()):
-                said = ", ".join(f"{count:,} {ended}" for ended, count in counts.items() if count)
-                sys.stdout.write(f"  {reader:16} {said}\n")
-        for fault, reader, number, words in found.faults[:40]:
+                message = ", ".join(f"{count:,} {ended}" for ended, count in counts.items() if count)
+                sys.stdout.write(f"  {reader:16} {message}\n")
+        for fault, reader, number, words in result.faults[:40]:
             path = Path(options.out) / f"{reader}-{seed}-{number}{READERS[reader].suffix}"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(input_of(samples, seed, reader, number))
             sys.stdout.write(f"{fault}: {reader} {number}: {words}\n  kept as {path}; again: python -m tests.fuzz ")
             sys.stdout.write(f"--reader {reader} --seed {seed} --number {number}\n")
-    totals = {fault: sum(count for (_, ended), count in found.ended.items() if ended == fault) for fault in FAULTS}
+    totals = {fault: sum(count for (_, ended), count in result.ended.items() if ended == fault) for fault in FAULTS}
     sys.stdout.write(
-        f"{len(found):,} inputs in {took:.0f} s, seed {seed}: tracebacks {totals['traceback']}, hangs > 10 s "
+        f"{len(result):,} inputs in {took:.0f} s, seed {seed}: tracebacks {totals['traceback']}, hangs > 10 s "
         f"{totals['hang']}, memory > 1 GB {totals['memory']}, half-written folders {totals['half-written']}; "
-        f"slowest {found.slowest_s:.1f} s of CPU time\n"
+        f"slowest {result.slowest_s:.1f} s of CPU time\n"
     )
-    return 1 if found.faults or not len(found) else 0
+    return 1 if result.faults or not len(result) else 0
 
 
-def _tell(found: Found) -> None:
-    last = "".join(f"; the last: {' '.join(map(str, fault))}" for fault in found.faults[-1:])
-    sys.stderr.write(f"{len(found):,} inputs, {len(found.faults)} faults{last}\n")
+def _tell(result: Found) -> None:
+    last = "".join(f"; the last: {' '.join(map(str, fault))}" for fault in result.faults[-1:])
+    sys.stderr.write(f"{len(result):,} inputs, {len(result.faults)} faults{last}\n")
     sys.stderr.flush()
 
 

@@ -44,15 +44,15 @@ class Reader:
 def command(*arguments: str | Path) -> int:
     """A command line in this process, as a user would give it; its exit code. Raises Defect for a fault of its own."""
     ran = invoke(*arguments)
-    code, said = ran.code, ran.err
-    if code == 3 and "out of memory" in said:
+    code, message = ran.code, ran.err
+    if code == 3 and "out of memory" in message:
         raise MemoryError
-    if code not in (0, 1, 2) or "Traceback" in said:
-        raise Defect(f"exit code {code}: {said.strip()[-300:]}")
-    if code == 2 and not said.strip():
+    if code not in (0, 1, 2) or "Traceback" in message:
+        raise Defect(f"exit code {code}: {message.strip()[-300:]}")
+    if code == 2 and not message.strip():
         raise Defect("exit code 2, and nothing said")
-    if any(not character.isprintable() for character in said.replace("\n", "")):
-        raise Defect(f"a control character in {said[:200]!r}")
+    if any(not character.isprintable() for character in message.replace("\n", "")):
+        raise Defect(f"a control character in {message[:200]!r}")
     return code
 
 

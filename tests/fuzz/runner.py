@@ -128,33 +128,33 @@ def fuzz(
 ) -> Found:
     """Read the inputs of all tasks, or as many as there is time for (`until`, of time.monotonic); `tell` is called
     every minute."""
-    found, left = Found(), list(reversed(tasks))
+    result, left = Found(), list(reversed(tasks))
     workers = [_Worker(samples, seed) for _ in range(jobs)]
-    told = time.monotonic()
+    given = time.monotonic()
     while workers:
-        if time.monotonic() - told > TELL_S:
-            told += TELL_S
-            tell(found)
+        if time.monotonic() - given > TELL_S:
+            given += TELL_S
+            tell(result)
         ready = {each.connection for each in workers} & set(wait([each.connection for each in workers], timeout=1.0))
         for worker in list(workers):
             try:
                 if worker.connection in ready:
-                    _hear(worker, found, left, until)
+                    _hear(worker, result, left, until)
                 elif worker.at is not None and time.monotonic() - worker.heard > SILENT_S:
-                    _lost(worker, found, left, "hang", f"no word for {SILENT_S:.0f} s")
+                    _lost(worker, result, left, "hang", f"no word for {SILENT_S:.0f} s")
             except EOFError:
                 if worker.task is not None and worker.at is not None:
-                    _lost(worker, found, left, "memory", "the process was ended")
+                    _lost(worker, result, left, "memory", "the process was ended")
             if worker.task is None and worker.process.exitcode is not None:
                 workers.remove(worker)
                 worker.end()
             elif worker.process.exitcode is not None or not worker.process.is_alive():
                 workers[workers.index(worker)] = _Worker(samples, seed)
                 worker.end()
-    return found
+    return result
 
 
-def _hear(worker: _Worker, found: Found, left: list[Task], until: float) -> None:
+def _hear(worker: _Worker, result: Found, left: list[Task], until: float) -> None:
     message = worker.connection.recv()
     worker.heard = time.monotonic()
     if message is None:
@@ -168,18 +168,18 @@ def _hear(worker: _Worker, found: Found, left: list[Task], until: float) -> None
     else:
         reader, number, ended, words, took = message
         worker.at = None
-        found.ended[reader, ended] += 1
-        found.slowest_s = max(found.slowest_s, took)
+        result.ended[reader, ended] += 1
+        result.slowest_s = max(result.slowest_s, took)
         if ended in FAULTS:
-            found.faults.append((ended, reader, number, words))
+            result.faults.append((ended, reader, number, words))
 
 
-def _lost(worker: _Worker, found: Found, left: list[Task], fault: str, words: str) -> None:
+def _lost(worker: _Worker, result: Found, left: list[Task], fault: str, words: str) -> None:
     """A worker that does not come back: its input is a fault, the rest of its task is done by another."""
     assert worker.at is not None and worker.task is not None
     (reader, number), (_, first, count) = worker.at, worker.task
-    found.ended[reader, fault] += 1
-    found.faults.append((fault, reader, number, words))
+    result.ended[reader, fault] += 1
+    result.faults.append((fault, reader, number, words))
     if number + 1 < first + count:
         left.append((reader, number + 1, first + count - number - 1))
     worker.process.kill()

@@ -57,7 +57,7 @@ LINKS = '[node.links]\nkind = "assumed"\nsource = "toy"\npairs.bus = [[0, 1]]\n'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "text"),
     [
         (BUS, BUS + LINKS, "node.links: not allowed beside node.bus, which joins all devices"),
         (
@@ -88,9 +88,9 @@ LINKS = '[node.links]\nkind = "assumed"\nsource = "toy"\npairs.bus = [[0, 1]]\n'
         (BUS, BUS + "width = 3\n", "node.bus.width: unknown key; allowed: kind, source"),
     ],
 )
-def test_each_fault_of_a_bus_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_each_fault_of_a_bus_is_one_line(tmp_path: Path, old: str, new: str, text: str) -> None:
     assert BOX.count(old) == 1
-    assert message(tmp_path, BOX.replace(old, new)) == said
+    assert message(tmp_path, BOX.replace(old, new)) == text
 
 
 # ── how ranks are cut ──
@@ -101,8 +101,8 @@ def test_each_fault_of_a_bus_is_one_line(tmp_path: Path, old: str, new: str, sai
     [(8, (2, 2, 2)), (4, (1, 2, 2)), (2, (1, 1, 2)), (1, (1, 1, 1))],
 )
 def test_ranks_of_one_host_may_be_seen_as_nodes(num_devices: int, sizes: tuple[int, int, int]) -> None:
-    found = mesh_sizes(load_machine("box"), num_devices, 4, 2)
-    assert tuple(found.values()) == sizes
+    known = mesh_sizes(load_machine("box"), num_devices, 4, 2)
+    assert tuple(known.values()) == sizes
     assert mesh_sizes(load_machine("box"), 8) == {"node": 1, "package": 8, "gcd": 1}
 
 
@@ -112,7 +112,7 @@ def test_one_part_of_the_cut_may_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_devices", "per_node", "per_package", "said"),
+    ("num_devices", "per_node", "per_package", "text"),
     [
         (8, 3, 1, "mesh: got 3 devices per node and 1 per package, allowed: a divisor of the 8 devices of box, and a"),
         (8, 4, 3, "mesh: got 4 devices per node and 3 per package, allowed: a divisor of the 8 devices of box, and a"),
@@ -126,7 +126,7 @@ def test_one_part_of_the_cut_may_be_given() -> None:
         (16, 4, 2, "devices: 16 devices do not fill whole nodes of box (2 nodes of 4 devices, as mesh cuts its 8 devi"),
     ],
 )
-def test_cuts_that_do_not_fit_are_one_line(num_devices: int, per_node: int, per_package: int, said: str) -> None:
+def test_cuts_that_do_not_fit_are_one_line(num_devices: int, per_node: int, per_package: int, text: str) -> None:
     with pytest.raises(InputError) as caught:
         mesh_sizes(load_machine("box"), num_devices, per_node, per_package)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(text)

@@ -105,10 +105,10 @@ def test_overrides_change_a_number_and_say_so() -> None:
 
 
 def test_a_fitted_number_has_its_interval_until_it_is_set_otherwise(tmp_path: Path) -> None:
-    told = 'kernel_gap_s = { value = 1e-6, kind = "fitted", source = "toy", low = 0.5e-6, high = 1e-6 }'
+    given = 'kernel_gap_s = { value = 1e-6, kind = "fitted", source = "toy", low = 0.5e-6, high = 1e-6 }'
     text = (CATALOG / "toy-pair.toml").read_text(encoding="utf-8")
     path = tmp_path / "mine.toml"
-    path.write_text(re.sub(r"kernel_gap_s = .*", told, text), encoding="utf-8")
+    path.write_text(re.sub(r"kernel_gap_s = .*", given, text), encoding="utf-8")
     rows = {row.key: row for row in load_machine(str(path)).provenance()}
     assert rows["device.kernel_gap_s"].interval == (0.5e-6, 1e-6) and rows["device.hbm_bytes"].interval is None
     changed = {row.key: row for row in load_machine(str(path), {"device.kernel_gap_s": 2e-6}).provenance()}
@@ -122,8 +122,8 @@ def based(tmp_path: Path, text: str) -> str:
 
 
 def test_a_file_on_a_base_says_only_what_differs(tmp_path: Path) -> None:
-    told = '[link_classes.nic]\nshare = { value = 0.5, kind = "measured", source = "toy" }\n'
-    machine = load_machine(based(tmp_path, f'name = "mine"\nbase = "perlmutter-80gb"\n{told}'), {"host.hook_s": 0.0})
+    text = '[link_classes.nic]\nshare = { value = 0.5, kind = "measured", source = "toy" }\n'
+    machine = load_machine(based(tmp_path, f'name = "mine"\nbase = "perlmutter-80gb"\n{text}'), {"host.hook_s": 0.0})
     assert (machine.name, machine.num_nodes, machine.host.hook_s) == ("mine", 256, 0.0)  # a base of a base
     nic = machine.link_classes["nic"]
     assert (nic.bytes_per_s, nic.share) == (25e9, 0.5)
@@ -139,18 +139,18 @@ def test_a_number_of_a_base_is_not_set_without_a_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "said"),
+    ("base", "message"),
     [
         ('"perlmuter"', 'got "perlmuter", which is no machine of the catalog; did you mean "perlmutter"?'),
         ("3", f"got 3, which is no machine of the catalog; allowed: {', '.join(catalog())}"),
         ("[]", f"got [], which is no machine of the catalog; allowed: {', '.join(catalog())}"),
     ],
 )
-def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, base: str, said: str) -> None:
+def test_a_base_that_is_no_machine_of_the_catalog_is_refused(tmp_path: Path, base: str, message: str) -> None:
     path = based(tmp_path, f"base = {base}\n")
     with pytest.raises(InputError) as caught:
         load_machine(path)
-    assert str(caught.value) == f"{path}: base: {said}"
+    assert str(caught.value) == f"{path}: base: {message}"
 
 
 def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:
@@ -225,5 +225,5 @@ def test_a_file_of_ones_own_may_lie_anywhere(tmp_path: Path) -> None:
 
 def test_a_table_of_tables_may_have_one_that_is_called_source() -> None:
     number = {"value": 2.0, "kind": "assumed", "source": "own choice"}
-    found = list(sources_of({"shares": {"source": number}}, len))
-    assert [(each.key, each.value) for each in found] == [("shares.source", 2.0)]
+    result = list(sources_of({"shares": {"source": number}}, len))
+    assert [(each.key, each.value) for each in result] == [("shares.source", 2.0)]

@@ -62,7 +62,7 @@ def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (
             {"int8.encode_bytes_per_s": 1e9},
@@ -80,14 +80,14 @@ def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
         ),
     ],
 )
-def test_wrong_overrides_are_refused(overrides: dict[str, float], said: str) -> None:
+def test_wrong_overrides_are_refused(overrides: dict[str, float], message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_machine("frontier", {f"device.codecs.{key}": value for key, value in overrides.items()})
-    assert str(caught.value) == f"frontier.toml, with overrides: {said}"
+    assert str(caught.value) == f"frontier.toml, with overrides: {message}"
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (ZFP.replace("zfp", "zfb"), 'device.codecs.zfb: unknown key; did you mean "zfp"?'),
         (ZFP.replace("decode", "decod"), 'device.codecs.zfp.decod_bytes_per_s: unknown key; did you mean "decode_byte'),
@@ -99,8 +99,8 @@ def test_wrong_overrides_are_refused(overrides: dict[str, float], said: str) -> 
         ("[device.codecs]\nzfp = 3.0\n", "device.codecs.zfp: got 3.0, allowed: a table { encode_bytes_per_s, decode_"),
     ],
 )
-def test_wrong_files_are_refused(tmp_path: Path, more: str, said: str) -> None:
+def test_wrong_files_are_refused(tmp_path: Path, more: str, message: str) -> None:
     path = of_toy(tmp_path, more)
     with pytest.raises(InputError) as caught:
         load_machine(path)
-    assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)

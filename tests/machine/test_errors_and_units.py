@@ -12,7 +12,7 @@ def test_errors_carry_the_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed", "said"),
+    ("name", "allowed", "message"),
     [
         ("frontir", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
         ("FRONTIER", ["lumi-g", "frontier"], 'did you mean "frontier"?'),
@@ -21,8 +21,8 @@ def test_errors_carry_the_exit_code() -> None:
         ("xyz", [f"n{i:02}" for i in range(14)], f"allowed: {', '.join(f'n{i:02}' for i in range(12))}, and 2 more"),
     ],
 )
-def test_nearest_names_what_was_probably_meant(name: str, allowed: list[str], said: str) -> None:
-    assert nearest(name, allowed) == said
+def test_nearest_names_what_was_probably_meant(name: str, allowed: list[str], message: str) -> None:
+    assert nearest(name, allowed) == message
 
 
 @pytest.mark.parametrize(

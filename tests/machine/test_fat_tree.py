@@ -51,7 +51,7 @@ def test_other_machines_have_no_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (FLY + TREE[TREE.index("[fat_tree]") :], "fat_tree: not allowed beside dragonfly, which joins the nodes"),
         (
@@ -84,7 +84,7 @@ def test_other_machines_have_no_tree() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_together_is_one_clear_line(tmp_path: Path, text: str, said: str) -> None:
+def test_what_does_not_fit_together_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         loaded(tmp_path, text)
-    assert str(caught.value) == f"{tmp_path}/mine.toml: {said}"
+    assert str(caught.value) == f"{tmp_path}/mine.toml: {message}"

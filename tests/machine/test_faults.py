@@ -17,10 +17,10 @@ def message(tmp_path: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_machine(str(path))
-    said = str(caught.value)
-    assert said.startswith(f"{path}: ")
-    assert "\n" not in said
-    return said.removeprefix(f"{path}: ")
+    phrase = str(caught.value)
+    assert phrase.startswith(f"{path}: ")
+    assert "\n" not in phrase
+    return phrase.removeprefix(f"{path}: ")
 
 
 def changed(name: str, old: str, new: str) -> str:
@@ -33,7 +33,7 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "text"),
     [
         (
             HBM,
@@ -199,15 +199,15 @@ HBM = f"hbm_bytes = {TOY % '16e9'}"
         ("[dragonfly]", "[dragonfli]", 'dragonfli: unknown key; did you mean "dragonfly"?'),
     ],
 )
-def test_each_fault_of_a_file_is_one_clear_line(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert message(tmp_path, changed("toy-cluster", old, new)) == said
+def test_each_fault_of_a_file_is_one_clear_line(tmp_path: Path, old: str, new: str, text: str) -> None:
+    assert message(tmp_path, changed("toy-cluster", old, new)) == text
 
 
 ORDERS = "orders = [[0, 1, 2, 3], [3, 2, 1, 0]]"
 
 
 @pytest.mark.parametrize(
-    ("orders", "said"),
+    ("orders", "text"),
     [
         (
             "[[0, 1, 2, 3]]",
@@ -226,8 +226,8 @@ ORDERS = "orders = [[0, 1, 2, 3], [3, 2, 1, 0]]"
         ),
     ],
 )
-def test_rings_that_cannot_be_are_refused(tmp_path: Path, orders: str, said: str) -> None:
-    assert message(tmp_path, changed("toy-quad", ORDERS, f"orders = {orders}")) == said
+def test_rings_that_cannot_be_are_refused(tmp_path: Path, orders: str, text: str) -> None:
+    assert message(tmp_path, changed("toy-quad", ORDERS, f"orders = {orders}")) == text
 
 
 def test_a_ring_may_start_anywhere_on_its_way_back(tmp_path: Path) -> None:

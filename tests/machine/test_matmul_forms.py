@@ -65,7 +65,7 @@ def test_a_file_may_have_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         (
             "nt",
@@ -83,10 +83,10 @@ def test_a_file_may_have_forms(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_forms_are_refused(key: str, value: float, said: str) -> None:
+def test_wrong_forms_are_refused(key: str, value: float, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_machine("perlmutter", {f"device.matmul_forms.{key}": value})
-    assert str(caught.value) == f"perlmutter.toml, with overrides: {said}"
+    assert str(caught.value) == f"perlmutter.toml, with overrides: {message}"
 
 
 # ── priced ──

@@ -22,9 +22,9 @@ from simfrontier.machine import load_machine, mesh_sizes
     ],
 )
 def test_full_products(name: str, num_devices: int, sizes: tuple[int, int, int]) -> None:
-    found = mesh_sizes(load_machine(name), num_devices)
-    assert found == dict(zip(("node", "package", "gcd"), sizes, strict=True))
-    assert list(found) == ["node", "package", "gcd"]
+    known = mesh_sizes(load_machine(name), num_devices)
+    assert known == dict(zip(("node", "package", "gcd"), sizes, strict=True))
+    assert list(known) == ["node", "package", "gcd"]
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,14 @@ REFUSED: list[tuple[Callable[[Form], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), REFUSED, ids=[said for _, said in REFUSED])
-def test_a_malformed_file_is_refused_in_one_line(path: Path, change: Callable[[Form], object], said: str) -> None:
+@pytest.mark.parametrize(("change", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_a_malformed_file_is_refused_in_one_line(path: Path, change: Callable[[Form], object], message: str) -> None:
     form = json.loads(path.read_text(encoding="utf-8"))
     change(form)
     path.write_text(json.dumps(form), encoding="utf-8")
     with pytest.raises(InputError) as refused:
         load_wiring(path)
-    assert str(refused.value).startswith(f"{path}: {said}") and "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"{path}: {message}") and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])

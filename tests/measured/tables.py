@@ -21,9 +21,9 @@ def refused(read: Callable[[Path], object], path: Path) -> str:
     """The one line with which a reader refuses a file, FILE in place of its path."""
     with pytest.raises(InputError) as caught:
         read(path)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said.replace(str(path), "FILE")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(str(path), "FILE")
 
 
 def shipped(name: str, form: type[_Row]) -> list[_Row]:
@@ -37,8 +37,16 @@ def write_calls(path: Path, rows: Iterable[CallRow]) -> Path:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for row in rows:
-            told = (row.machine, row.collective, row.library, row.devices, row.num_bytes, repr(row.seconds), row.source)
-            writer.writerow(told)
+            given = (
+                row.machine,
+                row.collective,
+                row.library,
+                row.devices,
+                row.num_bytes,
+                repr(row.seconds),
+                row.source,
+            )
+            writer.writerow(given)
     return path
 
 

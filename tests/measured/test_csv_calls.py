@@ -63,7 +63,7 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ([""], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
         ([" , ,", ",,"], f"FILE: the file is empty, allowed: a line of columns ({EXPECTED}), then rows"),
@@ -108,22 +108,22 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
         ([HEAD, ONE.replace("frontier", "")], "FILE line 2: machine: got '', allowed: some text"),
     ],
 )
-def test_a_wrong_file_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
-    assert refusal(table(tmp_path, *lines)) == said
+def test_a_wrong_file_is_one_line(tmp_path: Path, lines: list[str], message: str) -> None:
+    assert refusal(table(tmp_path, *lines)) == message
 
 
 @pytest.mark.parametrize("column", ["time_us", "time_ms", "time (us)", "latency_us", "us", "Time_microseconds", "t_ms"])
 def test_a_column_in_another_unit_is_refused(tmp_path: Path, column: str) -> None:
-    said = f'FILE line 1: column "{column}": times are expected in seconds, in a column "time_s"'
-    assert refusal(table(tmp_path, HEAD.replace("time_s", column), ONE, TWO)) == said
-    assert refusal(table(tmp_path, f"{HEAD},{column}", f"{ONE},151", f"{TWO},160")) == said
+    message = f'FILE line 1: column "{column}": times are expected in seconds, in a column "time_s"'
+    assert refusal(table(tmp_path, HEAD.replace("time_s", column), ONE, TWO)) == message
+    assert refusal(table(tmp_path, f"{HEAD},{column}", f"{ONE},151", f"{TWO},160")) == message
 
 
 @pytest.mark.parametrize("got", ["-0.1", "0", "0.0", "1e-999", "nan", "inf", "1e999", "", "151us", "1_0", "0,1", "٣"])
 def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path, got: str) -> None:
     row = ONE.replace("0.000151", f'"{got}"')
-    said = f"FILE line 3: time_s: got {got!r}, allowed: a number of seconds above 0, e.g. 0.000151"
-    assert refusal(table(tmp_path, HEAD, TWO, row)) == said
+    message = f"FILE line 3: time_s: got {got!r}, allowed: a number of seconds above 0, e.g. 0.000151"
+    assert refusal(table(tmp_path, HEAD, TWO, row)) == message
 
 
 @pytest.mark.parametrize("got", ["0", "-8", "8.0", "8.5", "eight", "", "1" * 19])
@@ -131,13 +131,13 @@ def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path, got: str) 
 def test_a_count_that_is_none_is_refused_with_its_line(tmp_path: Path, column: str, least: int, got: str) -> None:
     cells = ONE.split(",")
     cells[HEAD.split(",").index(column)] = got
-    said = f"FILE line 2: {column}: got {got!r}, allowed: a whole number of {least} or more"
-    assert refusal(table(tmp_path, HEAD, ",".join(cells), TWO)) == said
+    message = f"FILE line 2: {column}: got {got!r}, allowed: a whole number of {least} or more"
+    assert refusal(table(tmp_path, HEAD, ",".join(cells), TWO)) == message
 
 
 def test_a_collective_of_one_device_is_refused(tmp_path: Path) -> None:
-    said = "FILE line 2: devices: got '1', allowed: a whole number of 2 or more"
-    assert refusal(table(tmp_path, HEAD, ONE.replace(",8,", ",1,"), TWO)) == said
+    message = "FILE line 2: devices: got '1', allowed: a whole number of 2 or more"
+    assert refusal(table(tmp_path, HEAD, ONE.replace(",8,", ",1,"), TWO)) == message
 
 
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_
 @st.composite
 def measured(draw: st.DrawFn) -> list[CallRow]:
     """Rows that no law forbids: time a constant and bytes over a rate, within half and twice."""
-    found: dict[tuple[int, int], CallRow] = {}
+    known: dict[tuple[int, int], CallRow] = {}
     kind, machine, library = draw(st.sampled_from(CALL_KINDS)), draw(TEXT), draw(TEXT)
     for number in range(draw(st.integers(2, 8))):
         devices, num_bytes = draw(st.integers(2, 4096)), draw(st.integers(1, 1 << 40))
-        found[devices, num_bytes] = CallRow(
+        known[devices, num_bytes] = CallRow(
             machine=machine,
             collective=kind,
             library=library,
@@ -170,7 +170,7 @@ def measured(draw: st.DrawFn) -> list[CallRow]:
             source=f"run {number}",
             place="",
         )
-    return list(found.values())
+    return list(known.values())
 
 
 @given(measured().filter(lambda rows: len(rows) > 1))
@@ -187,7 +187,7 @@ def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("text", "message"),
     [
         ("0,2", "groups: got '0', allowed: devices, e.g. 0-2 1-3"),
         ("0-2 1", "groups: got '0-2 1', allowed: devices, e.g. 0-2 1-3"),
@@ -197,7 +197,7 @@ def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
         ("0-99999", "groups: got '0-99999', allowed: devices, e.g. 0-2 1-3"),
     ],
 )
-def test_wrong_groups_are_one_line(tmp_path: Path, told: str, said: str) -> None:
+def test_wrong_groups_are_one_line(tmp_path: Path, text: str, message: str) -> None:
     head, one = HEAD + ",groups", ONE.replace(",8,", ",2,")
-    line = f"{one},{told}" if "," not in told else f"{one},{told.split(',')[0]}"
-    assert refusal(table(tmp_path, head, line, TWO + ",")) == f"FILE line 2: {said}"
+    line = f"{one},{text}" if "," not in text else f"{one},{text.split(',')[0]}"
+    assert refusal(table(tmp_path, head, line, TWO + ",")) == f"FILE line 2: {message}"

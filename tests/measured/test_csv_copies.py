@@ -58,7 +58,7 @@ def test_rates_of_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ([COPIES, BW.replace("osu_bw", "osu_bv")], "FILE line 2: benchmark: got 'osu_bv', did you mean \"osu_bw\"?"),
         ([COPIES, BW.replace("GB/s", "us")], "FILE line 2: unit: got 'us', allowed: GB/s or MB/s of osu_bw"),
@@ -77,12 +77,12 @@ def test_rates_of_training(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
-    assert refused(read_copies, table(tmp_path, *lines)) == said
+def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], message: str) -> None:
+    assert refused(read_copies, table(tmp_path, *lines)) == message
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (
             [MATMULS.replace("dtype", "type"), MATMUL],
@@ -104,8 +104,8 @@ def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], s
         ),
     ],
 )
-def test_a_wrong_table_of_rates_is_one_line(tmp_path: Path, lines: list[str], said: str) -> None:
-    assert refused(read_rates, table(tmp_path, *lines)) == said
+def test_a_wrong_table_of_rates_is_one_line(tmp_path: Path, lines: list[str], message: str) -> None:
+    assert refused(read_rates, table(tmp_path, *lines)) == message
 
 
 def test_kinds_are_known_in_the_spellings_that_are_used() -> None:

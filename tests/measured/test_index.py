@@ -56,11 +56,11 @@ def test_sizes_of_osu_became_whole_messages() -> None:
 
 def test_matrix_products_are_those_of_the_sources() -> None:
     rates = shipped("compute_rates", RateRow)
-    found = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates if row.m != 32768}
+    known = {(row.machine, row.statistic, row.m, row.flops_per_s) for row in rates if row.m != 32768}
     coral = {("frontier", "reference", edge, rate) for edge, rate in zip(EDGES, CORAL, strict=True)}
     others = {("frontier", 127e12), ("frontier", 147e12), ("perlmutter", 271e12)}
-    assert coral <= found
-    assert others == {(row[0], row[3]) for row in found if row[1] == "best shape found"}
+    assert coral <= known
+    assert others == {(row[0], row[3]) for row in known if row[1] == "best shape found"}
     # 2 × 32768³ = 7.0369e13 operations, in 0.529, 0.557 and 0.601 s
     big = {(row.machine, row.statistic): row.flops_per_s or 0.0 for row in rates if row.m == 32768}
     assert [round(big["frontier", which] / 1e12) for which in ("best", "typical", "worst")] == [133, 126, 117]
@@ -72,13 +72,15 @@ CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
 
 
 def test_training_rates_are_those_of_the_sources() -> None:
-    found = shipped("training_rates", RateRow)
-    shares = {row.model: row.value for row in found if row.quantity == "share_of_peak" and row.devices is None}
+    result = shipped("training_rates", RateRow)
+    shares = {row.model: row.value for row in result if row.quantity == "share_of_peak" and row.devices is None}
     assert shares == {"22B": 0.3838, "175B": 0.3614, "1T": 0.3196}
-    per_device = {(row.machine, row.devices): row.flops_per_s for row in found if row.quantity == "machine_flops_per_s"}
+    per_device = {
+        (row.machine, row.devices): row.flops_per_s for row in result if row.quantity == "machine_flops_per_s"
+    }
     assert per_device["perlmutter", 1024] == pytest.approx(177.7e12, rel=1e-3)  # 182 PFLOP/s
     assert per_device["frontier", 32768] == pytest.approx(42.1e12, rel=2e-3)  # 1.381 EFLOP/s
-    assert {row.status for row in found} == {"paper", "secondary", "inferred"}
+    assert {row.status for row in result} == {"paper", "secondary", "inferred"}
 
 
 def faults(table: Table) -> set[tuple[object, ...]]:
@@ -130,7 +132,7 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("method = ", "metod = ", 'index.toml: tables.one.metod: unknown key; did you mean "method"? (and 1 more)'),
         (
@@ -145,7 +147,7 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
         ),
     ],
 )
-def test_a_wrong_index_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_wrong_index_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     text = """
 [tables.one]
 file = "one.csv"
@@ -164,4 +166,4 @@ devices_from = 128
     path.write_text(text.replace(old, new))
     with pytest.raises(InputError) as caught:
         load_tables(path)
-    assert str(caught.value) == said
+    assert str(caught.value) == message

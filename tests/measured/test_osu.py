@@ -79,7 +79,7 @@ def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("setup", "said"),
+    ("setup", "message"),
     [
         (Setup(library="x", devices=2), "FILE: does not say on which machine, allowed: --machine NAME beside it"),
         (Setup(machine="x", devices=2), "FILE: does not say which library, allowed: --library NAME beside it"),
@@ -90,12 +90,12 @@ def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) ->
         (Setup(machine="x", library="y", devices=1), "FILE: --devices: got 1, allowed: 2 or more"),
     ],
 )
-def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setup, said: str) -> None:
-    assert refusal(log(tmp_path, ALLGATHER), setup) == said
+def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setup, message: str) -> None:
+    assert refusal(log(tmp_path, ALLGATHER), setup) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             BW,
@@ -123,10 +123,10 @@ def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setu
         ("\n".join(ALLGATHER.splitlines()[:4]), "FILE: 1 measurement, allowed: 2 or more"),
     ],
 )
-def test_wrong_output_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    assert refusal(log(tmp_path, text)) == said
+def test_wrong_output_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    assert refusal(log(tmp_path, text)) == message
 
 
 def test_a_table_needs_its_header(tmp_path: Path) -> None:
-    said = 'FILE line 2: a table below no "# OSU ... Test" line, allowed: the whole output'
-    assert refusal(log(tmp_path, BW.partition("\n")[2] + ALLGATHER)) == said
+    message = 'FILE line 2: a table below no "# OSU ... Test" line, allowed: the whole output'
+    assert refusal(log(tmp_path, BW.partition("\n")[2] + ALLGATHER)) == message

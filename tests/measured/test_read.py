@@ -140,7 +140,7 @@ def test_a_log_of_one_size_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", f"FILE: the file is empty, allowed: {ALLOWED}"),
         (b" \n\n", f"FILE: the file is empty, allowed: {ALLOWED}"),
@@ -148,12 +148,12 @@ def test_a_log_of_one_size_is_refused(tmp_path: Path) -> None:
         (b"\x80\n", "FILE: not UTF-8: byte 0 is 0x80"),
     ],
 )
-def test_a_file_that_is_nothing_known_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_nothing_known_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "mine"
     path.write_bytes(content)
-    assert refusal(path) == said
+    assert refusal(path) == message
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    said = "FILE: cannot read this table of measurements: No such file or directory"
-    assert refusal(tmp_path / "no.csv") == said
+    message = "FILE: cannot read this table of measurements: No such file or directory"
+    assert refusal(tmp_path / "no.csv") == message

@@ -80,11 +80,11 @@ def test_any_shipped_table_is_refused_with_some_rows_in_another_unit(factor: flo
 
 def shipped_series() -> list[list[CallRow]]:
     """RCCL and NCCL of 2 MiB and more by number of devices: sizes in steps of two."""
-    found: dict[tuple[object, ...], list[CallRow]] = {}
+    known: dict[tuple[object, ...], list[CallRow]] = {}
     for each in shipped("rccl_frontier", CallRow):
         if each.num_bytes > MIB:
-            found.setdefault((each.collective, each.devices), []).append(each)
-    return list(found.values())
+            known.setdefault((each.collective, each.devices), []).append(each)
+    return list(known.values())
 
 
 def test_the_wildest_step_of_the_shipped_tables_is_far_from_refused() -> None:

@@ -69,13 +69,13 @@ class Judge:
         """Check a mutation and, if it passes, train it."""
         try:
             schedule = from_json(mutation.of(self.text), self.name)
-            found = check(schedule).findings
+            result = check(schedule).findings
         except SimfrontierError as error:
             return self._seen(mutation, "refused", str(error))
         except Exception as error:
             return self._seen(mutation, "crashes", f"check: {type(error).__name__}: {error}")
-        if found:
-            return self._seen(mutation, "refused", str(found[0]))
+        if result:
+            return self._seen(mutation, "refused", str(result[0]))
         if to_json(schedule) == self.text:
             return self._seen(mutation, "same", "the same schedule")
         try:
@@ -94,8 +94,8 @@ class Judge:
         lowered = lowered_of(schedule) if self.case.lowered else None
         return train_in_one_process(schedule, TRAINING, lowered=lowered)
 
-    def _seen(self, mutation: Mutation, verdict: Verdict, said: str, prices: tuple[str, ...] = ()) -> Seen:
-        return Seen(self.name, mutation, verdict, " ".join(said.split())[:300], prices)
+    def _seen(self, mutation: Mutation, verdict: Verdict, message: str, prices: tuple[str, ...] = ()) -> Seen:
+        return Seen(self.name, mutation, verdict, " ".join(message.split())[:300], prices)
 
 
 def price_of(schedule: Schedule) -> dict[str, tuple[int, ...]]:

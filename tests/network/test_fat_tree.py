@@ -114,8 +114,8 @@ def test_all_to_alls_send_what_is_not_for_the_own_leaf_up() -> None:
 def test_all_to_alls_over_leaves_of_unequal_size() -> None:
     # 5 nodes: 8, 8 and 4 members; 1/19 from each to each: 8 * 12, 8 * 12 and 4 * 16 of them leave
     fabric = Fabric.build(TREE, 5)
-    found = leaves(fabric, direct(fabric, world(fabric), {}))
-    assert found == pytest.approx(
+    result = leaves(fabric, direct(fabric, world(fabric), {}))
+    assert result == pytest.approx(
         {f"leaf {leaf} {way}": count / 19 for leaf, count in enumerate((96, 96, 64)) for way in ("up", "down")}
     )
 
@@ -168,9 +168,9 @@ def test_what_goes_up_comes_down_and_is_what_crosses(data: st.DataObject) -> Non
     groups = np.arange(4 * num_nodes).reshape(-1, 4).T if strided else world(fabric)
     shape = data.draw(st.sampled_from(["ring", "direct"]), "shape")
     pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
-    found = [leaves(fabric, pattern, activity) for activity in range(pattern.num)]
-    up = sum(weight for loads in found for name, weight in loads.items() if name.endswith("up"))
-    down = sum(weight for loads in found for name, weight in loads.items() if name.endswith("down"))
+    results = [leaves(fabric, pattern, activity) for activity in range(pattern.num)]
+    up = sum(weight for loads in results for name, weight in loads.items() if name.endswith("up"))
+    down = sum(weight for loads in results for name, weight in loads.items() if name.endswith("down"))
     if shape == "direct":
         leaf = placement[groups] // 8
         crossing = (leaf[:, :, None] != leaf[:, None, :]).sum() / (groups.shape[1] - 1)

@@ -29,9 +29,9 @@ def test_a_ring_of_all_ranks_by_hand() -> None:
 
 def test_what_has_no_link_goes_by_others() -> None:
     """Devices 0 and 2 of a node, and 1 and 3: 0>2 and back by way of a neighbour; two hops each way and pair."""
-    found = loads([[0, 2], [1, 3], [4, 6], [5, 7]])
-    assert sum(found.values()) == 2 * 2 * 4
-    assert all("xgmi" in name for name in found)
+    result = loads([[0, 2], [1, 3], [4, 6], [5, 7]])
+    assert sum(result.values()) == 2 * 2 * 4
+    assert all("xgmi" in name for name in result)
 
 
 def test_the_order_of_a_node_is_its_positions() -> None:

@@ -88,10 +88,10 @@ def test_show_lists_routes_by_pair() -> None:
 
 
 def test_what_is_listed_instead_of_a_schedule_is_one_thing(tmp_path: Path) -> None:
-    said = refusal("show", TOY, "--links", "--routes")
-    assert said == "--routes: got it beside --links; allowed: one of --links, --routes, --volumes"
-    said = refusal("show", TOY, "--links", "--save", tmp_path / "links.json")
-    assert said.startswith("--save: got ") and "allowed: with --routes, or for a schedule" in said
+    message = refusal("show", TOY, "--links", "--routes")
+    assert message == "--routes: got it beside --links; allowed: one of --links, --routes, --volumes"
+    message = refusal("show", TOY, "--links", "--save", tmp_path / "links.json")
+    assert message.startswith("--save: got ") and "allowed: with --routes, or for a schedule" in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -268,8 +268,8 @@ def test_stages_stand_between_z_and_data() -> None:
 
 @pytest.mark.parametrize(("ranks", "nearest"), [(12, "8 and 16"), (7, "8"), (100, "96 and 104")])
 def test_a_grid_that_does_not_divide_the_ranks_is_refused_with_the_nearest(ranks: int, nearest: str) -> None:
-    said = rf"^grid z 2 × y 2 × x 2 = 8 ranks does not divide {ranks} devices; .*divides: {nearest} devices$"
-    with pytest.raises(InputError, match=said):
+    message = rf"^grid z 2 × y 2 × x 2 = 8 ranks does not divide {ranks} devices; .*divides: {nearest} devices$"
+    with pytest.raises(InputError, match=message):
         axonn(2, 2, 2).mesh(ranks, 1, 1)
 
 

@@ -43,11 +43,11 @@ def test_no_gradient_is_reduced_before_all_of_its_bucket_are_made(family: str) -
     done = of(family)
     start, end = done.timeline.start[0], done.timeline.end[0]
     made = {ref: at for at, refs in enumerate(done.program.writes) for ref in refs if ref.name.endswith(".grad.raw")}
-    found = buckets(done)
-    for ops in found:
+    results = buckets(done)
+    for ops in results:
         makers = {made[ref] for at in ops for ref in done.program.reads[at] if ref in made}
         assert min(start[at] for at in ops) >= max(end[at] for at in makers) - 1e-12
-    assert len(found) > 3 and max(map(len, found)) > 3
+    assert len(results) > 3 and max(map(len, results)) > 3
 
 
 def held_up(done: SimulatedStep) -> int:

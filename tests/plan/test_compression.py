@@ -120,12 +120,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_each_wrong_text_is_one_line(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_each_wrong_text_is_one_line(text: str, message: str) -> None:
     for read in (compression_of, written):
         with pytest.raises(InputError) as caught:
             read(text)
-        assert str(caught.value) == said
+        assert str(caught.value) == message
 
 
 @given(st.text(max_size=20) | st.builds("{}:{}".format, st.sampled_from(["ZHybrid", "naive-zfp", "none"]), st.text()))
@@ -142,9 +142,9 @@ MEGATRON = ["plans.zero3.family=megatron", "plans.zero3.tensor=2"]
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
-        *((f"{text!r}", said) for text, said in WRONG[::4]),
+        *((f"{text!r}", message) for text, message in WRONG[::4]),
         (
             "3",
             "compression: got 3, allowed: one of none, naive-zfp, naive-mpc, MZHybrid, ZHybrid, or a table of codecs",
@@ -154,21 +154,22 @@ MEGATRON = ["plans.zero3.family=megatron", "plans.zero3.tensor=2"]
         ('{dp="zfp:99"}', f"codec 'zfp:99': {RATE}"),
     ],
 )
-def test_a_scenario_says_so_of_its_plan(tmp_path: Path, value: str, said: str) -> None:
+def test_a_scenario_says_so_of_its_plan(tmp_path: Path, value: str, message: str) -> None:
     got = said_of([*MEGATRON, f"plans.zero3.compression={value}"], tmp_path)
-    assert got == f"plans.zero3.{said if said.startswith(('compression:', 'compression.')) else f'compression: {said}'}"
+    has_key = message.startswith(("compression:", "compression."))
+    assert got == f"plans.zero3.{message if has_key else f'compression: {message}'}"
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("compress_from=-1", "compress_from: got -1, allowed: at least 0"),
         ("message_dtype=fp16", 'message_dtype: got "fp16", allowed: "model" or "fp32"'),
         ("compress_per_hop=1", "compress_per_hop: got 1, allowed: true or false"),
     ],
 )
-def test_a_scenario_refuses_other_keys_of_it(tmp_path: Path, setting: str, said: str) -> None:
-    assert said_of([*MEGATRON, f"plans.zero3.{setting}"], tmp_path).startswith(f"plans.zero3.{said}")
+def test_a_scenario_refuses_other_keys_of_it(tmp_path: Path, setting: str, message: str) -> None:
+    assert said_of([*MEGATRON, f"plans.zero3.{setting}"], tmp_path).startswith(f"plans.zero3.{message}")
 
 
 @pytest.mark.parametrize("value", ["MZHybrid:8", '{dp="zfp:8", pp="mpc"}', "{}"])

@@ -57,10 +57,10 @@ def test_collectives_of_the_loss_are_counted(ranks: int, way: Any) -> None:
     """Contributions of 32 and 64 KiB are reduced; of 96 KiB all are held by all: 96 KiB × ranks, of which a rank in a
     ring sends (ranks - 1) × 96 KiB."""
     made = schedule_of(megatron(ranks, cross_entropy=way), ranks, shape=LONG, micro_batch=4)
-    found = of_loss(made)
-    gives = [made.tensors[op.src[0].name].local_bytes(made.mesh) for op in found]
-    assert [(op.kind, size // KIB) for op, size in zip(found, gives, strict=True)] == CALLS[way]
-    for op, size in zip(found, gives, strict=True):
+    result = of_loss(made)
+    gives = [made.tensors[op.src[0].name].local_bytes(made.mesh) for op in result]
+    assert [(op.kind, size // KIB) for op, size in zip(result, gives, strict=True)] == CALLS[way]
+    for op, size in zip(result, gives, strict=True):
         (message,) = messages_of(op, made.tensors, made.mesh)
         held, sent = made.tensors[op.dst[0].name].local_bytes(made.mesh), sent_share(op, "ring", made.mesh)
         if op.kind == "all_gather":
@@ -75,12 +75,12 @@ def test_collectives_of_the_loss_are_counted(ranks: int, way: Any) -> None:
 def test_what_a_rank_must_receive_for_the_loss(way: Any) -> None:
     """Of 8 ranks: 2 (1 - 1/8) × 96 KiB to sum three numbers of a row, 7 × 96 KiB to have those of all others.
     Everything else that moves is the same in every way."""
-    found, fused = (
+    result, fused = (
         step_needs(schedule_of(megatron(8, cross_entropy=each), 8, shape=LONG, micro_batch=4)).total("tensor")
         for each in (way, "fused-two")
     )
     summed, gathered = 2 * 96 * Fraction(7, 8), Fraction(7 * 96)
-    assert found - fused == ((gathered if CALLS[way][0][0] == "all_gather" else summed) - summed) * KIB
+    assert result - fused == ((gathered if CALLS[way][0][0] == "all_gather" else summed) - summed) * KIB
 
 
 @every_way
@@ -96,8 +96,8 @@ def test_passes_over_the_logits_are_as_published(way: Any) -> None:
 
 def test_the_default_is_what_is_built_without_the_key() -> None:
     for make in (lambda **keys: megatron(2, **keys), lambda **keys: axonn(2, 2, **keys)):
-        plain, said = (to_json(schedule_of(make(**keys), 8)) for keys in ({}, {"cross_entropy": "fused-two"}))
-        assert plain == said
+        plain, message = (to_json(schedule_of(make(**keys), 8)) for keys in ({}, {"cross_entropy": "fused-two"}))
+        assert plain == message
         assert '"kernel"' not in plain and "merge" not in plain
 
 
@@ -165,8 +165,8 @@ def test_partial_merge_to_whole_is_a_gather_and_a_merge_over_each_hop() -> None:
 
 @pytest.mark.parametrize("dst", [flat(("a",)), Placement((("a", 0),))], ids=str)
 def test_what_is_to_be_merged_cannot_be_scattered(dst: Placement) -> None:
-    said = r"would scatter over a what is still to be merged; allowed: to gather and merge it whole$"
-    with pytest.raises(InputError, match=said):
+    message = r"would scatter over a what is still to be merged; allowed: to gather and merge it whole$"
+    with pytest.raises(InputError, match=message):
         steps(partial(("a",), op="merge"), dst, Hop(("a",)))
 
 

@@ -79,10 +79,10 @@ def test_sequence_parallelism_sends_as_many_bytes_per_pass(size: int) -> None:
     factor = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 
     def sent(made: Schedule, when: str) -> int:
-        found = over_tensor(made, 1).elements()
+        result = over_tensor(made, 1).elements()
         return sum(
             factor[row.kind] * row.num_bytes
-            for row in found
+            for row in result
             if row.when == when and not (when == "backward" and row.tensor in ("ln1.out", "ln2.out"))
         )
 

@@ -235,18 +235,18 @@ def message(
 
 
 def test_what_is_summed_cannot_be_unsummed() -> None:
-    said = message(REPLICATE, partial(("node",)), hops(ALL))
-    assert said == "qkv.weight: no way from [replicate] to [node:partial(sum)] (reached [replicate])"
+    text = message(REPLICATE, partial(("node",)), hops(ALL))
+    assert text == "qkv.weight: no way from [replicate] to [node:partial(sum)] (reached [replicate])"
 
 
 def test_flat_outside_the_nesting_has_no_way() -> None:
-    said = message(REPLICATE, flat(("gcd",)), hops(ALL), nesting=("node",))
-    assert said == "qkv.weight: no way from [replicate] to [gcd:flat] (reached [replicate])"
+    text = message(REPLICATE, flat(("gcd",)), hops(ALL), nesting=("node",))
+    assert text == "qkv.weight: no way from [replicate] to [gcd:flat] (reached [replicate])"
 
 
 def test_an_axis_does_not_turn_from_shard_to_flat() -> None:
-    said = message(Placement((("gcd", 0),)), flat(("gcd",)), hops(ALL))
-    assert said == "qkv.weight: no way from [gcd:shard(0)] to [gcd:flat] (reached [replicate])"
+    text = message(Placement((("gcd", 0),)), flat(("gcd",)), hops(ALL))
+    assert text == "qkv.weight: no way from [gcd:shard(0)] to [gcd:flat] (reached [replicate])"
 
 
 def test_every_crossed_axis_must_be_in_a_hop() -> None:
@@ -258,9 +258,9 @@ def test_every_crossed_axis_must_be_in_a_hop() -> None:
 
 
 def test_no_axis_belongs_to_two_hops() -> None:
-    said = "qkv.weight: hops cross gcd twice; every axis belongs to one hop"
-    assert message(flat(ALL), REPLICATE, hops(ALL, ("gcd",))) == said
-    assert message(flat(ALL), REPLICATE, hops(("gcd", "gcd"), ("node", "package"))) == said
+    text = "qkv.weight: hops cross gcd twice; every axis belongs to one hop"
+    assert message(flat(ALL), REPLICATE, hops(ALL, ("gcd",))) == text
+    assert message(flat(ALL), REPLICATE, hops(("gcd", "gcd"), ("node", "package"))) == text
 
 
 def test_hops_name_axes_of_the_mesh() -> None:
@@ -278,8 +278,8 @@ def test_meshes_name_an_axis_once() -> None:
 
 
 def test_shards_do_not_change_under_flat_digits() -> None:
-    said = message(Placement((("gcd", 0),), frozenset({"node"})), flat(("node",)), hops(ALL))
-    assert said == (
+    text = message(Placement((("gcd", 0),), frozenset({"node"})), flat(("node",)), hops(ALL))
+    assert text == (
         "qkv.weight: the move from [gcd:shard(0) node:flat] to [node:flat] would change the shards over gcd "
         "while the block is flat over node; make it two moves"
     )
@@ -295,9 +295,9 @@ def test_outer_cuts_are_not_undone_before_inner_ones() -> None:
 
 def test_sum_and_max_are_not_reduced_in_one_hop() -> None:
     src = Placement(partial=(("node", "sum"), ("gcd", "max")))
-    said = "qkv.weight: one hop over node, gcd would reduce by max and sum; give each its own hop"
-    assert message(src, REPLICATE, hops(ALL)) == said
-    assert message(src, flat(("node", "gcd")), hops(ALL)) == said
+    text = "qkv.weight: one hop over node, gcd would reduce by max and sum; give each its own hop"
+    assert message(src, REPLICATE, hops(ALL)) == text
+    assert message(src, flat(("node", "gcd")), hops(ALL)) == text
     assert shown(steps_of(NODE2, ALL, src, REPLICATE, hops(("gcd",), ("node",)), "w")) == [
         "all_reduce gcd",
         "all_reduce node",

@@ -62,11 +62,11 @@ def test_collectives_in_order(size: str, ranks: int, per_rank: int) -> None:
     schedule = run_of(size, ranks, per_rank)
     width = {"s": 384, "b": 768, "l": 1024}[size]
     keys, rows = per_rank * 256 * 4, per_rank * width * 4
-    found = [
+    results = [
         (op.kind, schedule.tensors[op.src[0].name].local_bytes(schedule.mesh), len(op.src))
         for op in before_backward(schedule)
     ]
-    assert found == [
+    assert results == [
         *[("all_gather", keys, 1)] * 4,
         ("all_reduce", 65536 * 4, 1),
         ("all_gather", rows, 1),
@@ -74,9 +74,9 @@ def test_collectives_in_order(size: str, ranks: int, per_rank: int) -> None:
         ("all_gather", rows, 1),
     ]
     every = calls_of(schedule)
-    assert every[: len(found)] == before_backward(schedule), "all of them before the first gradient"
-    assert {op.name for op in every[len(found) :]} == {"step_reduction"}
-    assert all(op.kind == "all_reduce" for op in every[len(found) :])
+    assert every[: len(results)] == before_backward(schedule), "all of them before the first gradient"
+    assert {op.name for op in every[len(results) :]} == {"step_reduction"}
+    assert all(op.kind == "all_reduce" for op in every[len(results) :])
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def moved(matches: Callable[[Call, Op], bool], before: str) -> Schedule:
     calls = []
     for call in role.calls:
         ops = list(call.ops)
-        found = [op for op in ops if matches(call, op)]
-        if found:
-            ops.remove(found[0])
-            ops.insert(next(n for n, op in enumerate(ops) if op.name == before), found[0])
+        results = [op for op in ops if matches(call, op)]
+        if results:
+            ops.remove(results[0])
+            ops.insert(next(n for n, op in enumerate(ops) if op.name == before), results[0])
         calls.append(replace(call, ops=tuple(ops)))
     return replace(schedule, roles=(replace(role, calls=tuple(calls)),))
 

@@ -217,17 +217,17 @@ def test_a_second_copy_may_be_narrower_than_the_model() -> None:
 
 
 def test_a_narrow_copy_that_is_gathered_otherwise_is_refused() -> None:
-    said = (
+    message = (
         r"^copy_gather: head.weight.copy is stored as fp16, but its hop over gcd\+package sends int8:6144; "
         "give the hop the codec fp16$"
     )
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         built("zero-topo", "fp32", second_copy="fp16")
 
 
 def test_precisions_are_different_structures() -> None:
     plan = make_plan("zero3", FAMILIES["zero3"][0](family="zero3"), TWO_NODES)
-    found = {
+    known = {
         structure_of(workload_of(EXACT, 16, True, precision), plan, TWO_NODES, Engine(), 1) for precision in PRECISIONS
     }
-    assert len(found) == len(PRECISIONS)
+    assert len(known) == len(PRECISIONS)

@@ -62,22 +62,22 @@ def test_an_input_s_gather_is_issued_before_both_products_and_before_the_reducti
     schedule = cut(residual)
     assert check(schedule).is_clean
     ops = [op for _, op in schedule.roles[0].instances()]
-    found = 0
+    result = 0
     for index, op in enumerate(ops):
         if op.name.endswith(".dgrad") and op.name.removesuffix(".dgrad") in MODULES:
             gather, reduction, second = ops[index - 1], ops[index + 1], ops[index + 2]
             assert (gather.kind, reduction.kind) == ("all_gather", "reduce_scatter")
             assert second.name == op.name.replace(".dgrad", ".wgrad")
             assert gather.writes[0] in second.reads and gather.lane == reduction.lane == "tensor"
-            found += 1
-    assert found == 3 * 2 + 1
+            result += 1
+    assert result == 3 * 2 + 1
 
 
 def test_the_gather_starts_with_the_first_product_and_the_reduction_with_the_second() -> None:
     """In simulated time, each ends before the product beside it, and nothing waits for it."""
     done = step(cut(shape=LARGE))
     program, timeline = done.program, done.timeline
-    found = 0
+    result = 0
     for index, op in enumerate(program.ops):
         if op.name.endswith(".dgrad") and op.name.removesuffix(".dgrad") in MODULES:
             gather, reduction, second = index - 1, index + 1, index + 2
@@ -85,8 +85,8 @@ def test_the_gather_starts_with_the_first_product_and_the_reduction_with_the_sec
                 assert timeline.start[0][moved] == pytest.approx(timeline.start[0][product], abs=1e-9)
                 assert timeline.end[0][moved] < timeline.end[0][product]
             assert timeline.start[0][second] == pytest.approx(timeline.end[0][index], abs=1e-4)
-            found += 1
-    assert found == 2 * 2 + 1
+            result += 1
+    assert result == 2 * 2 + 1
 
 
 def test_without_overlap_the_gather_stays_where_it_is_needed() -> None:

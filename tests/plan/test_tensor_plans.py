@@ -320,12 +320,12 @@ def test_oag_moves_gathers_to_the_module_before_and_leaves_the_rest() -> None:
     def ahead(schedule: Schedule) -> list[tuple[str, str]]:
         """(gathered weight, the next op that uses weights) of a layer's forward."""
         ops = [op for call in schedule.roles[0].calls if (call.label, call.layer) == ("forward", 1) for op in call.ops]
-        found = []
+        results = []
         for number, op in enumerate(ops):
             if op.name == "weight_gather":
                 later = [o.name for o in ops[number:] if o.name in ("qkv", "dense", "h_to_4h", "4h_to_h")]
-                found.append((op.reads[0].name, later[0]))
-        return found
+                results.append((op.reads[0].name, later[0]))
+        return results
 
     without, with_it = overlapped(ALL_OFF), overlapped(OVERLAPS["oag"])
     assert products(without) == products(with_it)

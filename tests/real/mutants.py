@@ -128,12 +128,12 @@ def early_reduction() -> Mutant:
     """The step's reduction of the head's gradient before the second micro-batch has added to it."""
     alone = replace(ENGINES["tight"], persistence_elements=0, reduce_bucket_elements=1, gather_bucket_elements=1)
     base = schedule(QUANTISED["quantised topo"], MESH, 2, engine=alone, precision="fp32")
-    found = [
+    results = [
         (call.label, op)
         for call, op in base.roles[0].instances()
         if op.name == "step_reduction" and any(ref.name.startswith("head.weight.") for ref in op.reads)
     ]
-    parts, label = [op for _, op in found], found[0][0]
+    parts, label = [op for _, op in results], results[0][0]
 
     def early(call: Call, op: Op) -> list[Op]:
         if call.label == label and op in parts:

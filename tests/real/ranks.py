@@ -71,13 +71,13 @@ class Ranks:
         codes, out, err, orphans = [], [], [], []
         for rank, process in enumerate(self.processes):
             try:
-                said, warned = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                message, warned = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 orphans.append(rank)
                 process.kill()
-                said, warned = process.communicate()
+                message, warned = process.communicate()
             codes.append(process.returncode)
-            out.append(said)
+            out.append(message)
             err.append(warned)
         return Ended(tuple(codes), "".join(out), "".join(err), tuple(orphans))
 

@@ -24,8 +24,8 @@ STEPS = 2
 
 def _calls(made: Schedule) -> list[list[Calls]]:
     """By step and rank."""
-    told, _ = run_in_one_process(made, TrainingSettings(steps=STEPS))
-    return [[each.calls[step] for each in told] for step in range(STEPS)]
+    given, _ = run_in_one_process(made, TrainingSettings(steps=STEPS))
+    return [[each.calls[step] for each in given] for step in range(STEPS)]
 
 
 def _followed(made: Schedule, by_rank: list[Calls]) -> set[str]:
@@ -84,9 +84,9 @@ def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
                 continue  # to this end comes nothing
             kept = getattr(messages[0], field)
             setattr(messages[0], field, kept + 1e-4 * (math.sqrt(messages[0].square) or 1.0))
-            found = calls_apart(made, programs, sound)
-            assert found.error > 1, (op.kind, op.name)
-            assert f"{op.kind} {op.name} of layer " in found.where
+            error = calls_apart(made, programs, sound)
+            assert error.error > 1, (op.kind, op.name)
+            assert f"{op.kind} {op.name} of layer " in error.where
             setattr(messages[0], field, kept)
 
 

@@ -176,8 +176,10 @@ def test_blocks_by_hand() -> None:
 def test_an_axis_that_cuts_outside_another_cannot_be_gathered() -> None:
     shards = (("p", 1), ("r", 1))
     made = one_call("all_gather", ("p",), Placement(shards), Placement(shards[1:]), 1)
-    said = r"^collective activation of src0: p cuts dimension 1 outside r; allowed: the innermost axes of a dimension$"
-    with pytest.raises(InputError, match=said):
+    message = (
+        r"^collective activation of src0: p cuts dimension 1 outside r; allowed: the innermost axes of a dimension$"
+    )
+    with pytest.raises(InputError, match=message):
         layouts_of(made, programs_of(made).of_roles[0])
 
 

@@ -58,9 +58,9 @@ def test_a_scale_is_the_largest_of_its_block_over_the_largest_level(values: Any,
     scales = encode(numpy_backend(), values, codec).scales
     assert scales is not None
     largest = {"int8": 127, "int4": 7}[codec.name]
-    for row, found in zip(values, scales, strict=True):
+    for row, result in zip(values, scales, strict=True):
         blocks = [row[at : at + codec.block] for at in range(0, len(row), codec.block)]
-        assert found.tolist() == [np.float32(np.abs(block).max() / np.float32(largest)) for block in blocks]
+        assert result.tolist() == [np.float32(np.abs(block).max() / np.float32(largest)) for block in blocks]
 
 
 @given(values=pieces(), codec=QUANTISED)

@@ -87,16 +87,16 @@ def test_messages_are_as_long_as_the_schedule_says_or_as_their_values(compressio
     run_together([_inline(each) for each in ranks])
     for each in ranks:
         program, tensors, mesh = each.site.program, schedule.tensors, schedule.mesh
-        for index, found in each.step.message_bytes.items():
+        for index, result in each.step.message_bytes.items():
             op = program.ops[index]
             if isinstance(op, Collective):
                 due = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
             else:
                 due = sum(op.codec.wire_bytes(tensors[ref.name].local_elements(mesh)) for ref in program.reads[index])
             if op.codec.is_measured:  # normal numbers shrink by a tenth, as is taken; zeros by more
-                assert 0.03 * due <= found <= 1.2 * due
+                assert 0.03 * due <= result <= 1.2 * due
             else:
-                assert found == due
+                assert result == due
 
 
 @pytest.mark.parametrize("compression", ["naive-zfp:8", "naive-zfp:16", "naive-zfp:24", INT])
@@ -127,8 +127,8 @@ def test_coding_per_hop_stays_within_the_bounds_of_the_verdict(
     schedule = megatron(*sizes, data=data, precision="fp32", **keys).schedule
     loaded = LoadedSchedule(name="a", path=Path("a"), schedule=schedule, programs=programs_of(schedule), digest="")
     how = replace(training(STEPS), adam=Adam(epsilon=1e-5))
-    told, clocks = run_in_one_process(schedule, how, lowered=lowered_of(schedule, channels=1, slices=1))
-    result = judged(loaded, told, clocks, how, unsharded(schedule, how, "fp32"))
+    given, clocks = run_in_one_process(schedule, how, lowered=lowered_of(schedule, channels=1, slices=1))
+    result = judged(loaded, given, clocks, how, unsharded(schedule, how, "fp32"))
     assert result.is_good and result.copies_differ > 0, result.missed
 
 
@@ -197,8 +197,8 @@ def test_what_is_not_finite_never_spoils_a_message(compression: str, bad: float)
 @pytest.mark.parametrize("codec", ["zfp:16", "int8:4", "int4:4"])
 def test_either_library_says_where_a_number_is_not_finite(backend: Callable[[], Backend], codec: str) -> None:
     pieces = backend().array(np.array([[1.0, 2.0, 3.0, 4.0], [1.0, np.nan, np.inf, 4.0]]), "fp32")
-    said = f"codec {codec}: 2 of 8 numbers are not finite in fp32, the first at index 1 of piece 1; allowed: finite"
-    with pytest.raises(SimfrontierError, match=re.escape(said)):
+    message = f"codec {codec}: 2 of 8 numbers are not finite in fp32, the first at index 1 of piece 1; allowed: finite"
+    with pytest.raises(SimfrontierError, match=re.escape(message)):
         encode(backend(), pieces, parse_codec(codec))
 
 
@@ -234,15 +234,17 @@ def test_numbers_at_the_top_of_their_range_stay_finite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policies", "least", "said"),
+    ("policies", "least", "message"),
     [
         (("naive-zfp:8",), 2**20, "0: compresses by 'naive-zfp:8', but codes nothing: all messages are below"),
         (("naive-zfp:8", "dp=zfp8, tp=zfp8, pp=zfp8, zero=zfp8"), 0, "0 and 1 compress alike"),
     ],
 )
-def test_curves_that_would_be_of_another_policy_are_refused(policies: tuple[str, ...], least: int, said: str) -> None:
+def test_curves_that_would_be_of_another_policy_are_refused(
+    policies: tuple[str, ...], least: int, message: str
+) -> None:
     plans = [(str(number), made(policy, compress_from=least)) for number, policy in enumerate(policies)]
-    with pytest.raises(InputError, match=rf"^{said}"):
+    with pytest.raises(InputError, match=rf"^{message}"):
         refuse_misnamed(plans)
     refuse_misnamed([("plain", made("none")), ("naive", made("naive-zfp:8"))])
 

@@ -85,8 +85,8 @@ def test_sums_of_parts_merge_in_any_order_to_the_sum_of_all(row: list[float], cu
     for other in sums[1:]:
         one_by_one = merged([one_by_one, other])
     expected = float(logsumexp(np.array(row))) if max(row) > -math.inf else -math.inf
-    for found in (merged(sums), one_by_one):
-        assert lse(*found) == pytest.approx(expected, rel=1e-13, abs=1e-13)
+    for result in (merged(sums), one_by_one):
+        assert lse(*result) == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
 
 @SETTINGS
@@ -108,8 +108,8 @@ def test_merging_is_exact_where_the_sum_is(powers: tuple[int, int]) -> None:
     """3/4 · 2^a + 5/4 · 2^b as exact fractions: powers of two change no mantissa, and both sums have few digits."""
     mantissas = np.array([0.75, 1.25])
     total, power = summed_pairs(NUMPY.xp, mantissas, np.array(powers, dtype=float), axis=0)
-    found = Fraction(float(total[0])) * Fraction(2) ** int(power[0])
-    assert found == Fraction(3, 4) * Fraction(2) ** powers[0] + Fraction(5, 4) * Fraction(2) ** powers[1]
+    result = Fraction(float(total[0])) * Fraction(2) ** int(power[0])
+    assert result == Fraction(3, 4) * Fraction(2) ** powers[0] + Fraction(5, 4) * Fraction(2) ** powers[1]
 
 
 def test_running_maxima_by_hand() -> None:
@@ -129,8 +129,8 @@ def test_softmax_in_two_passes_is_softmax(backend: Backend, dtype: str, within: 
     scores = np.where(np.triu(np.ones((5, 5)), 1) > 0, -math.inf, scores)
     held = backend.array(scores, dtype)
     expected = softmax(backend.numpy(held).astype(np.float64), axis=-1)
-    for found in (softmax_by_pairs(backend.xp, held), softmax_by_maximum(backend.xp, held)):
-        values = backend.numpy(found)
+    for result in (softmax_by_pairs(backend.xp, held), softmax_by_maximum(backend.xp, held)):
+        values = backend.numpy(result)
         assert np.allclose(values, expected, rtol=0, atol=within)
         assert (values[scores == -math.inf] == 0).all()
 
@@ -146,9 +146,9 @@ def test_softmax_of_any_finite_float32_is_softmax(backend: Backend, row: list[fl
     from scipy.special import softmax
 
     values = np.array(row, np.float32)
-    found = backend.numpy(softmax_by_pairs(backend.xp, backend.array(values, "fp32")))
-    assert np.isfinite(found).all()
-    assert np.allclose(found, softmax(values.astype(np.float64)), rtol=2e-6, atol=1e-37)
+    result = backend.numpy(softmax_by_pairs(backend.xp, backend.array(values, "fp32")))
+    assert np.isfinite(result).all()
+    assert np.allclose(result, softmax(values.astype(np.float64)), rtol=2e-6, atol=1e-37)
 
 
 def test_the_compiled_kernels_have_the_same_parts_of_ln_2() -> None:

@@ -143,11 +143,11 @@ class Running(NamedTuple):
     def ended(self, limit_s: float = LIMIT_S) -> tuple[int, str]:
         """Exit code and what was said; all is gone by then, or soon after where the launcher was killed."""
         deadline = time.monotonic() + limit_s
-        _, said = self.process.communicate(timeout=limit_s)
+        _, message = self.process.communicate(timeout=limit_s)
         while self.left():
             assert time.monotonic() < deadline, self.left()
             time.sleep(0.05)
-        return self.process.returncode, said
+        return self.process.returncode, message
 
     def left(self) -> list[str]:
         """Processes of the run (its folder is in their commands), or in its namespaces."""
@@ -172,10 +172,10 @@ def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Running]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + 20.0
-            while len(found := list(tmp_path.glob("rank *"))) < 3:
+            while len(result := list(tmp_path.glob("rank *"))) < 3:
                 assert time.monotonic() < deadline and process.poll() is None
                 time.sleep(0.02)
-            running = Running(process, tmp_path, frozenset(each.name.split()[2] for each in found))
+            running = Running(process, tmp_path, frozenset(each.name.split()[2] for each in result))
             assert len(running.namespaces) == 3 and os.readlink("/proc/self/ns/net") not in running.namespaces
             (tmp_path / "go").touch()
             yield running
@@ -198,7 +198,7 @@ WITH_CHILD = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{WAIT
 
 
 @pytest.mark.parametrize(
-    ("running", "code", "said"),
+    ("running", "code", "message"),
     [
         (KILLED, 1, "rank 1 was killed by signal 9"),
         (FAILED, 7, "rank 2 ended with 7"),
@@ -208,8 +208,8 @@ WITH_CHILD = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{WAIT
     indirect=["running"],
     ids=["killed", "failed", "stubborn", "with a child"],
 )
-def test_a_rank_that_fails_ends_all(running: Running, code: int, said: str) -> None:
-    assert running.ended() == (code, f"simfrontier-real: {said}; all 3 ranks are stopped\n")
+def test_a_rank_that_fails_ends_all(running: Running, code: int, message: str) -> None:
+    assert running.ended() == (code, f"simfrontier-real: {message}; all 3 ranks are stopped\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -284,5 +284,5 @@ def test_nobody_lays_out_a_fabric_too() -> None:
 def test_a_command_that_is_not_there_is_said_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     save_wiring(PAIR, tmp_path / "wiring.json")
     assert launch.run_in_fabric(tmp_path / "wiring.json", ["/no/such/command"]) == 1
-    said = capfd.readouterr().err
-    assert said == "simfrontier-real: rank 0 cannot be started: /no/such/command: No such file or directory\n"
+    message = capfd.readouterr().err
+    assert message == "simfrontier-real: rank 0 cannot be started: /no/such/command: No such file or directory\n"

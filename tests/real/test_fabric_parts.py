@@ -97,8 +97,8 @@ def test_a_table_of_devices_is_read_whole_though_it_comes_by_the_page(monkeypatc
     monkeypatch.setattr(os, "pread", lambda file, size, begin: table[begin : begin + min(size, 1000)])
     layout = SimpleNamespace(senders=(0, 0), devices=("c99", "c7"))
     fabric: Any = SimpleNamespace(layout=layout, tables=(3,))
-    found = counters.read_counters(fabric, ("a", "b"))
-    assert found == {"a": CableCount(num_bytes=1099, num_packets=99), "b": CableCount(num_bytes=1007, num_packets=7)}
+    known = counters.read_counters(fabric, ("a", "b"))
+    assert known == {"a": CableCount(num_bytes=1099, num_packets=99), "b": CableCount(num_bytes=1007, num_packets=7)}
 
 
 @pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
@@ -163,15 +163,15 @@ def test_cables_are_slowed_and_then_as_before(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [(b'"cable x"', "the fabric cannot do that: cable x"), (b"", "the fabric does not answer: ")],
 )
 def test_what_a_fabric_refuses_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, message: str
 ) -> None:
     with (
         answering(tmp_path, monkeypatch, lambda _: answer),
-        pytest.raises(SimfrontierError, match=said),
+        pytest.raises(SimfrontierError, match=message),
         client.slowed({"x": 0.5}),
     ):
         raise AssertionError("it is not slowed")

@@ -43,12 +43,12 @@ def test_namespaces_that_are_not_permitted_are_said_with_the_reason(
 ) -> None:
     fake(tmp_path, ip="", tc="", unshare="echo unshare failed: Operation not permitted >&2; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
-    (said,) = probe.missing()
-    assert said.startswith("namespaces of one's own: unshare failed: Operation not permitted (run as root, or allow")
+    (message,) = probe.missing()
+    assert message.startswith("namespaces of one's own: unshare failed: Operation not permitted (run as root, or allow")
 
 
 @pytest.mark.parametrize(
-    ("ip", "tc", "said"),
+    ("ip", "tc", "message"),
     [
         ("exit 0", "exit 2", "the kernel has no tbf (module sch_tbf)"),
         ('case "$*" in *veth*) exit 2; esac', "exit 0", "the kernel has no veth devices (module veth)"),
@@ -56,13 +56,13 @@ def test_namespaces_that_are_not_permitted_are_said_with_the_reason(
     ],
 )
 def test_what_the_kernel_lacks_is_found_by_trying(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ip: str, tc: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ip: str, tc: str, message: str
 ) -> None:
     # `unshare OPTIONS sh -c SCRIPT` runs the script here, with mounts that do nothing
     run = 'while [ "$1" != sh ] && [ "$1" != true ]; do shift; done; exec "$@"'
     fake(tmp_path, ip=ip, tc=tc, unshare=run, mount="", mkdir="", true="")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert probe.missing() == [said]
+    assert probe.missing() == [message]
 
 
 def test_a_run_says_what_is_missing_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

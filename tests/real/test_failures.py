@@ -41,14 +41,14 @@ def training(files: Path, *names: str, out: Path | None = None, more: tuple[str,
     return ["train", *paths, "--steps", "20", "--no-reference", "--timeout", "8", *where, *more]
 
 
-def ended_badly(ended: Ended, said: str, code: int | None = None, lines: int | None = 1) -> None:
+def ended_badly(ended: Ended, message: str, code: int | None = None, lines: int | None = 1) -> None:
     """No rank outlasted the limit or ended well; what was said, in one line, without a traceback."""
     assert ended.orphans == (), ended.err
     assert all(each != 0 for each in ended.codes), ended.codes
     if code is not None:
         assert set(ended.codes) == {code}, ended.codes
     spoken = [line for line in ended.err.splitlines() if line.startswith("simfrontier-real: ")]
-    assert any(re.search(said, line) for line in spoken), ended.err
+    assert any(re.search(message, line) for line in spoken), ended.err
     assert "Traceback" not in ended.err
     if lines is not None:
         assert len(ended.err.strip().splitlines()) == lines, ended.err
@@ -145,8 +145,8 @@ def test_a_taken_port_is_named(files: Path) -> None:
         arguments = training(files, "first", more=("--join-timeout", "6"))
         ended = Ranks.start([arguments] * 4, port=port).wait(FROM_START_S)
     ended_badly(ended, rf"port {port} of 127\.0\.0\.1 is taken; set MASTER_PORT to a free one", code=1, lines=None)
-    said = [line for line in ended.err.strip().splitlines() if f"{port}" in line]
-    assert len(said) == len(ended.err.strip().splitlines()) <= 4, ended.err  # no store to agree on who speaks
+    parts = [line for line in ended.err.strip().splitlines() if f"{port}" in line]
+    assert len(parts) == len(ended.err.strip().splitlines()) <= 4, ended.err  # no store to agree on who speaks
 
 
 # ── the launcher ──
@@ -196,14 +196,14 @@ def test_the_launcher_ends_all_ranks_when_one_is_killed(files: Path, tmp_path: P
         ranks = children_of(launcher.pid)
         assert len(ranks) == 4
         os.kill(ranks[1], signal.SIGKILL)
-        said, warned = launcher.communicate(timeout=LIMIT_S)
+        message, warned = launcher.communicate(timeout=LIMIT_S)
     finally:
         launcher.kill()
     assert launcher.returncode == 1
     assert re.search(
         r"^simfrontier-real: rank \d (was killed by signal 9|ended with 1); all 4 ranks are stopped$", warned, re.M
     ), warned
-    assert "Traceback" not in warned and said == ""
+    assert "Traceback" not in warned and message == ""
     assert not any(runs(pid) for pid in ranks)
     only_the_first_trace(tmp_path)
 
@@ -279,7 +279,7 @@ def test_a_rank_that_is_stopped_between_two_steps_is_named(victim: int) -> None:
         ranks.kill(victim)
         ended = ranks.wait(LIMIT_S)
     assert [code for rank, code in enumerate(ended.codes) if rank != victim] == [1] * 3
-    said = (
+    message = (
         f"simfrontier-real: rank {victim} gives no sign of life (stopped, or lost with its host) for 8 s; the run ends"
     )
-    assert ended.err.splitlines() == [said]
+    assert ended.err.splitlines() == [message]

@@ -32,13 +32,13 @@ def test_naive_compression_leaves_the_band_of_losses_and_the_hybrid_stays(
     ranks = Ranks.start([["8", "losses", *files, *how]], module="tests.real.forked_ranks")
     ended = ranks.wait(LIMIT_S)
     assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
-    found = read_losses(table, "none", LAST, "here")
-    assert [len(found.of(policy)) for policy in PLANS.values()] == [2] * 3 and len(found.steps) == STEPS
-    assert found.stays("naive-zfp:6") is False and found.stays("ZHybrid:6/16") is True
-    naive, hybrid = (found.distance(PLANS[plan]) for plan in ("naive", "hybrid"))
+    curves = read_losses(table, "none", LAST, "here")
+    assert [len(curves.of(policy)) for policy in PLANS.values()] == [2] * 3 and len(curves.steps) == STEPS
+    assert curves.stays("naive-zfp:6") is False and curves.stays("ZHybrid:6/16") is True
+    naive, hybrid = (curves.distance(PLANS[plan]) for plan in ("naive", "hybrid"))
     assert naive is not None and hybrid is not None and naive > 5 * abs(hybrid)
     assert say_losses(table, "none", LAST, as_json=False) is False
-    said = capsys.readouterr().out
-    assert "Band of 'none': " in said and "over 2 seeds" in said
-    verdicts = {line.split()[0]: line.split()[-1] for line in said.splitlines()[3:]}
+    message = capsys.readouterr().out
+    assert "Band of 'none': " in message and "over 2 seeds" in message
+    verdicts = {line.split()[0]: line.split()[-1] for line in message.splitlines()[3:]}
     assert verdicts == {"plain": "yes", "naive": "NO", "hybrid": "yes"}

@@ -57,7 +57,7 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         (
             "collectives",
@@ -88,11 +88,11 @@ def test_places_count_from_the_files_folder(tmp_path: Path) -> None:
         ("iteration", 2, 'jobs[0].iteration: unknown key; did you mean "iterations"?'),
     ],
 )
-def test_what_is_wrong_in_a_job_is_named_with_its_place(tmp_path: Path, key: str, value: Any, said: str) -> None:
+def test_what_is_wrong_in_a_job_is_named_with_its_place(tmp_path: Path, key: str, value: Any, message: str) -> None:
     path = written(tmp_path, JOB | {key: value})
     with pytest.raises(InputError) as caught:
         load_jobs(path)
-    assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)
 
 
 def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "line 1 column 1: not JSON"),
         ("[" * 100_000, "not a file of jobs: nested too deeply"),
@@ -116,12 +116,12 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
         ('{"jobs": [3], "wiring": "w"}', "jobs[0]: got 3, allowed: a table"),
     ],
 )
-def test_what_is_no_file_of_jobs_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_no_file_of_jobs_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "jobs.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_jobs(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {message}")
 
 
 # ── two ranks in a fabric ──
@@ -198,8 +198,8 @@ def test_a_cable_that_is_not_there_ends_all_in_one_line(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     prepared(tmp_path)
     done = run(tmp_path, job("out", {"0>1": 0.5}))
-    said, ended = done.stderr.splitlines()
-    assert (done.returncode, said) == (
+    message, ended = done.stderr.splitlines()
+    assert (done.returncode, message) == (
         1,
         "simfrontier-real: the fabric cannot do that: cable '0>1': did you mean \"0>1 0\"?",
     )

@@ -103,12 +103,13 @@ def test_another_word_is_refused_in_one_line(files: Path) -> None:
 
 
 def test_a_rank_that_carries_otherwise_is_named() -> None:
-    for ours, said in (("", "native"), ("a" * 64, "lowered aaaaaaaaaaaaaaaa…")):
+    for ours, message in (("", "native"), ("a" * 64, "lowered aaaaaaaaaaaaaaaa…")):
         everybody = [[("zero3", "digest", each)] for each in ("b" * 64, ours, "b" * 64)]
         with pytest.raises(InputError) as caught:
             _refuse_differences(everybody)
         assert str(caught.value) == (
-            f"rank 1 carries the collectives of zero3 otherwise than rank 0: {said}, rank 0 lowered bbbbbbbbbbbbbbbb…"
+            f"rank 1 carries the collectives of zero3 otherwise than rank 0: {message}, rank 0 lowered "
+            "bbbbbbbbbbbbbbbb…"
         )
 
 

@@ -116,9 +116,9 @@ def test_a_lowering_is_found_beside_its_schedule(files: Path) -> None:
 def refused(path: Path, made: Schedule) -> str:
     with pytest.raises(InputError) as caught:
         read_lowered(path, made, digest(made))
-    said = str(caught.value)
-    assert "\n" not in said and "allowed" in said
-    return said
+    message = str(caught.value)
+    assert "\n" not in message and "allowed" in message
+    return message
 
 
 def test_lowerings_that_do_not_fit_are_refused_in_one_line(files: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_lowerings_that_do_not_fit_are_refused_in_one_line(files: Path, tmp_path
     where = f"{tmp_path}/lowered-a.json: "
     assert refused(path, made).startswith(where + "is not there, and --collectives lowered needs it beside schedule-a")
     right, of_eight = lowered_of(made), recipe_of("ring", 8)
-    for wrong, said in (
+    for wrong, message in (
         (lowered_of(load(files / "schedule-topo.json")), "is of another schedule than schedule-a.json: "),
         (replace(right, recipes=right.recipes[:-1]), f"has {len(right.recipes) - 1} collectives; "),
         (replace(right, recipes=(right.recipes[0] * 2, *right.recipes[1:])), "collective 0, all_gather"),
@@ -136,7 +136,7 @@ def test_lowerings_that_do_not_fit_are_refused_in_one_line(files: Path, tmp_path
         (lowered_of(made, {**RINGS, "all_gather": "tree"}), "tree does not carry all_gather"),
     ):
         save_lowered(wrong, tmp_path / "lowered-a.json")
-        assert said in refused(path, made)
+        assert message in refused(path, made)
 
 
 def test_equal_collectives_have_one_number_however_they_are_held() -> None:

@@ -139,15 +139,17 @@ def test_a_queue_must_hold_what_enters_in_a_step() -> None:
     """Eight images have 16 keys: queues of 16 entries are just enough, of 15 not; memories take a row per image."""
     agrees(schedule(replace(TINY, name="queue-16", queue=16)))
     made = schedule(SMALL_QUEUE)
-    said = "^instance.queue: 16 rows enter in a step, but it has 15 entries; allowed: 16 or more$"
+    message = "^instance.queue: 16 rows enter in a step, but it has 15 entries; allowed: 16 or more$"
     for train in (train_in_one_process, unsharded):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             train(made, training())
 
 
 def test_gradients_that_are_clipped_one_by_one_must_be_whole() -> None:
-    said = "its gradient is cut over gcd, but each is clipped by its own norm; allowed: plans that keep gradients whole"
-    with pytest.raises(InputError, match=said):
+    message = (
+        "its gradient is cut over gcd, but each is clipped by its own norm; allowed: plans that keep gradients whole"
+    )
+    with pytest.raises(InputError, match=message):
         train_in_one_process(schedule(plan="zero1"), training())
 
 

@@ -27,8 +27,8 @@ def test_the_check_names_the_fault(name: str) -> None:
     mutant = MUTANTS[name]()
     assert check(mutant.base).is_clean
     findings = check(mutant.wrong).findings
-    found = [each for each in findings if each.rule == mutant.rule]
-    assert any(all(word in str(each) for word in mutant.named) for each in found), "\n".join(map(str, findings))
+    results = [each for each in findings if each.rule == mutant.rule]
+    assert any(all(word in str(each) for word in mutant.named) for each in results), "\n".join(map(str, findings))
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -77,12 +77,12 @@ def test_two_orders_that_are_sound_alone_get_stuck_together() -> None:
     run_together([inline(rank.step) for rank in _ranks([one] * 4)])
     with pytest.raises(SimfrontierError, match=r"^stuck: ") as caught:
         run_together([inline(rank.step) for rank in _ranks([most, one, most, most])])
-    said = str(caught.value)
-    assert re.search(r"rank 0, reduce: running op \d+, [^;]*reduce_scatter gradient of \S+\.bias\.grad\.raw", said), (
-        said
-    )
-    assert re.search(r"rank 1, reduce: running op \d+, [^;]*reduce_scatter gradient of \S+\.ordered0", said), said
-    assert re.search(r"rank 1, compute: op \d+, .* waits for reduce \d+ of \d+ ops", said), said
+    message = str(caught.value)
+    assert re.search(
+        r"rank 0, reduce: running op \d+, [^;]*reduce_scatter gradient of \S+\.bias\.grad\.raw", message
+    ), message
+    assert re.search(r"rank 1, reduce: running op \d+, [^;]*reduce_scatter gradient of \S+\.ordered0", message), message
+    assert re.search(r"rank 1, compute: op \d+, .* waits for reduce \d+ of \d+ ops", message), message
 
 
 # ── real processes over gloo ──
@@ -133,8 +133,8 @@ def test_real_ranks_with_faults_that_do_not_stop_them_differ(tmp_path: Path) -> 
             assert result["weights_error"] > 1e-4, name
             assert result["message_bytes"] == result["scheduled_bytes"], name
         assert not result["is_good"], name  # also where moves are quantised
-    said = {line.split()[0]: line for line in ended.out.splitlines()[1:]}
-    assert said["stale-gather"].rstrip().rpartition("  ")[2].startswith("DIFFERS: gradient")
+    known = {line.split()[0]: line for line in ended.out.splitlines()[1:]}
+    assert known["stale-gather"].rstrip().rpartition("  ")[2].startswith("DIFFERS: gradient")
 
 
 def test_real_ranks_refuse_what_the_check_finds(tmp_path: Path) -> None:

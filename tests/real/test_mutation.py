@@ -49,9 +49,9 @@ def test_the_verdict_sees_faults(case: str) -> None:
     sound, _ = bench.result()
     assert sound.is_good, sound.missed
     for name in SOME[case]:
-        found = bench.outcome(BY_NAME[name])
-        assert found.said in ("caught", "ended"), (name, found)
-        assert found.fired > 0, name
+        result = bench.outcome(BY_NAME[name])
+        assert result.said in ("caught", "ended"), (name, result)
+        assert result.fired > 0, name
 
 
 def test_a_fault_that_has_nothing_to_change_is_not_applicable() -> None:

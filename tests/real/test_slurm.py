@@ -43,12 +43,12 @@ class Ended:
 
     def commands(self, program: str) -> list[list[str]]:
         """The arguments of every call of a program, started by srun or not."""
-        found = []
+        results = []
         for words in self.lines:
             names = [Path(word).name for word in words]
             if program in names and words[0] != "export":
-                found.append(words[names.index(program) + 1 :])
-        return found
+                results.append(words[names.index(program) + 1 :])
+        return results
 
     def launches(self) -> list[list[str]]:
         return [words for words in self.lines if words[0] == "srun"]
@@ -170,7 +170,7 @@ def test_the_set_up_of_every_site_installs_its_torch_and_not_the_extra() -> None
 
 
 @pytest.mark.parametrize(
-    ("site", "variables", "said"),
+    ("site", "variables", "message"),
     [
         ("perlmutter", {}, "SCENARIO is not set"),
         ("frontier", {"BIND": "nearest"}, "BIND: got nearest; allowed: gcd, closest"),
@@ -178,9 +178,9 @@ def test_the_set_up_of_every_site_installs_its_torch_and_not_the_extra() -> None
         ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
     ],
 )
-def test_a_wrong_input_is_one_line(site: str, variables: dict[str, str], said: str) -> None:
+def test_a_wrong_input_is_one_line(site: str, variables: dict[str, str], message: str) -> None:
     ended = dry_run(site, **variables)
-    assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
+    assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1
 
 
 def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> None:
@@ -210,18 +210,18 @@ def test_the_control_group_never_uses_the_loopback_interface() -> None:
 
 
 def test_every_setting_names_its_source() -> None:
-    found = 0
+    result = 0
     for script in SCRIPTS:
         lines = (SLURM / script).read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
             match = SETTING.match(line)
             if match is None or match[1] == "ROOT":  # ROOT and its like only hand the script's inputs to the job
                 continue
-            found += 1
+            result += 1
             above = lines[number - 1].strip()
             comments = line.partition(" # ")[2] + (above if above.startswith("#") else "")
             assert "source:" in comments, f"{script}:{number + 1}: {match[1]} has no source"
-    assert found > 25
+    assert result > 25
 
 
 def test_an_empty_environment_is_enough_for_a_dry_run() -> None:

@@ -187,8 +187,8 @@ def test_a_numba_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.delitem(sys.modules, "simfrontier_real.softmax.kernels", raising=False)
     monkeypatch.delattr(package, "kernels", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    said = "^numba, which compiles softmax, cannot be used: Numba needs NumPy 2.4 or less.$"
-    with pytest.raises(InputError, match=said):
+    message = "^numba, which compiles softmax, cannot be used: Numba needs NumPy 2.4 or less.$"
+    with pytest.raises(InputError, match=message):
         softmax(np.zeros(3, dtype=np.float32))
 
 

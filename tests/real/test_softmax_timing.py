@@ -29,11 +29,11 @@ def test_the_table_is_read_by_the_other_half(tmp_path: Path) -> None:
     out = tmp_path / "softmax.csv"
     done = real("--sizes", "100,3e3", "--repeat", "2", "--cache-bytes", "8000", "--out", str(out))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    found = read_rates(out)
+    result = read_rates(out)
     # 8 bytes of 100 elements fit into half of 8,000 bytes, those of 3,000 do not; 4 bytes of 3,000 do not fit into it
-    assert found.kinds == ((100, "cached"), (100, "uncached"), (3000, "uncached"))
-    assert found.outside == (3000,) and found.cache_bytes == 8000
-    assert all(0 < rate.least_s <= rate.median_s < 1 for rate in found.rates.values())
+    assert result.kinds == ((100, "cached"), (100, "uncached"), (3000, "uncached"))
+    assert result.outside == (3000,) and result.cache_bytes == 8000
+    assert all(0 < rate.least_s <= rate.median_s < 1 for rate in result.rates.values())
     assert invoke("softmax", out, "--out", tmp_path / "page").code in (0, 1)  # which of them is a matter of the machine
     assert (tmp_path / "page" / "index.html").exists()
 
@@ -67,7 +67,7 @@ def test_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--sizes", "0"), "--sizes: got '0'; allowed: whole numbers of elements above 0"),
         (("--sizes", "-5"), "--sizes: got '-5'; allowed"),
@@ -82,7 +82,7 @@ def test_sizes() -> None:
         (("--out", "/proc"), "/proc: is a folder; allowed: a file"),
     ],
 )
-def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     done = real(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"simfrontier-real: {said}") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"simfrontier-real: {message}") and done.stderr.count("\n") == 1

@@ -23,6 +23,6 @@ def test_training_that_has_no_room_is_refused_in_one_line(tmp_path: Path) -> Non
     ended = Ranks.start([["train", str(path), "--steps", "1"]] * 2).wait(LIMIT_S)
     assert ended.codes == (2, 2) and ended.orphans == (), ended.err
     (line,) = ended.err.strip().splitlines()
-    found = re.search(r"2 ranks on \S+ would hold at least ([\d,.]+) GB; allowed: what is free there, [\d,.]+ GB", line)
-    assert found is not None and line.startswith(f"simfrontier-real: {path}: "), line
-    assert float(found[1].replace(",", "")) > 40_000
+    match = re.search(r"2 ranks on \S+ would hold at least ([\d,.]+) GB; allowed: what is free there, [\d,.]+ GB", line)
+    assert match is not None and line.startswith(f"simfrontier-real: {path}: "), line
+    assert float(match[1].replace(",", "")) > 40_000

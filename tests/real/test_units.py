@@ -60,7 +60,7 @@ def test_places_as_launchers_give_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "message"),
     [
         ({"RANK": "1"}, "the launcher did not set WORLD_SIZE, LOCAL_RANK; start with torchrun or srun"),
         ({**TORCHRUN, "RANK": "8"}, "RANK: got 8; allowed: 0 to 7 (WORLD_SIZE is 8)"),
@@ -72,10 +72,10 @@ def test_places_as_launchers_give_them() -> None:
         ),
     ],
 )
-def test_half_a_place_is_refused(environment: dict[str, str], said: str) -> None:
+def test_half_a_place_is_refused(environment: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         place_of(environment)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_launcher_takes_its_own_option_away() -> None:
@@ -318,14 +318,14 @@ def test_waits_come_from_the_spans_of_a_ranks_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rank", "num_ops", "said"),
+    ("rank", "num_ops", "message"),
     [
         (4, 2, "t.json: holds nothing for rank 4; allowed: a trace of all ranks (simfrontier export)"),
         (0, 3, "t.json: rank 0 has no op 2; allowed: a trace of the whole schedule"),
         (0, 1, "t.json: op 1; allowed: the schedule's 0 to 0"),
     ],
 )
-def test_waits_that_do_not_fit_are_refused(rank: int, num_ops: int, said: str) -> None:
+def test_waits_that_do_not_fit_are_refused(rank: int, num_ops: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         waits_of(folded(), rank, num_ops, "t.json")
-    assert str(caught.value) == said
+    assert str(caught.value) == message

@@ -179,8 +179,8 @@ def test_errors_of_normal_numbers_are_those_measured(rate: int, error: float) ->
     there = encode(backend, values, codec)
     assert there.data.nbytes == 4_200_000 * rate // 8
     off = decode(backend, there, codec, values.shape[1], "fp32") - values
-    found = math.sqrt(np.square(off, dtype=np.float64).mean()) / values.std(dtype=np.float64)
-    assert float(f"{found:.2g}") == error
+    result = math.sqrt(np.square(off, dtype=np.float64).mean()) / values.std(dtype=np.float64)
+    assert float(f"{result:.2g}") == error
 
 
 # ── types, devices and what is refused ──

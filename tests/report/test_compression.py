@@ -115,7 +115,7 @@ def test_wider_messages_alone_have_a_section() -> None:
 
 def test_the_callout_says_what_the_study_and_the_losses_say() -> None:
     view = view_of(losses())
-    first, second, *_ = (plain(said) for said in gains(view, told(view)))
+    first, second, *_ = (plain(message) for message in gains(view, told(view)))
 
     def gain(name: str, base: str) -> str:
         share = rate(name) / rate(base) - 1
@@ -133,8 +133,8 @@ def test_the_callout_says_what_the_study_and_the_losses_say() -> None:
 
 def test_without_losses_the_callout_tells_speed_alone() -> None:
     view = view_of()
-    said = " ".join(gains(view, told(view)))
-    assert "band" not in said and "loss" not in said
+    message = " ".join(gains(view, told(view)))
+    assert "band" not in message and "loss" not in message
     made = plain(compression(view))
     assert "`make losses` trains a small model for real" in made
     assert "fig-trade-off" not in compression(view) and "fig-losses" not in compression(view)
@@ -143,8 +143,8 @@ def test_without_losses_the_callout_tells_speed_alone() -> None:
 def test_one_seed_gives_distances_and_no_verdict() -> None:
     one = replace(losses(), runs=tuple(run for run in losses().runs if run.seed == 0))
     view = view_of(one)
-    assert "naive gains" in (said := plain(" ".join(gains(view, told(view))))) or "naive loses" in said
-    assert "and ends 1.0 above the baseline’s loss" in said and "band" not in said
+    assert "naive gains" in (message := plain(" ".join(gains(view, told(view))))) or "naive loses" in message
+    assert "and ends 1.0 above the baseline’s loss" in message and "band" not in message
     assert "there is no band" in (made := plain(compression(view)))
     assert rows(compression(view))["naive"][-1] == "+1.00" and "in the band" not in made
 
@@ -201,18 +201,18 @@ def test_an_fp32_model_has_one_type_of_messages() -> None:
 
 def test_the_table_has_codecs_bytes_and_gains() -> None:
     view = view_of(losses())
-    found = rows(compression(view))
-    assert set(found) == {"plan", "plain", "naive", "hybrid", "fp16-plain", "fp16-naive", "hop"}
-    assert [found[plan][0] for plan in ("plain", "naive", "hop")] == [
+    result = rows(compression(view))
+    assert set(result) == {"plan", "plain", "naive", "hybrid", "fp16-plain", "fp16-naive", "hop"}
+    assert [result[plan][0] for plan in ("plain", "naive", "hop")] == [
         "plain FP32 messages",
         "zfp:8 FP32 messages",
         "zfp:16 FP16 messages, per hop",
     ]
-    assert found["hybrid"][0] == "dp: zfp:8 tp, pp, zero: mpc:fp32 FP32 messages"
+    assert result["hybrid"][0] == "dp: zfp:8 tp, pp, zero: mpc:fp32 FP32 messages"
     share = rate("naive") / rate("plain") - 1
-    assert found["naive"][-3:] == ["62.5 %", plain(f"{signed(share)} published +22.5 %"), "+1.00 outside it"]
-    assert found["hybrid"][-1] == "+0.300 in the band" and found["plain"][-3:] == ["–", "–", "–"]
-    assert found["fp16-plain"][1].endswith(" 100 %") and found["plain"][1].endswith(" 200 %")
+    assert result["naive"][-3:] == ["62.5 %", plain(f"{signed(share)} published +22.5 %"), "+1.00 outside it"]
+    assert result["hybrid"][-1] == "+0.300 in the band" and result["plain"][-3:] == ["–", "–", "–"]
+    assert result["fp16-plain"][1].endswith(" 100 %") and result["plain"][1].endswith(" 200 %")
 
 
 def test_another_machine_has_no_published_gain() -> None:
@@ -239,9 +239,9 @@ def test_16_bits_are_a_trap() -> None:
 def test_figures_are_json_that_a_page_can_read() -> None:
     made = compression(view_of(losses(**{"naive-zfp:16_per_hop": (1.0, math.inf, math.nan)})))
     for name in ("fig-trade-off", "fig-losses"):
-        found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', made)
-        assert found is not None
-        assert json.loads(found[1])
+        match = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', made)
+        assert match is not None
+        assert json.loads(match[1])
 
 
 def point(plan: str, distance: float, gain: float, of: str = "FP32") -> GainLossPoint:

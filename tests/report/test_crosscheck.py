@@ -60,8 +60,8 @@ def test_the_page_has_its_sections_and_loads_nothing(check: CrossCheck) -> None:
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
     assert crosscheck_lead(check) in read.words
-    for said in crosscheck_findings(check):
-        assert said in read.words
+    for message in crosscheck_findings(check):
+        assert message in read.words
 
 
 def test_names_of_the_traces_are_text_and_never_markup() -> None:
@@ -104,7 +104,7 @@ def test_the_words_of_the_verdict() -> None:
     """Two plans × two ranks × the two collectives of 2 MB, among four: 8."""
     assert crosscheck_lead(AGREE) == "Simulation and reality agree."
     assert crosscheck_lead(SLOW) == "Simulation and reality do not agree: the time of collectives."
-    same, times, order = (said.replace("\u00a0", " ") for said in crosscheck_findings(AGREE))
+    same, times, order = (message.replace("\u00a0", " ") for message in crosscheck_findings(AGREE))
     assert same.startswith("The same 28 operations (counted on every rank) ran in both")
     assert times.startswith("Of 8 collectives of 1 MB or more (counted on every rank), half took a time within ")
     assert order == "The plans rank alike, the fastest first: zero3, a<b>."
@@ -160,10 +160,10 @@ def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> N
     assert 1 < len(figures) <= many - 10
 
 
-@pytest.mark.parametrize(("counted", "said"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
-def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, said: str) -> None:
+@pytest.mark.parametrize(("counted", "message"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
+def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, message: str) -> None:
     pair = LinkPair(name="a", link_class="b", src="c", dst="d", sim_bytes=2e6, real_bytes=counted)
-    assert link_words(pair).replace("\u00a0", " ").endswith(f" counted ({said})")
+    assert link_words(pair).replace("\u00a0", " ").endswith(f" counted ({message})")
 
 
 def test_a_comparison_without_a_common_rank_still_makes_a_page() -> None:

@@ -67,9 +67,9 @@ def test_every_link_has_a_line_that_says_both_numbers(machine: str, num_nodes: i
     check = checked(machine=machine, num_nodes=num_nodes)
     drawn = lines(drawing(check.pairs, 1e8, "t"))
     assert sorted(line.title for line in drawn) == sorted(tooltip(pair) for pair in check.pairs)
-    found = checked(lambda link: 1.5 if link.name == "node 0 xgmi 0>1" else 1.0).pairs
+    result = checked(lambda link: 1.5 if link.name == "node 0 xgmi 0>1" else 1.0).pairs
     assert (
-        tooltip(next(pair for pair in found if pair.name == "node 0 xgmi 0>1")).replace("\u00a0", " ")
+        tooltip(next(pair for pair in result if pair.name == "node 0 xgmi 0>1")).replace("\u00a0", " ")
         == "node 0 xgmi 0>1 (xgmi4), node 0 gcd 0 → node 0 gcd 1: 2 MB simulated, 3 MB counted (+50.0 %) per step"
     )
 
@@ -142,8 +142,8 @@ def test_the_two_directions_of_a_link_lie_side_by_side() -> None:
 def test_more_bytes_are_wider() -> None:
     counted = [0.0, 1e6, 1e7, 5e7, 1e8]
     pairs = [
-        LinkPair(name=f"{n}", link_class="c", src=f"node 0 gcd {n}", dst="switch", sim_bytes=1e6, real_bytes=found)
-        for n, found in enumerate(counted)
+        LinkPair(name=f"{n}", link_class="c", src=f"node 0 gcd {n}", dst="switch", sim_bytes=1e6, real_bytes=result)
+        for n, result in enumerate(counted)
     ]
     widths = {line.title.split(" ")[0]: line.width for line in lines(drawing(pairs, 1e8, "t"))}
     assert sorted(set(widths.values())) == [widths[f"{n}"] for n in range(5)]
@@ -151,10 +151,10 @@ def test_more_bytes_are_wider() -> None:
 
 def labels(pairs: Sequence[LinkPair]) -> list[tuple[str, bool]]:
     """The numbers on the lines, and whether they are in the warning colour."""
-    found = re.findall(
+    result = re.findall(
         r'<text class="load"[^>]*?( style="fill:var\(--warn\)")?>([^<]*)</text>', drawing(pairs, 1e8, "t")
     )
-    return sorted((said.replace("\u00a0", " "), bool(warned)) for warned, said in found)
+    return sorted((message.replace("\u00a0", " "), bool(warned)) for warned, message in result)
 
 
 def pair(src: int, dst: int, sim: float, real: float) -> LinkPair:

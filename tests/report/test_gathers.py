@@ -33,25 +33,25 @@ def simulated() -> Study:
 
 
 def of(plan: str, devices: int = 8) -> Gathers:
-    (found,) = [o.gathers for o in simulated().of(plan) if o.devices == devices]
-    assert found is not None
-    return found
+    (result,) = [o.gathers for o in simulated().of(plan) if o.devices == devices]
+    assert result is not None
+    return result
 
 
 def test_calls_by_hand() -> None:
     """2 images on each of 8 ranks, 8 features in a key, 16 in a row, 12 prototypes, 4 bytes: keys 2 × 8 × 4 = 64, of
     which a rank sends 7 × 64 = 448; the centre's sum 12 × 4 = 48, twice 7/8 of it 84; rows 2 × 16 × 4 = 128 and
     7 × 128 = 896; a flag is a byte."""
-    found = [(call.value, call.kind, call.rank_bytes, call.sent_bytes) for call in of("blocking").calls]
+    results = [(call.value, call.kind, call.rank_bytes, call.sent_bytes) for call in of("blocking").calls]
     keys = [(f"teacher/{head}.key.{view}", "all_gather", 64, 448) for head in ("instance", "group") for view in (0, 1)]
-    assert found == [
+    assert results == [
         *keys,
         ("cluster.sum", "all_reduce", 48, 84),
         ("student/row", "all_gather", 128, 896),
         ("flags", "all_gather", 2, 14),
         ("teacher/row", "all_gather", 128, 896),
     ]
-    assert [call.value for call in of("overlapped").calls] == [call[0] for call in found]
+    assert [call.value for call in of("overlapped").calls] == [call[0] for call in results]
 
 
 def test_gradients_are_all_of_them() -> None:
@@ -72,10 +72,10 @@ def test_a_rank_waits_for_blocking_calls_only() -> None:
 
 
 def test_the_section_names_every_call() -> None:
-    said = gathers(StudyView(study=simulated()))
+    message = gathers(StudyView(study=simulated()))
     for name in NAMES.values():
-        assert name in said
-    assert "In overlapped they run beside the rest" in said
+        assert name in message
+    assert "In overlapped they run beside the rest" in message
     assert 'id="gathers"' in page(simulated(), None)
 
 

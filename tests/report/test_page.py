@@ -172,8 +172,8 @@ def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "index.html"
     with pytest.raises(InputError) as caught:
         write_page(*full(), missing)
-    said = f"{missing}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
-    assert str(caught.value) == said
+    message = f"{missing}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
+    assert str(caught.value) == message
 
 
 def test_a_page_names_the_precision_and_the_codecs_of_what_is_not_coded() -> None:

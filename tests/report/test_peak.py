@@ -64,18 +64,21 @@ def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
 
 def test_the_range_is_from_the_lowest_to_the_highest_of_default_and_variations() -> None:
     """Of a peak of 2 Tflop/s: 1.0 is 50 %, 0.6 30 %, 1.2 of a machine of 4 Tflop/s 30 %, 1.4 70 %."""
-    found = sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
-    assert over_unknown(found, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
+    result = sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
+    assert over_unknown(result, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
     assert (
-        over_unknown(found, "a", 4, 2.0) is over_unknown(found, "c", 8, 2.0) is over_unknown(None, "a", 8, 2.0) is None
+        over_unknown(result, "a", 4, 2.0)
+        is over_unknown(result, "c", 8, 2.0)
+        is over_unknown(None, "a", 8, 2.0)
+        is None
     )
-    assert ratio_over_unknown(found, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
-    assert ratio_over_unknown(found, "c", "a") is ratio_over_unknown(None, "b", "a") is None
+    assert ratio_over_unknown(result, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
+    assert ratio_over_unknown(result, "c", "a") is ratio_over_unknown(None, "b", "a") is None
 
 
 def test_what_does_not_fit_is_no_end_of_a_range() -> None:
-    found = sensitivity({"a": 1.0}, varied(a=float("nan")))
-    assert over_unknown(found, "a", 8, 2.0) == (0.5, 0.5)
+    result = sensitivity({"a": 1.0}, varied(a=float("nan")))
+    assert over_unknown(result, "a", 8, 2.0) == (0.5, 0.5)
     assert over_unknown(sensitivity({"a": float("nan")}), "a", 8, 2.0) is None
 
 
@@ -108,8 +111,8 @@ def test_the_range_of_samples_is_of_their_rates() -> None:
 
 def test_a_figure_is_one_line() -> None:
     share = PeakShare(plan="a", devices=8, published=0.57, predicted=0.6704, unknown=(0.51, 0.721))
-    said = "published 57 % of the peak, predicted 67.0 %, 51.0 to 72.1 % over what is unknown"
-    assert sentence(share).replace("\u00a0", " ") == said
+    message = "published 57 % of the peak, predicted 67.0 %, 51.0 to 72.1 % over what is unknown"
+    assert sentence(share).replace("\u00a0", " ") == message
     sampled = replace(share, unknown=None, sampled=(0.6, 0.7))
     assert sentence(sampled).replace("\u00a0", " ").endswith("67.0 %, 60.0 to 70.0 % in nine samples of ten")
     paced = replace(sampled, paced=True, devices=1024)
@@ -120,8 +123,8 @@ def test_a_figure_is_one_line() -> None:
 
 
 def test_the_section_stands_without_ratios_and_says_what_was_searched_for() -> None:
-    done, found, searches = piped()
-    made = plain(published(StudyView(study=done, searches=searches), found))
+    done, result, searches = piped()
+    made = plain(published(StudyView(study=done, searches=searches), result))
     assert "relative to" not in made
     assert "published share of the peak" in made and "2.5 %" in made and "over what is unknown" in made
     assert "the recomputation of checkpointed activations included" in made and "2 Tflop/s" in made
@@ -210,6 +213,6 @@ published.ratios = { zero3 = 1.0, ddp = 4.0 }
 """
     path = tmp_path / "few.toml"
     path.write_text(text)
-    said = "What is unknown is not varied here"
-    assert said not in invoke("run", path, "--out", tmp_path / "out").out
-    assert said in invoke("run", path, "--plans", "zero3", "--out", tmp_path / "out").out
+    message = "What is unknown is not varied here"
+    assert message not in invoke("run", path, "--out", tmp_path / "out").out
+    assert message in invoke("run", path, "--plans", "zero3", "--out", tmp_path / "out").out

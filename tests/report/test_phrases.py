@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (80.756, "80.8"),
         (9408.4, "9,408"),
@@ -40,12 +40,12 @@ def plain(text: str) -> str:
         (math.nan, "–"),
     ],
 )
-def test_numbers_have_three_digits(value: float, said: str) -> None:
-    assert number(value) == said
+def test_numbers_have_three_digits(value: float, message: str) -> None:
+    assert number(value) == message
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "said"),
+    ("value", "unit", "message"),
     [
         (4.7431, "s", "4.74 s"),
         (16.87e-6, "s", "16.9 µs"),
@@ -55,8 +55,8 @@ def test_numbers_have_three_digits(value: float, said: str) -> None:
         (math.inf, "s", "–"),
     ],
 )
-def test_quantities_have_three_digits_and_a_unit(value: float, unit: str, said: str) -> None:
-    assert plain(quantity(value, unit)) == said
+def test_quantities_have_three_digits_and_a_unit(value: float, unit: str, message: str) -> None:
+    assert plain(quantity(value, unit)) == message
 
 
 def test_given_numbers_keep_four_digits() -> None:
@@ -64,25 +64,27 @@ def test_given_numbers_keep_four_digits() -> None:
     assert exactly(0.85, "") == "0.85"
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.1323, "13.2 %"), (0.9999, "100 %"), (9.18, "918 %"), (math.nan, "–")])
-def test_shares_are_per_cent(share: float, said: str) -> None:
-    assert plain(percent(share)) == said
+@pytest.mark.parametrize(
+    ("share", "message"), [(0.1323, "13.2 %"), (0.9999, "100 %"), (9.18, "918 %"), (math.nan, "–")]
+)
+def test_shares_are_per_cent(share: float, message: str) -> None:
+    assert plain(percent(share)) == message
 
 
 @pytest.mark.parametrize(
-    ("predicted", "said"),
+    ("predicted", "message"),
     [(1.0, "58 % below"), (2.46, "2.6 % above"), (2.4, "equal within 0.5 %"), (4.796, "100 % above")],
 )
-def test_distances_are_said_plainly(predicted: float, said: str) -> None:
-    assert plain(distance(predicted, 2.398)) == said
+def test_distances_are_said_plainly(predicted: float, message: str) -> None:
+    assert plain(distance(predicted, 2.398)) == message
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "message"),
     [(0.0231, "+2.3 %"), (-0.0018, "−0.2 %"), (-0.0001, "0.0 %"), (0.0, "0.0 %"), (-1.5, "−150 %"), (math.nan, "–")],
 )
-def test_changes_have_a_sign(share: float, said: str) -> None:
-    assert plain(signed(share)) == said
+def test_changes_have_a_sign(share: float, message: str) -> None:
+    assert plain(signed(share)) == message
 
 
 def test_counts_and_lists_in_words() -> None:
@@ -98,13 +100,13 @@ def test_the_headline_names_the_fastest_plan_and_its_lead() -> None:
     view = StudyView(study=study())
     rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
     ordered = sorted(rates, key=lambda plan: -rates[plan])
-    said = plain(lead_sentence(view))
-    assert said.startswith(
+    message = plain(lead_sentence(view))
+    assert message.startswith(
         f"At 8 GCDs, {ordered[0]} is predicted to be the fastest: {number(rates[ordered[0]])} TFLOPS per GCD"
     )
     lead = rates[ordered[0]] / rates[ordered[1]] - 1
-    assert f"{percent(lead)} more than {ordered[1]}".replace("\xa0", " ") in said.replace("\xa0", " ")
-    assert f"more than the slowest, {ordered[-1]}" in said
+    assert f"{percent(lead)} more than {ordered[1]}".replace("\xa0", " ") in message.replace("\xa0", " ")
+    assert f"more than the slowest, {ordered[-1]}" in message
 
 
 def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:
@@ -120,8 +122,8 @@ def test_a_plan_that_does_not_fit_says_so() -> None:
 
 def test_published_ratios_are_compared_in_words() -> None:
     table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.5, "c": 1.5})
-    said = sentences(table, {"a": 10.0, "b": 10.0}, "a")
-    assert [plain(sentence) for sentence in said] == [
+    lines = sentences(table, {"a": 10.0, "b": 10.0}, "a")
+    assert [plain(sentence) for sentence in lines] == [
         "The default prediction of b : a is 1.000, 60 % below the published 2.5.",
         "c : a was published as 1.5; there is no prediction, because c was not run.",
     ]
@@ -138,8 +140,8 @@ def test_a_plan_that_was_not_run_is_not_said_to_be_too_big() -> None:
 
 def test_a_ratio_has_the_band_of_its_paired_samples() -> None:
     table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.0})
-    said = sentences(table, {"a": 10.0, "b": 9.2}, "a", bands={"b": (0.9, 0.9443)})
-    assert plain(said[0]) == (
+    lines = sentences(table, {"a": 10.0, "b": 9.2}, "a", bands={"b": (0.9, 0.9443)})
+    assert plain(lines[0]) == (
         "The default prediction of b : a is 0.920 (nine samples of ten: 0.900 to 0.944), 54 % below the published 2."
     )
 

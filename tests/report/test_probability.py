@@ -64,7 +64,7 @@ def unknown() -> StudyView:
 
 
 @pytest.mark.parametrize(
-    ("share", "num_samples", "said"),
+    ("share", "num_samples", "message"),
     [
         (1.0, 200, "more than 99 % of the samples"),  # 1 - 1/200 is 99.5 %, which 99 % is below
         (0.0, 200, "fewer than 1 % of the samples"),
@@ -80,8 +80,8 @@ def unknown() -> StudyView:
         (0.001, 1000, "1 % of the samples"),
     ],
 )
-def test_shares_never_say_more_than_there_is(share: float, num_samples: int, said: str) -> None:
-    assert plain(in_samples(share, num_samples)) == said
+def test_shares_never_say_more_than_there_is(share: float, num_samples: int, message: str) -> None:
+    assert plain(in_samples(share, num_samples)) == message
 
 
 def test_in_a_table_all_and_none_are_signs() -> None:
@@ -89,16 +89,16 @@ def test_in_a_table_all_and_none_are_signs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wins", "said"),
+    ("wins", "message"),
     [
         (90, "ddp is faster than zero3 in 90 % of the samples."),
         (89, "ddp and zero3 are too close to call: ddp is faster in 89 % of the samples."),
     ],
 )
-def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, said: str) -> None:
+def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, message: str) -> None:
     ddp = replace(outcome("ddp"), samples_s=np.where(np.arange(100) < wins, 1.0, 3.0))
     zero3 = replace(outcome("zero3"), samples_s=np.full(100, 2.0))
-    assert plain(verdict(ddp, zero3)) == said
+    assert plain(verdict(ddp, zero3)) == message
 
 
 def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
@@ -125,10 +125,12 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     view = with_samples(
         {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
     )
-    said = plain(lead_sentence(view))
-    assert said.startswith(f"At 8 GCDs, {fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: ")
-    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in 75 % of the samples.")
-    assert "predicted to be the fastest" not in said
+    message = plain(lead_sentence(view))
+    assert message.startswith(
+        f"At 8 GCDs, {fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: "
+    )
+    assert message.endswith(f"; {fastest.plan} is faster than {second.plan} in 75 % of the samples.")
+    assert "predicted to be the fastest" not in message
     assert f"{fastest.plan} and {second.plan} are too close to call" in plain(probability(view))
     assert f"{second.plan} is faster than {slowest.plan} in more than 75 % of the samples." in plain(probability(view))
 
@@ -136,9 +138,9 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
     fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
-    said = plain(lead_sentence(view))
-    assert said.startswith(f"At 8 GCDs, {fastest.plan} is predicted to be the fastest: ")
-    assert said.endswith(f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples.")
+    message = plain(lead_sentence(view))
+    assert message.startswith(f"At 8 GCDs, {fastest.plan} is predicted to be the fastest: ")
+    assert message.endswith(f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples.")
 
 
 def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
@@ -148,9 +150,9 @@ def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
     machine = replace(view.scenario.machine, device=device)
     slow = StudyView(study=replace(study(), scenario=replace(view.scenario, machine=machine)))
     slower = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(1.1, 1.2, 101))
-    said = plain(bias(slow, slower))
-    assert "a step waits for the slowest of all 8 GCDs" in said and "not only less certain" in said
-    assert said.endswith("; the typical step lies below that range.")
+    message = plain(bias(slow, slower))
+    assert "a step waits for the slowest of all 8 GCDs" in message and "not only less certain" in message
+    assert message.endswith("; the typical step lies below that range.")
     around = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(0.9, 1.1, 101))
     assert "the typical step lies" not in bias(slow, around)
     assert "a step waits for the slowest" not in bias(view, around)  # its machine does not say how far devices differ
@@ -160,35 +162,35 @@ def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() 
     view = StudyView(study=study())
     device = replace(view.scenario.machine.device, speed_sd=0.017)
     scenario = replace(view.scenario, machine=replace(view.scenario.machine, device=device))
-    for seen, said in ((view, False), (StudyView(study=replace(study(), scenario=scenario)), True)):
+    for seen, message in ((view, False), (StudyView(study=replace(study(), scenario=scenario)), True)):
         for words in (plain(headline(seen)), plain(scaling(seen)), definitions(seen)["step_time_s"]):
-            assert bool(re.search("typical|slowest device", words)) == said
+            assert bool(re.search("typical|slowest device", words)) == message
     assert "typical" not in plain(probability(view))
 
 
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     residual = study().scenario.library.residual
     assert residual is not None and study().scenario.machine.device.speed_sd == 0.0
-    said = [plain(sentence) for sentence in sources(StudyView(study=study()))]
-    assert said[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
-    assert said[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
+    parts = [plain(sentence) for sentence in sources(StudyView(study=study()))]
+    assert parts[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
+    assert parts[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
     wider = replace(residual, small_bytes=4 * 2**20, small_sd=0.2)
     scenario = replace(study().scenario, library=replace(study().scenario.library, residual=wider))
     assert "messages below 4 MiB 20.0 %" in plain(next(sources(StudyView(study=replace(study(), scenario=scenario)))))
-    assert said[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
+    assert parts[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
 
 
 @pytest.mark.parametrize(
-    ("view", "said"),
+    ("view", "message"),
     [
         (without_samples, "the scenario asks for no samples (uncertainty.samples = 0)"),
         (unknown, "neither the machine’s file (device.speed_sd, device.matmul_sd) nor the library’s (residual) says"),
         (lambda: StudyView(study=study(1e3)), "No plan fits on 2 and 8 GCDs, so there is nothing to compare."),
     ],
 )
-def test_where_there_are_no_error_bars_the_page_says_why(view: object, said: str) -> None:
+def test_where_there_are_no_error_bars_the_page_says_why(view: object, message: str) -> None:
     seen = view()  # type: ignore[operator]
-    assert said in plain(probability(seen)) and "<table" not in probability(seen)
+    assert message in plain(probability(seen)) and "<table" not in probability(seen)
     for section in (headline(seen), scaling(seen)):
         assert "sample" not in section and '"toself"' not in section
     assert share_faster(*seen.study.outcomes[:2]) is None

@@ -121,14 +121,14 @@ def scenario(machine: str, **more: Any) -> Scenario:
 
 
 def test_a_library_that_was_fitted_elsewhere_says_so() -> None:
-    said = "nccl was fitted on perlmutter; nothing holds it on frontier"
-    assert fitted_elsewhere(scenario("frontier", library={"name": "nccl"})) == said
+    message = "nccl was fitted on perlmutter; nothing holds it on frontier"
+    assert fitted_elsewhere(scenario("frontier", library={"name": "nccl"})) == message
     both = "cray-mpich was fitted on frontier and perlmutter; nothing holds it on lumi-g"
     assert fitted_elsewhere(scenario("lumi-g", library={"name": "cray-mpich"})) == both
     assert fitted_elsewhere(scenario("frontier")) == fitted_elsewhere(scenario("toy-cluster")) == ""
     assert fitted_elsewhere(scenario("frontier", library={"name": "gloo"})) == ""  # does not say where
     done = run_study(scenario("frontier", library={"name": "nccl"}, run={"devices": [8]}))
-    assert f"GCDs. {said}.</p>" in page(done, None)
+    assert f"GCDs. {message}.</p>" in page(done, None)
 
 
 # ── values of variations ──

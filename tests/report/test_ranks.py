@@ -82,9 +82,9 @@ def test_the_taken_candidate_is_the_best_that_was_tried() -> None:
 
 def test_micro_batches_are_said_by_plan_where_they_differ() -> None:
     seen = view()
-    said = training(seen)
-    assert said.startswith("micro-batch per data-parallel rank × micro-batches of a step: zero3 1 × 2 to 4; ")
-    assert "pipe 2 × 4 to 8; axonn " in said
+    message = training(seen)
+    assert message.startswith("micro-batch per data-parallel rank × micro-batches of a step: zero3 1 × 2 to 4; ")
+    assert "pipe 2 × 4 to 8; axonn " in message
     assert batch(seen) == "steps of 16 sequences"
     assert training(StudyView(study=study())) == "micro-batch 1 per GCD, accumulation 1"
 
@@ -116,7 +116,7 @@ def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
     for kind in ("forward", "backward"):
         bars = drawn[NAMES[kind]]
         assert sorted(zip(bars["y"], bars["text"], strict=True)) == [(s, str(m)) for s in (0, 1) for m in range(4)]
-        assert all("micro-batch" in said and "layer" in said for said in bars["hovertext"])
+        assert all("micro-batch" in message and "layer" in message for message in bars["hovertext"])
     assert len(drawn) <= 5
 
 
@@ -134,8 +134,8 @@ def test_the_bubble_stands_beside_its_closed_form() -> None:
 def test_pipelines_that_do_not_fit_show_their_memory_alone() -> None:
     seen = view()
     made = tuple(replace(o, row={**o.row, "fits": o.plan != "pipe", "note": "too big"}) for o in seen.study.outcomes)
-    said = pipeline(StudyView(study=replace(seen.study, outcomes=made)))
-    assert "No pipeline fits on 8 GCDs." in said and "fig-stages" not in said and "fig-stage-memory" in said
+    message = pipeline(StudyView(study=replace(seen.study, outcomes=made)))
+    assert "No pipeline fits on 8 GCDs." in message and "fig-stages" not in message and "fig-stage-memory" in message
 
 
 def test_memory_is_stacked_by_stage_up_to_its_peak() -> None:

@@ -56,9 +56,9 @@ def plain(html: str) -> str:
 
 
 def figures(html: str) -> dict[str, Any]:
-    found = re.search(r'id="fig-softmax">(.*?)</script>', html, re.S)
-    assert found is not None
-    return dict(json.loads(found[1]))
+    match = re.search(r'id="fig-softmax">(.*?)</script>', html, re.S)
+    assert match is not None
+    return dict(json.loads(match[1]))
 
 
 @pytest.mark.parametrize("name", ["cut", "whole"])
@@ -87,22 +87,26 @@ def test_the_table_has_the_studys_numbers() -> None:
     html = softmax(StudyView(study=done("cut")))
     words = plain(html)
     for outcome in done("cut").outcomes:
-        found = outcome.softmaxes
-        assert found is not None and found.way == outcome.plan
-        for number in (quantity(found.loss_bytes, "bytes"), quantity(found.loss_s, "s"), quantity(found.calls_s, "s")):
+        result = outcome.softmaxes
+        assert result is not None and result.way == outcome.plan
+        for number in (
+            quantity(result.loss_bytes, "bytes"),
+            quantity(result.loss_s, "s"),
+            quantity(result.calls_s, "s"),
+        ):
             assert plain(number) in words, (outcome.plan, outcome.devices)
         assert plain(quantity(step_s(outcome), "s")) in words
         if outcome.plan != "three-all-reduces":
             assert plain(signed(float(outcome.row["speedup"]) - 1)) in words
     # 2 sequences of 256 tokens: 512 rows, 2 KiB for each number of a row
-    for said in ("3 all-reduces of 2 KiB", "1 all-reduce of 4 KiB", "1 all-gather of 6 KiB"):
-        assert said in words
+    for message in ("3 all-reduces of 2 KiB", "1 all-reduce of 4 KiB", "1 all-gather of 6 KiB"):
+        assert message in words
     assert "Gain of the step over three-all-reduces, by GCDs" in words
 
 
 def test_kernels_are_told_with_their_passes_and_attention() -> None:
     words = plain(softmax(StudyView(study=done("whole"))))
-    for said in (
+    for message in (
         "fused reads N and writes N",
         "two-pass reads 2N and writes N",
         "three-pass-recompute reads 3N and writes N",
@@ -110,7 +114,7 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
         "attention fused",
         "scores in memory",
     ):
-        assert said in words
+        assert message in words
     assert "collectives" not in words.partition("Memory that a GCD moves")[0]
     assert "Buttons" not in words and "Gain of the step" not in words  # of one size
 
@@ -122,12 +126,12 @@ def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
 
 
 def test_where_fewer_collectives_are_slower_it_says_so() -> None:
-    view, said = StudyView(study=done("cut")), plain(softmax(StudyView(study=done("cut"))))
+    view, message = StudyView(study=done("cut")), plain(softmax(StudyView(study=done("cut"))))
     for size in view.sizes:
         took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
         slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
-        assert (f"At {size} GCDs fewer are slower" in said) == slower
-        assert f"At {size} GCDs one-gather takes" in said or slower
+        assert (f"At {size} GCDs fewer are slower" in message) == slower
+        assert f"At {size} GCDs one-gather takes" in message or slower
 
 
 def test_bars_are_the_parts_in_order() -> None:
@@ -152,7 +156,7 @@ def test_parts_that_nobody_has_are_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"model.softmax": "two-passes"}, 'model.softmax: got "two-passes", allowed: "fused", "two-pass", '),
         ({"plans.ddp.softmax": "one"}, 'plans.ddp.softmax: got "one", allowed: "fused", "two-pass", '),
@@ -166,9 +170,9 @@ def test_parts_that_nobody_has_are_not_drawn() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_allowed_is_told_in_one_line(settings: dict[str, Any], said: str) -> None:
+def test_what_is_not_allowed_is_told_in_one_line(settings: dict[str, Any], message: str) -> None:
     document = {**BASE, "plans": {"ddp": {}, "mega": {"family": "megatron", "tensor": 2}}}
-    with pytest.raises(InputError, match=f"^x.toml: {re.escape(said)}") as caught:
+    with pytest.raises(InputError, match=f"^x.toml: {re.escape(message)}") as caught:
         scenario_of(document, "x.toml", settings)
     assert "\n" not in str(caught.value)
 

@@ -29,16 +29,16 @@ from tests.tune.toys import toy_tuning
 
 
 def figures(page: str) -> dict[str, Any]:
-    found = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
-    return {name: next(iter(json.loads(text).values())) for name, text in found}
+    result = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
+    return {name: next(iter(json.loads(text).values())) for name, text in result}
 
 
 def without_samples() -> TuningOutcome:
     def bare(plan: TunedPlan) -> TunedPlan:
         return plan if plan.simulated is None else replace(plan, simulated=replace(plan.simulated, samples_s=()))
 
-    found = toy_tuning()
-    return replace(found, plans=tuple(map(bare, found.plans)))
+    outcome = toy_tuning()
+    return replace(outcome, plans=tuple(map(bare, outcome.plans)))
 
 
 def test_the_page_is_whole_and_the_same_again() -> None:
@@ -53,17 +53,17 @@ def test_the_page_is_whole_and_the_same_again() -> None:
 
 
 def test_every_plan_is_drawn_once_and_filled_where_simulated() -> None:
-    found = toy_tuning()
-    drawn = figures(tuning_page(found))["fig-front"]
+    outcome = toy_tuning()
+    drawn = figures(tuning_page(outcome))["fig-front"]
     points = {trace["name"]: trace for trace in drawn["data"]}
     simulated = [trace for name, trace in points.items() if name.endswith(", simulated")]
     estimated = [trace for name, trace in points.items() if name.endswith(", estimated")]
-    assert sum(len(trace["x"]) for trace in simulated) == len(found.simulated)
-    assert sum(len(trace["x"]) for trace in estimated) == len(found.estimated)
+    assert sum(len(trace["x"]) for trace in simulated) == len(outcome.simulated)
+    assert sum(len(trace["x"]) for trace in estimated) == len(outcome.estimated)
     assert all(trace["marker"]["symbol"] == "circle" for trace in simulated)
     assert all(trace["marker"]["symbol"] == "circle-open" for trace in estimated)
     front = points["Pareto front"]
-    assert front["x"][:-1] == pytest.approx([1e3 * plan.step_s for plan in found.front()], rel=1e-5)
+    assert front["x"][:-1] == pytest.approx([1e3 * plan.step_s for plan in outcome.front()], rel=1e-5)
     assert front["y"] == sorted(front["y"], reverse=True)
     assert points["the scenario's own"]["text"] == ["zero3"]
     x = drawn["layout"]["xaxis"]
@@ -73,21 +73,21 @@ def test_every_plan_is_drawn_once_and_filled_where_simulated() -> None:
 
 
 def test_a_line_is_at_the_memory_of_a_device_unless_all_plans_take_far_less() -> None:
-    found = toy_tuning()
-    far = figures(tuning_page(found))["fig-front"]["layout"]
+    outcome = toy_tuning()
+    far = figures(tuning_page(outcome))["fig-front"]["layout"]
     assert far["shapes"] == [] and far["annotations"][0]["text"].endswith(", far above")
-    device = replace(found.scenario.machine.device, hbm_bytes=2e6)
-    scenario = replace(found.scenario, machine=replace(found.scenario.machine, device=device))
-    near = figures(tuning_page(replace(found, scenario=scenario)))["fig-front"]["layout"]
+    device = replace(outcome.scenario.machine.device, hbm_bytes=2e6)
+    scenario = replace(outcome.scenario, machine=replace(outcome.scenario.machine, device=device))
+    near = figures(tuning_page(replace(outcome, scenario=scenario)))["fig-front"]["layout"]
     assert near["shapes"][0]["y0"] == 2.0
     assert near["annotations"][0]["text"].startswith("memory of a device: 2")
 
 
 def test_bars_hold_nine_samples_of_ten() -> None:
-    found = toy_tuning()
-    drawn = figures(tuning_page(found))
+    outcome = toy_tuning()
+    drawn = figures(tuning_page(outcome))
     band, steps = drawn["fig-order"]["data"]
-    for place, plan in enumerate(found.simulated):
+    for place, plan in enumerate(outcome.simulated):
         assert plan.simulated is not None and plan.simulated.band_s is not None
         low, middle, high = plan.simulated.band_s
         assert band["x"][place] == pytest.approx(1e3 * middle, rel=1e-5)
@@ -97,24 +97,24 @@ def test_bars_hold_nine_samples_of_ten() -> None:
 
 
 def test_parts_sum_to_the_steps_and_the_path_to_the_best() -> None:
-    found = toy_tuning()
-    drawn = figures(tuning_page(found))
-    for place, plan in enumerate(found.simulated):
+    outcome = toy_tuning()
+    drawn = figures(tuning_page(outcome))
+    for place, plan in enumerate(outcome.simulated):
         assert fsum(bar["x"][place] for bar in drawn["fig-time"]["data"]) == pytest.approx(1e3 * plan.step_s, rel=1e-4)
-    assert fsum(bar["x"][0] for bar in drawn["fig-path"]["data"]) == pytest.approx(1e3 * found.path.step_s, rel=1e-9)
+    assert fsum(bar["x"][0] for bar in drawn["fig-path"]["data"]) == pytest.approx(1e3 * outcome.path.step_s, rel=1e-9)
 
 
 def test_without_samples_there_are_no_bars_and_no_chances() -> None:
-    found = without_samples()
-    page = tuning_page(found)
+    result = without_samples()
+    page = tuning_page(result)
     assert "There are no error bars" in page and "chance to be the fastest" not in page
     assert [trace["name"] for trace in figures(page)["fig-order"]["data"]] == ["without errors"]
-    assert "samples" not in lead_sentence(found)
+    assert "samples" not in lead_sentence(result)
 
 
 def test_one_plan_alone_makes_a_page() -> None:
-    found = toy_tuning()
-    alone = replace(found, plans=found.plans[:1], passed_over=(), own=(), why="", total=1)
+    outcome = toy_tuning()
+    alone = replace(outcome, plans=outcome.plans[:1], passed_over=(), own=(), why="", total=1)
     page = tuning_page(alone)
     assert "no other plan was simulated." in page
     assert "1 plan of tiny" in page
@@ -126,46 +126,48 @@ def test_one_plan_alone_makes_a_page() -> None:
 
 
 def test_the_counts_sum_to_all() -> None:
-    found = toy_tuning()
-    assert sum(count for count, _ in fates(found)) == found.total
-    assert searched_sentence(replace(found, total=found.total + 3, too_big=found.too_big + 2, faulty=1)).startswith(
-        f"{found.total + 3} plans of tiny with a batch of 16 sequences on 8 GCDs of toy-cluster: "
-        f"{found.too_big + 2} do not fit into memory, 1 the library cannot run, "
+    outcome = toy_tuning()
+    assert sum(count for count, _ in fates(outcome)) == outcome.total
+    assert searched_sentence(
+        replace(outcome, total=outcome.total + 3, too_big=outcome.too_big + 2, faulty=1)
+    ).startswith(
+        f"{outcome.total + 3} plans of tiny with a batch of 16 sequences on 8 GCDs of toy-cluster: "
+        f"{outcome.too_big + 2} do not fit into memory, 1 the library cannot run, "
     )
 
 
 def test_the_lead_says_step_rate_memory_and_how_sure() -> None:
-    found = toy_tuning()
-    said = lead_sentence(found)
-    assert said.startswith(f"{found.best.candidate.name}: ")
-    rate = tokens_per_s(found, found.best)
-    assert rate == found.batch * found.scenario.sequence / found.best.step_s
-    assert f"{rate_words(found, found.best)} tokens/s" in said
-    assert float(rate_words(found, found.best).replace(",", "")) == pytest.approx(rate, rel=5e-3)
-    assert " of the samples" in said
-    assert why_sentence(found).startswith(f"{found.best.candidate.name} is ")
+    outcome = toy_tuning()
+    message = lead_sentence(outcome)
+    assert message.startswith(f"{outcome.best.candidate.name}: ")
+    rate = tokens_per_s(outcome, outcome.best)
+    assert rate == outcome.batch * outcome.scenario.sequence / outcome.best.step_s
+    assert f"{rate_words(outcome, outcome.best)} tokens/s" in message
+    assert float(rate_words(outcome, outcome.best).replace(",", "")) == pytest.approx(rate, rel=5e-3)
+    assert " of the samples" in message
+    assert why_sentence(outcome).startswith(f"{outcome.best.candidate.name} is ")
 
 
 def test_headroom_is_never_told_smaller_than_it_is() -> None:
-    found = toy_tuning()
-    matched = re.search(r"more than ([\d.]+)\u00a0% shorter", headroom_sentence(found))
-    assert matched is not None and float(matched[1]) / 100 >= found.headroom - 1e-12
+    outcome = toy_tuning()
+    matched = re.search(r"more than ([\d.]+)\u00a0% shorter", headroom_sentence(outcome))
+    assert matched is not None and float(matched[1]) / 100 >= outcome.headroom - 1e-12
 
 
 def test_errors_name_both_ways() -> None:
-    said = errors_sentence(toy_tuning())
-    assert re.search(r"longer|shorter", said) and re.search(r"(more|less) memory", said)
+    message = errors_sentence(toy_tuning())
+    assert re.search(r"longer|shorter", message) and re.search(r"(more|less) memory", message)
 
 
 def test_an_own_plan_that_is_faster_is_told() -> None:
-    found = toy_tuning()
-    assert beaten_sentence(found).startswith("The scenario's own zero3 (")
-    own = found.own[0]
+    outcome = toy_tuning()
+    assert beaten_sentence(outcome).startswith("The scenario's own zero3 (")
+    own = outcome.own[0]
     slow = OwnPlan(name="zero3", simulated=replace(own.simulated, step_s=1.0), fits=True)  # type: ignore[type-var]
-    assert beaten_sentence(replace(found, own=(slow,))) == ""
-    assert beaten_sentence(replace(found, own=(replace(own, fits=False),))) == ""
-    assert own_words(found, replace(own, fits=False)).startswith("does not fit into memory; ")
-    assert own_words(found, found.own[1]).startswith("not run: ")
+    assert beaten_sentence(replace(outcome, own=(slow,))) == ""
+    assert beaten_sentence(replace(outcome, own=(replace(own, fits=False),))) == ""
+    assert own_words(outcome, replace(own, fits=False)).startswith("does not fit into memory; ")
+    assert own_words(outcome, outcome.own[1]).startswith("not run: ")
 
 
 def test_plans_of_one_layout_have_one_kind() -> None:

@@ -46,8 +46,8 @@ def test_the_page_has_its_sections_and_loads_nothing(case: str) -> None:
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
     assert validation_lead(CASES[case]) in read.words
-    for said in validation_findings(CASES[case]):
-        assert said in read.words
+    for message in validation_findings(CASES[case]):
+        assert message in read.words
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -84,8 +84,8 @@ def test_names_of_the_tables_are_text_and_never_markup() -> None:
 
 def test_the_lead_counts_what_is_averaged() -> None:
     """Of 8 rows one is odd, one of an unknown library, one a rate, two fitted: 3 are left, each 10 % off."""
-    said = validation_lead(CASES["held"]).replace("\u00a0", " ")
-    assert said == (
+    message = validation_lead(CASES["held"]).replace("\u00a0", " ")
+    assert message == (
         "3 measured times of 1 table, of all sizes and numbers of devices, that no fit had seen, are predicted 10.0 % "
         "off on average, the farthest 10.0 %."
     )
@@ -128,9 +128,9 @@ def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
     assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50.0 TFLOPS published" in bad
 
 
-@pytest.mark.parametrize(("error", "said"), [(0.032, "+3.2 %"), (-0.1, "−10.0 %"), (-1e-5, "0.0 %"), (None, "–")])
-def test_an_error_has_its_sign(error: float | None, said: str) -> None:
-    assert apart(error).replace("\u00a0", " ") == said
+@pytest.mark.parametrize(("error", "message"), [(0.032, "+3.2 %"), (-0.1, "−10.0 %"), (-1e-5, "0.0 %"), (None, "–")])
+def test_an_error_has_its_sign(error: float | None, message: str) -> None:
+    assert apart(error).replace("\u00a0", " ") == message
 
 
 # ── charts ──
@@ -229,7 +229,7 @@ def test_few_rows_are_counted_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "said"),
+    ("why", "message"),
     [
         ("no model of 'x'; allowed: a, b", "no model of 'x'"),
         ("no model of 'x'; did you mean \"y\"?", "no model of 'x'; did you mean \"y\"?"),
@@ -239,8 +239,8 @@ def test_few_rows_are_counted_one_by_one() -> None:
         ),
     ],
 )
-def test_a_reason_is_said_without_the_list_of_what_is_allowed(why: str, said: str) -> None:
-    assert reason_words(why) == said
+def test_a_reason_is_said_without_the_list_of_what_is_allowed(why: str, message: str) -> None:
+    assert reason_words(why) == message
 
 
 # ── names ──

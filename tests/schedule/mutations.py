@@ -65,6 +65,6 @@ def lines(schedule: Schedule) -> list[str]:
 
 def says(schedule: Schedule, *parts: str) -> None:
     """One of the findings holds all these parts, and each is a single line."""
-    found = lines(schedule)
-    assert all("\n" not in line for line in found)
-    assert any(all(part in line for part in parts) for line in found), "\n".join(found) or "no findings"
+    result = lines(schedule)
+    assert all("\n" not in line for line in result)
+    assert any(all(part in line for part in parts) for line in result), "\n".join(result) or "no findings"

@@ -179,8 +179,8 @@ def test_what_comes_is_decoded_and_what_goes_is_encoded() -> None:
     schedule = coded()
     for kind, unwritten in (("decode", "x"), ("encode", "x.exchange.sent")):
         wrong = mutated(schedule, dropped(where(kind, label="exchange")))
-        said = [line for line in lines(wrong) if f"{unwritten} " in line or f"{unwritten}," in line]
-        assert said, lines(wrong)
+        parts = [line for line in lines(wrong) if f"{unwritten} " in line or f"{unwritten}," in line]
+        assert parts, lines(wrong)
 
 
 def test_the_mutants_are_mutants() -> None:

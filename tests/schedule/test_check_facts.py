@@ -52,7 +52,7 @@ def test_a_state_has_the_type_that_its_weight_asks_for(tensor: str, dtype: str, 
 
 
 @pytest.mark.parametrize(
-    ("tensor", "fields", "expected", "found"),
+    ("tensor", "fields", "expected", "text"),
     [
         (f"{QKV}.moments", {"role": "copy"}, f"a gradient, master and optimizer state of {QKV}", "accumulator, copy"),
         (f"{QKV}.grad.ordered0", {"role": "gathered"}, "with one of the roles", "gathered"),
@@ -63,10 +63,10 @@ def test_a_state_has_the_type_that_its_weight_asks_for(tensor: str, dtype: str, 
     ],
 )
 def test_roles_and_flags_are_those_that_the_ops_ask_for(
-    tensor: str, fields: dict[str, Any], expected: str, found: str
+    tensor: str, fields: dict[str, Any], expected: str, text: str
 ) -> None:
     family = "ddp" if fields == {"role": "gradient"} else "zero3"
-    says(set_fact(family, tensor, **fields), tensor.removesuffix(".moments"), expected, f"found {found}")
+    says(set_fact(family, tensor, **fields), tensor.removesuffix(".moments"), expected, f"found {text}")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_a_product_names_its_labels_and_reads_something() -> None:
         "no reads": ({"reads": ()}, "a matmul that reads and writes tensors"),
         "swapped": ({"matmul": (batch, n, m, k)}, "rows (m) that are labels of ln1.out"),
     }
-    for fields, said in others.values():
-        says(mutated(base, changed(where("matmul", name="qkv"), **fields)), "matmul qkv", said)
+    for fields, message in others.values():
+        says(mutated(base, changed(where("matmul", name="qkv"), **fields)), "matmul qkv", message)
 
 
 def test_ops_of_one_name_do_the_same() -> None:
@@ -202,7 +202,7 @@ def test_numbers_of_meta_are_those_of_the_program(key: str, value: Any) -> None:
     base = sound("ddp")
     says(replace(base, meta={**base.meta, key: value}), key if key == "heads" else f"meta {key}", "found")
     if key != "clip":
-        without = {name: said for name, said in base.meta.items() if name != key}
+        without = {name: message for name, message in base.meta.items() if name != key}
         says(replace(base, meta=without), "nothing said")
 
 

@@ -100,9 +100,9 @@ def test_stale_gather_is_named() -> None:
         "found the previous step's weights, 1 step old",
     )
     lenient = mutated(stale, changed(where("matmul", name="qkv", label="forward"), max_age=1))
-    found = lines(lenient)
-    assert not any(line.startswith("versions: forward") for line in found)
-    assert any("end of step: qkv.weight.copy of layer 1" in line and "from itself" in line for line in found), found
+    result = lines(lenient)
+    assert not any(line.startswith("versions: forward") for line in result)
+    assert any("end of step: qkv.weight.copy of layer 1" in line and "from itself" in line for line in result), result
 
 
 def stale_forward(call: Call, op: Op) -> list[Op]:

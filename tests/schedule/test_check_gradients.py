@@ -176,15 +176,15 @@ def test_streams_take_the_same_values_in_the_same_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "most", "said"),
+    ("limit", "most", "message"),
     [("MODEL_OPS", 20, "up to 20 distinct ops of the model"), ("MODEL_OPERANDS", 4, "up to 4 tensors of one op")],
 )
 def test_more_ops_than_a_model_has_are_a_finding(
-    limit: str, most: int, said: str, monkeypatch: pytest.MonkeyPatch
+    limit: str, most: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = sound("ddp")
     monkeypatch.setattr(check_gradients, limit, replace(getattr(check_gradients, limit), most=most))
-    says(schedule, "schedule (all ranks)", said)
+    says(schedule, "schedule (all ranks)", message)
 
 
 def test_labels_stand_in_the_order_of_the_result() -> None:

@@ -45,9 +45,9 @@ def test_roles_that_call_their_communicators_alike_are_clean() -> None:
 
 def test_crossed_communicators_are_a_deadlock() -> None:
     one, two = reduction("x", "one"), reduction("y", "two")
-    found = two_roles((one, two), (two, one))
-    assert len(found) == 2
-    assert found[0] == (
+    names = two_roles((one, two), (two, one))
+    assert len(names) == 2
+    assert names[0] == (
         "order: step of layer 0, micro-batch 0: all_to_all one of t (ranks of role a): "
         "expected a run to the end; found blocked: role b (in step of layer 0, micro-batch 0: all_to_all two of t) "
         "does not join it"
@@ -56,8 +56,8 @@ def test_crossed_communicators_are_a_deadlock() -> None:
 
 def test_a_call_too_many_is_named() -> None:
     one = reduction("x", "one")
-    found = two_roles((one, one), (one,))
-    assert "order: communicator x (ranks of role b): expected 2 calls, as in role a; found 1 calls" in found
+    names = two_roles((one, one), (one,))
+    assert "order: communicator x (ranks of role b): expected 2 calls, as in role a; found 1 calls" in names
 
 
 def test_calls_of_another_size_are_named() -> None:

@@ -48,9 +48,9 @@ def test_a_cut_label_that_is_not_in_the_result_leaves_it_partial(kind: str, how:
     logits = of("logits", "bsv", Placement(shards=(("data", 0), ("y", 2))))
     other: Any = {"sum": "max", "max": "sum"}[how]
     for made, clean in ((how, True), (other, False)):
-        found = placements(op, logits, of("top", "bs", Placement(ROWS.shards, partial=(("y", made),))))
-        assert (not found) == clean, found
-    assert f"top as [data:shard(0) y:partial({how})] as a result" in found[0]
+        result = placements(op, logits, of("top", "bs", Placement(ROWS.shards, partial=(("y", made),))))
+        assert (not result) == clean, result
+    assert f"top as [data:shard(0) y:partial({how})] as a result" in result[0]
 
 
 def test_partial_values_may_be_added_if_all_are_partial_alike() -> None:
@@ -60,8 +60,8 @@ def test_partial_values_may_be_added_if_all_are_partial_alike() -> None:
     assert placements(op, *(of(name, "bs", still) for name in names)) == []
     assert placements(op, *(of(name, "bs", ROWS) for name in names)) == []
     for whole in names:
-        found = placements(op, *(of(name, "bs", ROWS if name == whole else still) for name in names))
-        assert len(found) == 2 and all("as [data:shard(0)]" in line for line in found), found
+        result = placements(op, *(of(name, "bs", ROWS if name == whole else still) for name in names))
+        assert len(result) == 2 and all("as [data:shard(0)]" in line for line in result), result
     largest = Placement(ROWS.shards, partial=(("y", "max"),))
     assert len(placements(op, *(of(name, "bs", largest) for name in names))) == 3
     assert len(placements(replace(op, kind="gelu"), *(of(name, "bs", still) for name in names))) == 3
@@ -142,8 +142,10 @@ def test_work_of_the_model_is_of_one_micro_batch() -> None:
     assert "expected b of the micro-batch of c (+0 from the call); found +1" in line
 
 
-@pytest.mark.parametrize(("reads", "writes", "said"), [("m", "", "read, not written"), ("", "m", "written, not read")])
-def test_an_adam_reads_and_writes_moments_and_masters(reads: str, writes: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("reads", "writes", "message"), [("m", "", "read, not written"), ("", "m", "written, not read")]
+)
+def test_an_adam_reads_and_writes_moments_and_masters(reads: str, writes: str, message: str) -> None:
     tensors = [of("w", "bh", REPLICATE, "weight"), of("w.grad", "bh", REPLICATE, "gradient")]
     tensors += [of("w.master", "bh", REPLICATE, "master"), of("w.m", "bh", REPLICATE, "optimizer")]
 
@@ -154,7 +156,7 @@ def test_an_adam_reads_and_writes_moments_and_masters(reads: str, writes: str, s
 
     assert adam("m", "m") == []
     (line,) = adam(reads, writes)
-    assert f"expected w.m read and written by the adam; found {said}" in line
+    assert f"expected w.m read and written by the adam; found {message}" in line
 
 
 def norm(target: Placement, *gradients: Placement) -> list[str]:

@@ -74,7 +74,7 @@ RATIO = (
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("zpf:16", 'did you mean "zfp"?'),
         ("zfp81", 'did you mean "zfp8"?'),
@@ -92,10 +92,10 @@ RATIO = (
         ("int4:1.5", "write int4:BLOCK with BLOCK elements per scale, e.g. int4:6144"),
     ],
 )
-def test_each_wrong_text_is_one_line(text: str, said: str) -> None:
+def test_each_wrong_text_is_one_line(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_codec(text)
-    assert str(caught.value) == f"codec {text!r}: {said}"
+    assert str(caught.value) == f"codec {text!r}: {message}"
 
 
 @given(st.text(max_size=12) | st.builds("{}:{}".format, st.sampled_from(["zfp", "mpc", "int4", "zfp8"]), st.text()))
@@ -143,7 +143,7 @@ def test_a_codec_is_told_of_which_numbers_it_is(text: str, dtype: str, taken: st
 
 
 @pytest.mark.parametrize(
-    ("text", "dtype", "said"),
+    ("text", "dtype", "message"),
     [
         ("zfp:8", "int64", "codec zfp:8: cannot take int64 numbers; allowed: fp64, fp32, fp16, bf16"),
         ("fp16", "token", "codec fp16: cannot take token numbers; allowed: fp64, fp32, fp16, bf16"),
@@ -157,10 +157,10 @@ def test_a_codec_is_told_of_which_numbers_it_is(text: str, dtype: str, taken: st
         ("mpc:fp16:2", "bf16", "codec mpc:fp16:2: is for fp16 numbers, these are bf16; allowed: mpc:bf16"),
     ],
 )
-def test_a_codec_refuses_other_numbers(text: str, dtype: str, said: str) -> None:
+def test_a_codec_refuses_other_numbers(text: str, dtype: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_codec(text).on(dtype)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 # ── bytes ──

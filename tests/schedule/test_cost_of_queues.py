@@ -94,8 +94,8 @@ def test_not_all_that_an_op_names_is_moved(name: str, everything: float) -> None
 
 def emas(schedule: Schedule) -> dict[str, int]:
     """Bytes of every moving average, by the weight that it follows."""
-    found = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind == "ema"]
-    return {op.reads[0].name: traffic_bytes(op, schedule.tensors, schedule.mesh) for op in found}
+    results = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind == "ema"]
+    return {op.reads[0].name: traffic_bytes(op, schedule.tensors, schedule.mesh) for op in results}
 
 
 def test_a_moving_average_reads_weight_and_state_and_writes_the_state() -> None:

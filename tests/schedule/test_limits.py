@@ -55,7 +55,7 @@ def many_tensors_of_roles(form: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "message"),
     [
         (lambda form: calls(form, one_op_calls(999_999)), "roles[0].calls: the loops mean 999,999 calls"),
         (lambda form: calls(form, [[10**9, one_op_calls(10**4000)]]), "roles[0].calls: the loops mean more than 1e+18"),
@@ -94,9 +94,9 @@ def many_tensors_of_roles(form: dict[str, Any]) -> None:
         (lambda form: form["meta"].update(batch=10**4_000), "meta.batch: got 1000"),
     ],
 )
-def test_what_means_too_much_is_refused_before_it_is_expanded(edit: Edit, said: str, tmp_path: Path) -> None:
-    told = limited_refusal("check", written(tmp_path, edit))
-    assert said in told and len(told) < 500
+def test_what_means_too_much_is_refused_before_it_is_expanded(edit: Edit, message: str, tmp_path: Path) -> None:
+    text = limited_refusal("check", written(tmp_path, edit))
+    assert message in text and len(text) < 500
 
 
 def test_a_key_that_stands_twice_is_found_in_linear_time(tmp_path: Path) -> None:

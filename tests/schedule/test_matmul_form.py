@@ -92,6 +92,6 @@ def test_modules_run_tn_forward_nn_for_inputs_and_nt_for_weights(family: str, mo
     work = workload_of(find_model(model), mesh.num_ranks, checkpointing=True)
     schedule = build(work, make_plan(family, options, mesh), mesh, Engine(persistence_elements=100))
     ends = {"dgrad": "nn", "wgrad": "nt"}
-    found = {op.name: matmul_form(op, schedule.tensors) for op in of_modules(schedule)}
-    assert set(found.values()) == {"tn", "nn", "nt"}
-    assert found == {name: ends.get(name.rpartition(".")[2], "tn") for name in found}
+    known = {op.name: matmul_form(op, schedule.tensors) for op in of_modules(schedule)}
+    assert set(known.values()) == {"tn", "nn", "nt"}
+    assert known == {name: ends.get(name.rpartition(".")[2], "tn") for name in known}

@@ -83,9 +83,13 @@ def test_blocking_exchanges_in_crossed_order_are_a_deadlock_that_names_both() ->
         return [replace(new, **sides)]
 
     crossed = in_role(base, "s0", swapped)
-    found = [line for line in lines(crossed) if line.startswith("order") and "does not join it" in line]
-    assert any("exchange backward" in line and "(ranks of role s0)" in line and "role s1 (in" in line for line in found)
-    assert any("exchange forward" in line and "(ranks of role s1)" in line and "role s0 (in" in line for line in found)
+    results = [line for line in lines(crossed) if line.startswith("order") and "does not join it" in line]
+    assert any(
+        "exchange backward" in line and "(ranks of role s0)" in line and "role s1 (in" in line for line in results
+    )
+    assert any(
+        "exchange forward" in line and "(ranks of role s1)" in line and "role s0 (in" in line for line in results
+    )
 
 
 SIDES = ("src", "dst", "back_src", "back_dst")

@@ -19,7 +19,10 @@ def test_check_names_a_home_of_another_size() -> None:
     built = schedule("ddp", frontier_mesh(2))
     name = "qkv.weight.grad.reduced"
     assert built.tensors[name].shares == "qkv.weight.grad"
-    for home, said in (("dense.weight.grad", "dense.weight.grad, of"), ("nowhere", "nowhere, which is not declared")):
+    for home, message in (
+        ("dense.weight.grad", "dense.weight.grad, of"),
+        ("nowhere", "nowhere, which is not declared"),
+    ):
         wrong = replace(built.tensors[name], shares=home)
-        found = check(replace(built, tensors={**built.tensors, name: wrong})).findings
-        assert any(said in str(finding) for finding in found), found
+        result = check(replace(built, tensors={**built.tensors, name: wrong})).findings
+        assert any(message in str(finding) for finding in result), result

@@ -121,7 +121,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "s.json: line 1 column 1: not JSON: Expecting value"),
         ("{", "s.json: line 1 column 2: not JSON: Expecting property name enclosed in double quotes"),
@@ -137,10 +137,10 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         ('{"format":"simfrontier.schedule","version":1}', "s.json: blocks: missing"),
     ],
 )
-def test_texts_that_are_no_schedule(text: str, said: str) -> None:
+def test_texts_that_are_no_schedule(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         from_json(text, "s.json")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("cut", [10, 500, 5000, 30_000])
@@ -169,7 +169,7 @@ def change(*path: object) -> Callable[[Any], str]:
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "text"),
     [
         (change("pears", 1), "pears: unknown key; allowed: blocks"),
         (change("mesh", "wide"), 'mesh: got "wide", allowed: a list'),
@@ -218,13 +218,13 @@ def change(*path: object) -> Callable[[Any], str]:
         (change("roles", 0, "name", None), "roles[0].name: got null, allowed: a text"),
     ],
 )
-def test_faults_are_told_with_their_place(edit: Callable[[Any], str], said: str) -> None:
+def test_faults_are_told_with_their_place(edit: Callable[[Any], str], text: str) -> None:
     form = json.loads(to_json(small()))
     number = edit(form)
     with pytest.raises(InputError) as caught:
         from_json(json.dumps(form), "s.json")
     message = str(caught.value)
-    assert message.startswith("s.json: " + said.format(number))
+    assert message.startswith("s.json: " + text.format(number))
     assert "\n" not in message
 
 

@@ -50,7 +50,7 @@ def same_name(text: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "message"),
     [
         (in_exchange(ends=[1, 1]), "ops[{}]: both ends are stage 1; they differ"),
         (in_exchange(ends=[0, 3]), "ops[{}]: end 3 is out of range; allowed: 0 or more, up to 2"),
@@ -84,11 +84,11 @@ def same_name(text: Any) -> None:
         (same_name, "roles[2].at: the name s0 is that of a role before it"),
     ],
 )
-def test_faults_are_told_with_their_place(edit: Callable[[Any], None], said: str) -> None:
+def test_faults_are_told_with_their_place(edit: Callable[[Any], None], message: str) -> None:
     text = form()
     number = text["ops"].index(exchange(text))
     edit(text)
     with pytest.raises(InputError) as caught:
         from_json(json.dumps(text), "s.json")
-    assert str(caught.value).startswith("s.json: " + said.format(number))
+    assert str(caught.value).startswith("s.json: " + message.format(number))
     assert "\n" not in str(caught.value)

@@ -45,8 +45,8 @@ def test_two_levels_are_as_fast_as_the_simulator_has_them(machine: Machine, name
     groups = EqualGroups(machine, num_ranks)
     for library in (load_library(name), slower(load_library(name))):
         shape, of_links = groups.shape, lambda one: one.shares_on(machine, "ring")
-        told = level_rates(groups.fabric, groups.groups, shape, library, of_links)
-        known = with_rates(library, groups.shape, told)
+        given = level_rates(groups.fabric, groups.groups, shape, library, of_links)
+        known = with_rates(library, groups.shape, given)
         volume = (num_ranks - 1) / num_ranks * 2**26
         seconds = known.latency_s("two_level", "all_gather", 2**26, groups.shape, 0.0)
         seconds += volume / known.cap_bytes_per_s("two_level", groups.shape)
@@ -151,17 +151,17 @@ def test_the_rule_of_trees_leaves_all_others_or_none(size: int, by_tree: bool) -
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "message"),
     [
         (1, "frontier: got 1 devices, allowed: 2 to 75264"),
         (75272, "frontier: got 75272 devices, allowed: 2 to 75264"),
         (12, "frontier: got 12 devices, allowed above one node: multiples of 8"),
     ],
 )
-def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, said: str) -> None:
+def test_groups_that_a_machine_cannot_hold_are_one_line(devices: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         EqualGroups(FRONTIER, devices)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def expected_s(op: Collective, built: Schedule, library: Library, packages: int,
     size = built.mesh.size(op.axes)
     call = call_of(op)
     assert call is not None
-    found = library.tables[call, size, nodes, packages]
-    return sum(found.seconds(message.num_bytes) for message in messages_of(op, built.tensors, built.mesh))
+    result = library.tables[call, size, nodes, packages]
+    return sum(result.seconds(message.num_bytes) for message in messages_of(op, built.tensors, built.mesh))
 
 
 @pytest.mark.parametrize("exact", [False, True])

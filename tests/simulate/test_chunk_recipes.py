@@ -35,15 +35,15 @@ def made(
 
 
 def test_a_ring_over_two_nodes_runs_through_the_nodes_chains() -> None:
-    found = made(list(range(16)))
-    assert found.per_node == 8 and found.slices == 1 and len(found.orders) == 4
-    assert list(found.orders[0]) == CHAIN + [8 + position for position in CHAIN]
+    result = made(list(range(16)))
+    assert result.per_node == 8 and result.slices == 1 and len(result.orders) == 4
+    assert list(result.orders[0]) == CHAIN + [8 + position for position in CHAIN]
 
 
 def test_members_are_numbered_as_the_group_lists_them() -> None:
     """A group that lists its ranks backwards: member m is rank 15 - m."""
-    found = made(list(range(16))[::-1])
-    assert list(found.orders[0]) == [15 - rank for rank in [*CHAIN, *(8 + position for position in CHAIN)]]
+    result = made(list(range(16))[::-1])
+    assert list(result.orders[0]) == [15 - rank for rank in [*CHAIN, *(8 + position for position in CHAIN)]]
 
 
 def test_a_part_of_a_node_keeps_its_part_of_the_chains() -> None:
@@ -62,8 +62,8 @@ def test_a_library_that_follows_the_ranks_has_one_ring() -> None:
 
 
 def test_direct_messages_deal_the_nodes_members_out() -> None:
-    found = made([0, 1, 2, 3, 8, 9, 10, 11], "direct")
-    assert found.orders == ((0, 4, 1, 5, 2, 6, 3, 7),) and found.slices == 1
+    result = made([0, 1, 2, 3, 8, 9, 10, 11], "direct")
+    assert result.orders == ((0, 4, 1, 5, 2, 6, 3, 7),) and result.slices == 1
 
 
 def test_parts_of_a_tree_grow_as_the_square_root_of_its_bytes() -> None:
@@ -81,12 +81,12 @@ def test_parts_of_a_tree_grow_as_the_square_root_of_its_bytes() -> None:
 def test_every_recipe_of_a_schedule_can_be_lowered() -> None:
     """zeropp has rings, trees and coded reductions, over several axes; recipes[i][g] is of that op's g-th group."""
     done = step(schedule("zeropp", Mesh((("node", 2), ("package", 4), ("gcd", 2)))), fidelity="analytic")
-    found = lowered_schedule(done.cluster, "abc")
-    assert found.digest == "abc"
-    sizes = {len(recipes): recipes[0].size for recipes in found.recipes}
+    result = lowered_schedule(done.cluster, "abc")
+    assert result.digest == "abc"
+    sizes = {len(recipes): recipes[0].size for recipes in result.recipes}
     assert all(groups * size == 16 for groups, size in sizes.items()) and len(sizes) > 1
-    assert {one.algorithm for recipes in found.recipes for one in recipes} == {"ring", "tree", "direct"}
-    assert all(one.fault() is None for recipes in found.recipes for one in recipes)
+    assert {one.algorithm for recipes in result.recipes for one in recipes} == {"ring", "tree", "direct"}
+    assert all(one.fault() is None for recipes in result.recipes for one in recipes)
 
 
 def chain(*channels: int) -> TransferLists:

@@ -313,15 +313,15 @@ FAULTS = Perturbation(slow={11: 0.7}, links={(3, "xgmi 0>2"): 0.4, (0, "nic1>net
 def test_folded_is_exact(policy: str, per_hop: bool) -> None:
     """Starts and ends of all ops on the slowest rank of each stage; calls as a whole where the ranks are folded."""
     schedule = compressed(policy, 32, compress_per_hop=per_hop, data="zero3")
-    found = []
+    results = []
     for exact in (False, True):
         cluster = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
         play = simulate_roles([segmented(schedule, role, not exact) for role in schedule.roles], cluster, True)
         lines = [view_of(schedule, one).timeline for one in play.played]
-        found.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
+        results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
         assert (cluster.folding.num_rank_classes == 32) is exact
-    step_s = max(ends.max() for ends in found[1])
-    assert max(np.abs(a - b).max() for a, b in zip(*found, strict=True)) <= 1e-9 * step_s
+    step_s = max(ends.max() for ends in results[1])
+    assert max(np.abs(a - b).max() for a, b in zip(*results, strict=True)) <= 1e-9 * step_s
 
 
 def test_folded_is_exact_without_stages() -> None:

@@ -64,8 +64,8 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
     expected = times(pipeline, exact)
     step_s = max(one.timeline.step_s for one in exact.played)
     for whole in (True, False):
-        found = times(pipeline, played(pipeline, FAULTS[fault], whole, exact=False))
-        assert max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True)) <= 1e-9 * step_s
+        result = times(pipeline, played(pipeline, FAULTS[fault], whole, exact=False))
+        assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -73,8 +73,8 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
 def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None:
     pipeline = Pipeline(**SIZES[size])
     expected = times(pipeline, played(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
-    found = times(pipeline, played(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
-    assert max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True)) <= 1e-9 * expected[2].max()
+    result = times(pipeline, played(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
+    assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
 
 
 def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
@@ -126,8 +126,8 @@ def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     """Devices 1 and 3 begin the next call's sum over links that 0 and 2, one of them slow, still use in this one."""
     pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), Perturbation(slow={0: 0.5})
     expected = times(pipeline, played(pipeline, slow, whole=False, exact=True))
-    found = times(pipeline, played(pipeline, slow, whole=True, exact=False))
-    assert max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True)) <= 1e-9 * expected[2].max()
+    result = times(pipeline, played(pipeline, slow, whole=True, exact=False))
+    assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
     healthy = played(pipeline, None, whole=True, exact=False).played
     assert all(one.whole and not one.apart for one in healthy)
 

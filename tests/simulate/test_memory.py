@@ -41,58 +41,58 @@ def persistent(one: SimulatedStep) -> Counter[str]:
 
 
 def test_ddp_by_hand() -> None:
-    found = memory_timeline(done("ddp", PAIR, "toy-pair"))
+    result = memory_timeline(done("ddp", PAIR, "toy-pair"))
     # every rank holds 16-bit weights and gradients, and FP32 master weights and two moments: 2 + 2 + 4 + 8 bytes each
-    assert found.at_peak["weights"] == 2 * PSI
-    assert found.at_peak["gradients"] == 2 * PSI
-    assert found.at_peak["optimizer"] == 12 * PSI
+    assert result.at_peak["weights"] == 2 * PSI
+    assert result.at_peak["gradients"] == 2 * PSI
+    assert result.at_peak["optimizer"] == 12 * PSI
     # The most activations are held while the backward of layer 1 multiplies back through the feed-forward: the inputs
     # of both layers; of the recomputed layer ln1, qkv (3 rows), probabilities (4 heads x 32 x 32: 2 rows), context,
     # ln2, h_to_4h and gelu (4 rows each); the gradients that came in and of gelu (4 rows).
     rows = 2 + (1 + 3 + 2 + 1 + 1 + 4 + 4) + (1 + 4)
-    assert found.at_peak["activations"] == rows * ROW + TOKENS
-    assert found.peak_bytes == 16 * PSI + rows * ROW + TOKENS
+    assert result.at_peak["activations"] == rows * ROW + TOKENS
+    assert result.peak_bytes == 16 * PSI + rows * ROW + TOKENS
 
 
 def test_zero3_by_hand() -> None:
-    found = memory_timeline(done("zero3", PAIR, "toy-pair"))
+    result = memory_timeline(done("zero3", PAIR, "toy-pair"))
     # each of two ranks holds half of every state
-    assert found.at_peak["weights"] == PSI
-    assert found.at_peak["gradients"] == PSI
-    assert found.at_peak["optimizer"] == 6 * PSI
-    assert [float(found.held[name][-1]) for name in ("weights", "gradients", "optimizer")] == [PSI, PSI, 6 * PSI]
+    assert result.at_peak["weights"] == PSI
+    assert result.at_peak["gradients"] == PSI
+    assert result.at_peak["optimizer"] == 6 * PSI
+    assert [float(result.held[name][-1]) for name in ("weights", "gradients", "optimizer")] == [PSI, PSI, 6 * PSI]
     # all gradients fit one bucket: whole ones of this rank (2 psi), and at least its reduced half of them (psi)
-    assert found.at_peak["gradient buffers"] >= 3 * PSI
+    assert result.at_peak["gradient buffers"] >= 3 * PSI
 
 
 @pytest.mark.parametrize("grad_accum", [1, 3])
 @pytest.mark.parametrize("family", NAMED)
 def test_what_holds_for_every_timeline(family: str, grad_accum: int) -> None:
     one = done(family, TWO_NODES, "toy-cluster", grad_accum)
-    found = memory_timeline(one)
-    total = np.sum(list(found.held.values()), axis=0)
+    result = memory_timeline(one)
+    total = np.sum(list(result.held.values()), axis=0)
     fixed = sum(persistent(one).values())
     # it ascends from 0 to the end of the step
-    assert found.times[0] == 0.0 and found.times[-1] == one.step_s
-    assert (np.diff(found.times) > 0).all()
+    assert result.times[0] == 0.0 and result.times[-1] == one.step_s
+    assert (np.diff(result.times) > 0).all()
     # what is persistent is held throughout, alone at the end, and with what the first op writes at the start
     assert (total >= fixed).all()
     assert total[-1] == fixed
     # the peak is the largest sum, when it is said to be, and made of what is said
-    assert found.peak_bytes == round(float(total.max())) >= fixed
-    assert total[np.flatnonzero(found.times == found.peak_s)[0]] == found.peak_bytes
-    assert sum(found.at_peak.values()) == found.peak_bytes
-    assert set(found.at_peak) == set(found.held)
-    assert all((held >= 0).all() for held in found.held.values())
+    assert result.peak_bytes == round(float(total.max())) >= fixed
+    assert total[np.flatnonzero(result.times == result.peak_s)[0]] == result.peak_bytes
+    assert sum(result.at_peak.values()) == result.peak_bytes
+    assert set(result.at_peak) == set(result.held)
+    assert all((held >= 0).all() for held in result.held.values())
 
 
 @pytest.mark.parametrize("family", NAMED)
 def test_states_are_held_as_they_are_placed(family: str) -> None:
     one = done(family, TWO_NODES, "toy-cluster")
-    found, fixed = memory_timeline(one), persistent(one)
-    assert found.held["optimizer"].min() == fixed["optimizer"] + fixed["master"]
-    assert found.held["weights"].min() == fixed["weight"]
-    assert found.held["gradients"].min() == fixed["accumulator"]
+    result, fixed = memory_timeline(one), persistent(one)
+    assert result.held["optimizer"].min() == fixed["optimizer"] + fixed["master"]
+    assert result.held["weights"].min() == fixed["weight"]
+    assert result.held["gradients"].min() == fixed["accumulator"]
 
 
 def test_every_rank_class_has_its_own_timeline_and_the_critical_ones_is_the_default() -> None:
@@ -106,6 +106,6 @@ def test_every_rank_class_has_its_own_timeline_and_the_critical_ones_is_the_defa
 
 def test_the_analytic_fidelity_has_a_timeline_too() -> None:
     one = done("zero3", TWO_NODES, "toy-cluster", fidelity="analytic")
-    found = memory_timeline(one)
-    assert found.peak_bytes >= sum(persistent(one).values())
-    assert found.times[-1] == one.step_s
+    result = memory_timeline(one)
+    assert result.peak_bytes >= sum(persistent(one).values())
+    assert result.times[-1] == one.step_s

@@ -35,7 +35,7 @@ TOY = Mesh(
 def groups_are_alike(step: SimulatedStep) -> bool:
     """Whether every op takes, alone with all its groups, no longer than with those alone that are like each."""
     cluster = step.cluster
-    for _, op in (found for role in step.schedule.roles for found in role.instances()):
+    for _, op in (result for role in step.schedule.roles for result in role.instances()):
         for work in cluster.of(op).works:
             if work.amount > 0.0:
                 flow = cluster.flows[work.flow]

@@ -79,10 +79,10 @@ def test_a_product_by_hand() -> None:
 
 def test_a_machine_without_the_rate_is_refused() -> None:
     """Frontier's file has rates of products of 16 and of 32 bits."""
-    said = "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16, fp32"
+    message = "machine frontier has no rate of matrix products of fp64 numbers (device.fp64); allowed: fp16, bf16, fp32"
     with pytest.raises(InputError) as caught:
         simulated(schedule_of("zero3", "fp64", mesh_of(1, 4, 2)), "frontier")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_the_command_says_so_in_one_line(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def kinds(schedule: Schedule) -> list[str]:
 
 def test_a_call_on_one_lane_is_a_node() -> None:
     made = of((kernel("1", writes="a"), kernel("2", reads="a")), (kernel("3"),))
-    found = segmented(made, made.roles[0])
-    assert [op.kind for op in found.program.ops] == [KIND, "add"]  # a call of one op is that op
-    assert found.blocks == [made.roles[0].calls[0].ops, None]
-    assert found.num_ops == expand(made, made.roles[0]).num_ops == 3
+    program = segmented(made, made.roles[0])
+    assert [op.kind for op in program.program.ops] == [KIND, "add"]  # a call of one op is that op
+    assert program.blocks == [made.roles[0].calls[0].ops, None]
+    assert program.num_ops == expand(made, made.roles[0]).num_ops == 3
 
 
 def test_a_call_with_an_op_on_another_lane_is_not() -> None:
@@ -98,8 +98,8 @@ def schedules(draw: st.DrawFn) -> Schedule:
 def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
     """Whatever waits for whatever: as many seconds as one rank that runs op by op, with contention for memory."""
     cluster = price(made, load_machine("toy-pair"), load_library("rccl"))
-    found = simulate_roles([segmented(made, made.roles[0])], cluster).played[0].timeline
-    assert found.step_s == pytest.approx(simulate(expand(made, made.roles[0]), cluster).step_s, rel=1e-9)
+    result = simulate_roles([segmented(made, made.roles[0])], cluster).played[0].timeline
+    assert result.step_s == pytest.approx(simulate(expand(made, made.roles[0]), cluster).step_s, rel=1e-9)
 
 
 def nodes(pipeline: Pipeline) -> Iterator[list[str]]:

@@ -59,13 +59,13 @@ def gathers(*sizes: int, axes: tuple[str, ...] = MESH.names) -> Schedule:
 def times(schedule: Schedule, fidelity: Fidelity = "flow", library: Library | None = None) -> Times:
     """When every op starts and ends on rank 0."""
     done = simulate_step(schedule, load_machine("frontier"), library or load_library("rccl"), fidelity)
-    found, program = done.timeline, done.program
+    result, program = done.timeline, done.program
     assert program is not None
-    return {op.name: (float(found.start[0, i]), float(found.end[0, i])) for i, op in enumerate(program.ops)}
+    return {op.name: (float(result.start[0, i]), float(result.end[0, i])) for i, op in enumerate(program.ops)}
 
 
-def taken(found: Times, name: str) -> float:
-    return found[name][1] - found[name][0]
+def taken(result: Times, name: str) -> float:
+    return result[name][1] - result[name][0]
 
 
 def math_s() -> float:
@@ -95,31 +95,31 @@ def test_units_are_held_while_a_call_starts_up() -> None:
     library = load_library("rccl")
     slow = replace(library, ring=replace(library.ring, base_s=1e-3), ring_ll=None, tuning=None)
     one = made(product("product"), messages=gathers(64 << 10))
-    found = times(one, library=slow)
-    started_s = taken(found, "all_gather 0")
+    result = times(one, library=slow)
+    started_s = taken(result, "all_gather 0")
     assert 1e-3 < started_s < math_s()
     # of the product's arithmetic is left what 102/110 of the units did not do in that time; all of them do the rest
     expected = started_s + (math_s() - started_s * (UNITS - HELD) / UNITS)
     capped = math_s() + load_machine("frontier").device.kernel_gap_s  # alone: its own rate has the gap in it
     rest = (1 - started_s * (UNITS - HELD) / UNITS / math_s()) * capped
-    assert taken(found, "product") == pytest.approx(started_s + rest, rel=1e-9)
-    assert taken(found, "product") == pytest.approx(expected, rel=3e-3)
+    assert taken(result, "product") == pytest.approx(started_s + rest, rel=1e-9)
+    assert taken(result, "product") == pytest.approx(expected, rel=3e-3)
 
 
 def test_each_call_holds_units_of_its_own() -> None:
     """Two gathers hold 16 of 110; two products on two lanes have 47 each: each takes 110/47 of its time alone."""
     both = made(product("first"), product("second", "other"), messages=gathers(1 << 30, 1 << 30))
-    found = times(both)
+    result = times(both)
     for name in ("first", "second"):
-        assert taken(found, name) == pytest.approx(math_s() * 2 * UNITS / (UNITS - 2 * HELD), rel=1e-9)
+        assert taken(result, name) == pytest.approx(math_s() * 2 * UNITS / (UNITS - 2 * HELD), rel=1e-9)
 
 
 def test_calls_that_ask_for_all_units_leave_one() -> None:
     """Fifteen gathers of 8 units are 120 of 110: a product goes on with one, and everything ends."""
     many = made(product("product"), messages=gathers(*[256 << 20] * 15))
-    found = times(many)
-    gathered_s = max(end for name, (_, end) in found.items() if name != "product")
-    assert taken(found, "product") == pytest.approx(gathered_s + math_s() - gathered_s / UNITS, rel=1e-2)
+    result = times(many)
+    gathered_s = max(end for name, (_, end) in result.items() if name != "product")
+    assert taken(result, "product") == pytest.approx(gathered_s + math_s() - gathered_s / UNITS, rel=1e-2)
 
 
 def test_no_units_no_slowing() -> None:
@@ -151,8 +151,8 @@ def test_no_product_slows_a_gather_however_intense_it_is() -> None:
     The gather's 129 GB/s on wires are 258 GB/s of a memory of 1,393 GB/s: it has all of them beside a kernel too."""
     gather = gathers(64 << 20, axes=("gcd",))
     alone_s = taken(times(made(messages=gather)), "all_gather 0")
-    found = []
+    results = []
     for edge in (512, 1024, 2048, 4096, 8192):
         ops = [product(f"product{n}", edge=edge) for n in range(4)]
-        found.append(taken(times(made(*ops, messages=gather)), "all_gather 0"))
-    assert np.allclose(found, alone_s, rtol=1e-9)
+        results.append(taken(times(made(*ops, messages=gather)), "all_gather 0"))
+    assert np.allclose(results, alone_s, rtol=1e-9)

@@ -66,5 +66,5 @@ def measured(
         members=tuple((rank,) for rank in lists),
         spans=tuple(lists.values()),
     )
-    said = {"mode": "replay", "backend": "gloo", "iterations": "20", "step_iqr_s": f"{0.02 * made.step_s:.9f}"}
-    return replace(made, notes={**said, "step_median_s": f"{made.step_s:.9f}", **(notes or {})})
+    known = {"mode": "replay", "backend": "gloo", "iterations": "20", "step_iqr_s": f"{0.02 * made.step_s:.9f}"}
+    return replace(made, notes={**known, "step_median_s": f"{made.step_s:.9f}", **(notes or {})})

@@ -42,16 +42,16 @@ def changed(change_of: dict[int, dict[str, object]], rank: int | None = None) ->
 
 def test_a_class_stands_for_each_of_its_ranks() -> None:
     """Four ranks with four ops each; ranks 1 and 3 have the second class's times."""
-    found = compare("p", folded(), measured(folded()))
-    assert found.differences == () and len(found.pairs) == 16
-    assert [(pair.rank, pair.sim.op) for pair in found.pairs] == [(r, op) for r in range(4) for op in range(4)]
-    assert [pairs[2].sim.ready_s for pairs in found.by_rank.values()] == [2.0, 1.0, 2.0, 1.0]
+    result = compare("p", folded(), measured(folded()))
+    assert result.differences == () and len(result.pairs) == 16
+    assert [(pair.rank, pair.sim.op) for pair in result.pairs] == [(r, op) for r in range(4) for op in range(4)]
+    assert [pairs[2].sim.ready_s for pairs in result.by_rank.values()] == [2.0, 1.0, 2.0, 1.0]
 
 
 def test_levels_and_own_bytes_are_not_compared() -> None:
     """A real run knows only hosts, and counts what its own algorithm sends."""
-    found = compare("p", folded(), changed({1: {"level": "inter_node", "num_bytes": 7.0}}))
-    assert found.differences == ()
+    result = compare("p", folded(), changed({1: {"level": "inter_node", "num_bytes": 7.0}}))
+    assert result.differences == ()
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_levels_and_own_bytes_are_not_compared() -> None:
     ],
 )
 def test_a_difference_says_op_rank_and_both_sides(change: dict[str, object], text: str) -> None:
-    found = compare("p", folded(), changed({1: change}, rank=2))
-    assert said(found) == [text] and found.num_different == 1
+    result = compare("p", folded(), changed({1: change}, rank=2))
+    assert said(result) == [text] and result.num_different == 1
 
 
 def test_sizes_that_differ_by_a_byte_are_written_apart() -> None:
@@ -78,15 +78,15 @@ def test_sizes_that_differ_by_a_byte_are_written_apart() -> None:
 
 
 def test_one_difference_on_several_ranks_is_one_line_and_counted() -> None:
-    found = compare("p", folded(), changed({1: {"message_bytes": 1e6}}))
-    assert said(found) == ["op 1 on ranks 0-3: message_bytes: simulated 2000000, real 1000000"]
-    assert found.num_different == 4
+    result = compare("p", folded(), changed({1: {"message_bytes": 1e6}}))
+    assert said(result) == ["op 1 on ranks 0-3: message_bytes: simulated 2000000, real 1000000"]
+    assert result.num_different == 4
 
 
 def test_a_lane_has_one_order() -> None:
     """Rank 1 was ready for op 2 before op 1 of the same lane."""
-    found = compare("p", folded(), changed({2: {"ready_s": -1.0}}, rank=1))
-    assert said(found) == ["op 1 on rank 1: order of lane gather: simulated op 1, real op 2 in its place"]
+    result = compare("p", folded(), changed({2: {"ready_s": -1.0}}, rank=1))
+    assert said(result) == ["op 1 on rank 1: order of lane gather: simulated op 1, real op 2 in its place"]
 
 
 def test_lanes_may_interleave_otherwise() -> None:

@@ -70,7 +70,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         (lambda top: top.pop("digest"), "digest: missing"),
         (lambda top: top.update(linkz=1), 'linkz: unknown key; did you mean "links"?'),
@@ -93,7 +93,7 @@ Change = Callable[[dict[str, Any]], object]
         ),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, change: Change, said: str) -> None:
+def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, change: Change, text: str) -> None:
     path = tmp_path / "links-p.json"
     save_links(of(link("a", 1.0), link("b", 2.0)), path)
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -102,11 +102,11 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, change:
     with pytest.raises(InputError) as caught:
         load_links(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}: {said}") and "\n" not in message and len(message) < len(str(path)) + 160
+    assert message.startswith(f"{path}: {text}") and "\n" not in message and len(message) < len(str(path)) + 160
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"{", "line 1 column 2: not JSON"),
         (b"[]", "got [], allowed: a table"),
@@ -115,12 +115,12 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, change:
         (b"[" * 100_000, "not a table of links: nested too deeply"),
     ],
 )
-def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "links-p.json"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         load_links(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {message}")
     with pytest.raises(InputError, match="cannot read this table of links"):
         load_links(tmp_path / "none")
 

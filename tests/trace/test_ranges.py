@@ -34,7 +34,7 @@ def test_any_set_comes_back(ranks: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a", "'a' is not a rank or a range of ranks, such as 0-7 or 0-28:4"),
         ("1,,2", "'' is not a rank"),
@@ -49,7 +49,7 @@ def test_any_set_comes_back(ranks: set[int]) -> None:
         ("0-999999999", "1,000,000,000 ranks; allowed: up to 2,097,152"),
     ],
 )
-def test_what_is_not_ranges_is_refused(text: str, said: str) -> None:
+def test_what_is_not_ranges_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         ranks_of_text(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

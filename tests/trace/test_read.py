@@ -108,20 +108,20 @@ def file_with(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Pat
 
 def spanned(form: dict[str, Any], number: int = 0) -> dict[str, Any]:
     """An event that is a span."""
-    found: dict[str, Any] = [event for event in form["traceEvents"] if event["ph"] == "X"][number]
-    return found
+    known: dict[str, Any] = [event for event in form["traceEvents"] if event["ph"] == "X"][number]
+    return known
 
 
 def refused(path: Path) -> str:
     with pytest.raises(InputError) as caught:
         read_perfetto(path)
-    said = str(caught.value)
-    assert said.startswith(f"{path}: ") and "\n" not in said
-    return said.removeprefix(f"{path}: ")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    return message.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda f: f.pop("otherData"), "otherData: missing"),
         (lambda f: f.update(otherData=[]), "otherData: got [], allowed: a table"),
@@ -171,12 +171,12 @@ def refused(path: Path) -> str:
         (lambda f: spanned(f, 1)["args"].update(message_bytes="2"), '.args.message_bytes: got "2", allowed: a number'),
     ],
 )
-def test_each_fault_names_its_place(tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
-    assert said in refused(file_with(tmp_path, change))
+def test_each_fault_names_its_place(tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str) -> None:
+    assert message in refused(file_with(tmp_path, change))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "line 1 column 1: not JSON"),
         (b"{", "line 1 column 2: not JSON"),
@@ -191,10 +191,10 @@ def test_each_fault_names_its_place(tmp_path: Path, change: Callable[[dict[str, 
         ),
     ],
 )
-def test_what_is_no_json_object(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_json_object(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(content)
-    assert refused(path).startswith(said)
+    assert refused(path).startswith(message)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

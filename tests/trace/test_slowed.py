@@ -49,7 +49,7 @@ def test_effects_come_back_as_they_were(made: list[SlowLinkEffect], tmp_path_fac
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("what", 3, "effects[0].what: got 3, allowed: a text"),
         ("factor", 0, "effects[0].factor: got 0, allowed: at least 1e-06 and at most 1"),
@@ -60,7 +60,7 @@ def test_effects_come_back_as_they_were(made: list[SlowLinkEffect], tmp_path_fac
         ("link_name", "x", 'effects[0].link_name: unknown key; did you mean "link"?'),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: str, value: Any, said: str) -> None:
+def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: str, value: Any, message: str) -> None:
     path = tmp_path / "slowed.json"
     save_slowed([EFFECT], path)
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -68,11 +68,11 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: st
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_slowed(path)
-    assert str(caught.value).startswith(f"{path}: {said}") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "line 1 column 1: not JSON"),
         ("[" * 100_000, "not a file of slowed links: nested too deeply"),
@@ -81,12 +81,12 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: st
         ("{}", "effects: missing"),
     ],
 )
-def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "slowed.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_slowed(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {message}")
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_sweep_comes_back_as_it_was(made: list[SweepPoint], tmp_path_factory: 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         (
             "collectives",
@@ -58,7 +58,7 @@ def test_a_sweep_comes_back_as_it_was(made: list[SweepPoint], tmp_path_factory: 
         ("seconds", 1.0, "points[0].seconds: unknown key; "),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: str, value: Any, said: str) -> None:
+def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: str, value: Any, message: str) -> None:
     path = tmp_path / "sweep.json"
     save_sweep([point(1e6, 1.0)], path)
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(tmp_path: Path, key: st
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(InputError) as caught:
         load_sweep(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).startswith(f"{path}: {message}")
 
 
 def test_medians_are_over_sizes_of_1_mib_and_more() -> None:

@@ -166,7 +166,7 @@ class Verdict:
 def judge(case: Case) -> Verdict:
     """Search, then simulate every plan of the space."""
     scenario = case.scenario()
-    found = tune(scenario, pins=case.pins, lossy=case.lossy)
+    result = tune(scenario, pins=case.pins, lossy=case.lossy)
     prepared = with_batch(scenario, case.devices, case.batch)
     space = Space(prepared, case.devices, case.batch, pins_of(case.pins), LossyPolicy(case.lossy))
     shop, fits, names = PlanEvaluator(prepared, scenario, case.devices), dict[str, SimulatedPlan](), dict[str, str]()
@@ -176,20 +176,20 @@ def judge(case: Case) -> Verdict:
             continue
         if simulated.peak_bytes <= case.hbm_bytes:
             fits[candidate.key], names[candidate.key] = simulated, candidate.name
-    best, pick = min(fits, key=lambda key: (fits[key].step_s, key)), found.best.candidate.key
-    floors = {plan.candidate.key: plan.estimate.floor_s for plan in found.plans}
-    floors |= {out.candidate.key: out.floor_s for out in found.passed_over}
-    estimated = [plan for plan in found.plans if plan.candidate.key in fits]
+    best, pick = min(fits, key=lambda key: (fits[key].step_s, key)), result.best.candidate.key
+    floors = {plan.candidate.key: plan.estimate.floor_s for plan in result.plans}
+    floors |= {out.candidate.key: out.floor_s for out in result.passed_over}
+    estimated = [plan for plan in result.plans if plan.candidate.key in fits]
     off = [fits[plan.candidate.key].step_s / plan.estimate.step_s - 1 for plan in estimated]
     return Verdict(
         feasible=len(fits),
-        simulated=len(found.simulated) + len(found.misfits),
+        simulated=len(result.simulated) + len(result.misfits),
         over=fits[pick].step_s / fits[best].step_s - 1.0,
         tightest=max(floor / fits[key].step_s for key, floor in floors.items() if key in fits),
         pick=names[pick],
         best=names[best],
         estimates=(min(off), max(off)),
-        found=found,
+        found=result,
     )
 
 
@@ -198,13 +198,13 @@ def line(case: Case) -> tuple[str, bool]:
     verdict = judge(case)
     good = verdict.over <= 0.02 and verdict.simulated <= verdict.allowed and verdict.tightest <= 1.0
     low, high = verdict.estimates
-    said = (
+    message = (
         f"{case.name}: {verdict.feasible} plans fit, {verdict.simulated} simulated (allowed {verdict.allowed}); pick "
         f"{100 * verdict.over:.2f} % over the best; highest floor {100 * verdict.tightest:.1f} % of a step; steps "
         f"{100 * low:+.1f} to {100 * high:+.1f} % against their estimates\n"
         f"  pick {verdict.pick}\n  best {verdict.best}\n"
     )
-    return said, good
+    return message, good
 
 
 def main() -> None:
@@ -213,9 +213,9 @@ def main() -> None:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         verdicts = pool.map(line, chosen)
         all_good = True
-        for said, good in verdicts:
+        for message, good in verdicts:
             all_good &= good
-            sys.stdout.write(said + ("" if good else "  MISSED\n"))
+            sys.stdout.write(message + ("" if good else "  MISSED\n"))
             sys.stdout.flush()
     raise SystemExit(0 if all_good else 1)
 

@@ -46,9 +46,9 @@ def test_tables_and_remarks_are_where_a_person_looks() -> None:
 
 
 def test_the_file_says_what_the_document_has() -> None:
-    found = toy_tuning()
-    text = best_toml(found, Path("anywhere"))
-    document = best_document(found, Path("anywhere"))
+    outcome = toy_tuning()
+    text = best_toml(outcome, Path("anywhere"))
+    document = best_document(outcome, Path("anywhere"))
     assert tomllib.loads(text) == document
     assert [*document["plans"]] == ["best", "second", "third"] and document["training"] == {"batch": 16}
-    assert f"# {found.best.candidate.name}: " in text
+    assert f"# {outcome.best.candidate.name}: " in text

@@ -103,7 +103,7 @@ def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int
     """The simulated time of a plan, in both fidelities; or nobody can run it."""
     miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
     try:
-        found = estimate(candidate.case, miniatures)
+        result = estimate(candidate.case, miniatures)
     except InputError as error:  # groups that the library cannot run, which no simulation can either
         with pytest.raises(InputError):
             simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
@@ -112,8 +112,8 @@ def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int
     built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None)
     for fidelity in ("flow", "analytic"):
         step = simulated(made, built, fidelity)
-        assert found.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
-    assert found.floor_s <= found.step_s * (1 + 1e-9)
+        assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
+    assert result.floor_s <= result.step_s * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("library", ["rccl", "nccl"])
@@ -165,8 +165,8 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     for candidate in random.Random(3).sample(candidates, 24):
         case = candidate.case
         built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
-        found = estimate(case, miniatures).step_s / simulated(made, built, "analytic").step_s - 1.0
-        apart[case.stages > 1].append(abs(found))
+        result = estimate(case, miniatures).step_s / simulated(made, built, "analytic").step_s - 1.0
+        apart[case.stages > 1].append(abs(result))
     alone, piped = apart[False], apart[True]
     assert sorted(alone)[len(alone) // 2] < 0.005
     assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many

@@ -38,9 +38,9 @@ def kept(folder: Path, count: int = 5) -> Path:
 def known(folder: Path, digest: str = DIGEST) -> list[str]:
     """The keys that the next search of that digest finds; its file stays."""
     with pytest.raises(Stopped), journal_in(folder, digest, READERS) as journal:
-        found = [key for _, key in journal.known]
+        results = [key for _, key in journal.known]
         raise Stopped
-    return found
+    return results
 
 
 def plans(*numbers: int) -> list[str]:

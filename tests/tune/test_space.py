@@ -26,8 +26,8 @@ def test_the_lattice_has_every_chain_of_levels_once() -> None:
     # Levels none < package < node < all: chains weight <= gradient <= optimizer of 4 levels are C(4 + 2, 3) = 20.
     mesh = scenario(16).mesh(16)
     assert list(levels_of(mesh, AXES)) == ["none", "package", "node", "all"]
-    found = {states.point for states in points(mesh, AXES, codecs=("plain",), stages=False)}
-    assert len(found) == 20
+    known = {states.point for states in points(mesh, AXES, codecs=("plain",), stages=False)}
+    assert len(known) == 20
     # On one package there are two levels: C(2 + 2, 3) = 4.
     one = scenario(2, 2).mesh(2)
     assert {states.point for states in points(one, AXES, codecs=("plain",), stages=False)} == {
@@ -94,8 +94,8 @@ def test_names_and_keys_tell_plans_apart() -> None:
 def test_nothing_loses_precision_unless_that_is_allowed() -> None:
     made = scenario(16, 32)
     for lossy, codecs in ((False, {"plain"}), (True, {"plain", "weights", "gradients", "both"})):
-        found = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), LossyPolicy(lossy)).candidates()}
-        assert found == codecs
+        known = {candidate.states.codec for candidate in Space(made, 16, 32, Pins({}), LossyPolicy(lossy)).candidates()}
+        assert known == codecs
 
 
 def test_a_bound_on_the_error_chooses_codecs_and_policies() -> None:
@@ -111,14 +111,14 @@ def test_a_bound_on_the_error_chooses_codecs_and_policies() -> None:
         (0.1, {"plain", "weights", "gradients", "both"}, zfp24 | zfp16),
         (0.7, {"plain", "weights", "gradients", "both"}, set(COMPRESSIONS)),
     ):
-        found = [*Space(made, 16, 32, Pins({}), LossyPolicy(max_error=bound)).candidates()]
-        assert {candidate.states.codec for candidate in found} == codecs
-        assert {candidate.value("compression") for candidate in found} == policies
-        assert not [one for one in found if one.states.codec != "plain" and one.value("compression") != "none"]
+        results = [*Space(made, 16, 32, Pins({}), LossyPolicy(max_error=bound)).candidates()]
+        assert {candidate.states.codec for candidate in results} == codecs
+        assert {candidate.value("compression") for candidate in results} == policies
+        assert not [one for one in results if one.states.codec != "plain" and one.value("compression") != "none"]
 
 
 def test_pins_that_lose_too_much_are_refused_with_the_bound() -> None:
-    for pin, loss, said in (
+    for pin, loss, message in (
         (
             {"codec": "both"},
             LossyPolicy(),
@@ -136,7 +136,7 @@ def test_pins_that_lose_too_much_are_refused_with_the_bound() -> None:
             "'naive-zfp:8' may be off by 0.62 of the largest value",
         ),
     ):
-        with pytest.raises(InputError, match=rf"^tune.pin.{next(iter(pin))}: {re.escape(said)}"):
+        with pytest.raises(InputError, match=rf"^tune.pin.{next(iter(pin))}: {re.escape(message)}"):
             loss.refuse(pins_of(pin))
     LossyPolicy().refuse(pins_of({"compression": "naive-mpc"}))
 
@@ -189,24 +189,24 @@ def test_pins_only_restrict_unless_they_ask_for_more() -> None:
 
 def test_states_mean_what_is_left_of_them_on_a_small_mesh() -> None:
     two = scenario(2, 4)
-    found = {
+    known = {
         candidate.states.plain_name
         for candidate in Space(two, 2, 4, Pins({"states": ("hsdp",), "family": ("zero",)}), LossyPolicy()).candidates()
     }
-    assert found == {"zero3"}  # a node's ranks are all ranks
+    assert known == {"zero3"}  # a node's ranks are all ranks
 
 
 @pytest.mark.parametrize(
-    ("pins", "said"),
+    ("pins", "message"),
     [
         ({"family": ("megatron",), "tensor": (1,), "pipeline": (1,)}, "tensor × pipeline = 1: allowed with megatron"),
         ({"family": ("axonn",), "x": (4,), "y": (4,), "z": (4,)}, "x × y × z × pipeline = 64: allowed with axonn"),
     ],
 )
-def test_grids_that_are_none_say_why(pins: dict[str, tuple[int | str | bool, ...]], said: str) -> None:
+def test_grids_that_are_none_say_why(pins: dict[str, tuple[int | str | bool, ...]], message: str) -> None:
     space = Space(scenario(16, 32), 16, 32, Pins(pins), LossyPolicy())
     assert not list(space.candidates())
-    assert space.refused[0].startswith(said)
+    assert space.refused[0].startswith(message)
 
 
 def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
@@ -218,7 +218,7 @@ def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({"tenser": 2}, "tune.pin: 'tenser' is no dimension of a plan; did you mean \"tensor\"?"),
         ({"tensor": 0}, "tune.pin.tensor: got '0'; allowed: numbers from 1 to 1,048,576"),
@@ -235,10 +235,10 @@ def test_a_pin_may_go_beyond_what_is_tried_unasked() -> None:
         ({"checkpointing": "some"}, "tune.pin.checkpointing: got 'some'; allowed: full, none"),
     ],
 )
-def test_pins_that_mean_nothing_are_refused(table: dict[str, object], said: str) -> None:
+def test_pins_that_mean_nothing_are_refused(table: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as caught:
         pins_of(table)  # type: ignore[arg-type]
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_kernels_and_ways_are_tried_where_they_are_asked_for() -> None:

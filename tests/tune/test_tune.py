@@ -149,7 +149,7 @@ def refused(*settings: str, fidelity: str = "axonn-a", devices: int = 64) -> str
 
 
 @pytest.mark.parametrize(
-    ("settings", "fidelity", "said"),
+    ("settings", "fidelity", "message"),
     [
         (
             ("machine.name=lumi-g",),
@@ -181,12 +181,12 @@ def refused(*settings: str, fidelity: str = "axonn-a", devices: int = 64) -> str
         ((), "chunk", "--fidelity: got 'chunk'; allowed: analytic, axonn-a, axonn-b, flow"),
     ],
 )
-def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, said: str) -> None:
-    assert refused(*settings, fidelity=fidelity) == said
+def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, message: str) -> None:
+    assert refused(*settings, fidelity=fidelity) == message
 
 
 @pytest.mark.parametrize(
-    ("settings", "devices", "said"),
+    ("settings", "devices", "message"),
     [
         (
             ("tune.min_tensor=128",),
@@ -202,9 +202,9 @@ def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, said: s
         ),
     ],
 )
-def test_no_grid_ends_with_1_and_one_line(settings: tuple[str, ...], devices: int, said: str) -> None:
+def test_no_grid_ends_with_1_and_one_line(settings: tuple[str, ...], devices: int, message: str) -> None:
     ran = tune(*settings, devices=devices)
-    assert (ran.code, ran.out, ran.err) == (1, "", f"simfrontier: {MAIN}: {said}\n")
+    assert (ran.code, ran.out, ran.err) == (1, "", f"simfrontier: {MAIN}: {message}\n")
 
 
 @pytest.mark.parametrize(

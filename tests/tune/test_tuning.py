@@ -63,65 +63,65 @@ def test_the_pick_is_within_2_percent_of_the_best_of_all_plans(case: Case) -> No
     assert verdict.tightest <= 1.0
 
 
-def test_the_best_plan_is_what_a_run_of_it_says(found: TuningOutcome) -> None:
-    best = found.best
+def test_the_best_plan_is_what_a_run_of_it_says(outcome: TuningOutcome) -> None:
+    best = outcome.best
     assert best.simulated is not None
-    made = found.scenario
+    made = outcome.scenario
     case = made.case_with("best", options_of("best", dict(best.candidate.table)), 16)
     step = simulated(made, ScheduleCache().of_case(made, case), "flow")
     assert best.simulated.step_s == step.step_s
     assert case.samples == 32
     assert sum(best.simulated.parts.values()) == pytest.approx(step.step_s, rel=1e-9)
-    assert found.path.step_s == step.step_s
-    assert sum(part.seconds for part in found.path.parts()) == pytest.approx(step.step_s, rel=1e-9)
+    assert outcome.path.step_s == step.step_s
+    assert sum(part.seconds for part in outcome.path.parts()) == pytest.approx(step.step_s, rel=1e-9)
 
 
-def test_plans_come_in_order_and_are_told_apart_by_what_is_known(found: TuningOutcome) -> None:
-    steps = [plan.step_s for plan in found.simulated]
+def test_plans_come_in_order_and_are_told_apart_by_what_is_known(outcome: TuningOutcome) -> None:
+    steps = [plan.step_s for plan in outcome.simulated]
     assert steps == sorted(steps)
     assert 1 < len(steps) <= 20
-    assert all(plan.peak_bytes <= 64e9 for plan in found.simulated)
-    table = rows(found)
-    assert len(table) == len(found.plans) + len(found.passed_over)
-    assert len(table) + found.too_big + found.faulty + len(found.misfits) == found.total
+    assert all(plan.peak_bytes <= 64e9 for plan in outcome.simulated)
+    table = rows(outcome)
+    assert len(table) == len(outcome.plans) + len(outcome.passed_over)
+    assert len(table) + outcome.too_big + outcome.faulty + len(outcome.misfits) == outcome.total
     assert all(tuple(row) == COLUMNS for row in table)
     assert [row["known"] for row in table[: len(steps)]] == ["simulated"] * len(steps)
-    known = [chance for chance in found.chances if chance is not None]
+    known = [chance for chance in outcome.chances if chance is not None]
     assert sum(known) == pytest.approx(1.0)
     assert len(known) == len(steps)
 
 
-def test_the_scenarios_own_plans_stand_beside(found: TuningOutcome) -> None:
-    own = {plan.name: plan for plan in found.own}
+def test_the_scenarios_own_plans_stand_beside(outcome: TuningOutcome) -> None:
+    own = {plan.name: plan for plan in outcome.own}
     assert set(own) == {"zero3", "zero-topo"}
     assert all(plan.simulated is not None for plan in own.values())
-    assert all(plan.simulated is None or plan.simulated.step_s >= found.best.step_s for plan in own.values())
+    assert all(plan.simulated is None or plan.simulated.step_s >= outcome.best.step_s for plan in own.values())
 
 
-def test_the_front_gets_smaller_as_it_gets_slower(found: TuningOutcome) -> None:
-    front = found.front()
-    assert front[0] == found.best
+def test_the_front_gets_smaller_as_it_gets_slower(outcome: TuningOutcome) -> None:
+    front = outcome.front()
+    assert front[0] == outcome.best
     for fast, small in pairwise(front):
         assert fast.step_s <= small.step_s
         assert fast.peak_bytes > small.peak_bytes
-    smallest = min(plan.peak_bytes for plan in found.plans)
+    smallest = min(plan.peak_bytes for plan in outcome.plans)
     assert front[-1].peak_bytes == smallest
 
 
-def test_what_is_said_of_certainty_follows_from_floors_and_estimates(found: TuningOutcome) -> None:
-    low, high = found.errors
+def test_what_is_said_of_certainty_follows_from_floors_and_estimates(outcome: TuningOutcome) -> None:
+    low, high = outcome.errors
     assert low <= high
-    floors = [plan.estimate.floor_s for plan in found.estimated]
-    assert found.headroom == max(0.0, 1 - min(floors) / found.best.step_s)
-    assert all(out.floor_s > found.best.step_s for out in found.passed_over)
-    assert found.why.startswith(("as fast as", f"{found.why.split(' faster than')[0]} faster than"))
+    floors = [plan.estimate.floor_s for plan in outcome.estimated]
+    assert outcome.headroom == max(0.0, 1 - min(floors) / outcome.best.step_s)
+    assert all(out.floor_s > outcome.best.step_s for out in outcome.passed_over)
+    assert outcome.why.startswith(("as fast as", f"{outcome.why.split(' faster than')[0]} faster than"))
 
 
-def test_two_processes_give_the_same_answer(found: TuningOutcome) -> None:
+def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
     again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, jobs=2)
-    assert rows(again) == rows(found)
-    assert again.why == found.why
-    assert again.own == found.own
+    assert rows(again) == rows(outcome)
+    assert again.why == outcome.why
+    assert again.own == outcome.own
 
 
 class Stopped(Exception):
@@ -129,13 +129,13 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize("after", [3, 40, 48])
-def test_a_stopped_search_goes_on_to_the_same_answer(found: TuningOutcome, tmp_path: Path, after: int) -> None:
+def test_a_stopped_search_goes_on_to_the_same_answer(outcome: TuningOutcome, tmp_path: Path, after: int) -> None:
     made = scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}})
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
 
     def stop(what: str, done: int, total: int) -> None:
-        told.append((what, done))
-        if len(told) == after:
+        results.append((what, done))
+        if len(results) == after:
             raise Stopped
 
     folder = tmp_path / "search"
@@ -147,7 +147,7 @@ def test_a_stopped_search_goes_on_to_the_same_answer(found: TuningOutcome, tmp_p
     journal.write_text("\n".join(lines) + '\n0123456789abcdef ["outline", "cut sho')  # as a power failure leaves it
     after_that: list[tuple[str, int]] = []
     again = tune(made, pins=FEW, folder=folder, progress=lambda what, done, _: after_that.append((what, done)))
-    assert rows(again) == rows(found)
+    assert rows(again) == rows(outcome)
     assert after_that[0][1] > 0  # what was done is not done again
     assert not journal.exists()
 
@@ -238,10 +238,10 @@ def test_where_nothing_fits_the_need_and_the_smallest_change_are_told() -> None:
     small = scenario(8, 8, hidden=4096, hbm_bytes=8e9)
     with pytest.raises(NothingFitsError) as caught:
         tune(small, pins={"states": "ddp", "family": "zero", "pipeline": 1})
-    said = str(caught.value)
+    message = str(caught.value)
     assert caught.value.exit_code == 1
-    assert "fits into memory with states = ddp, family = zero, pipeline = 1: the smallest needs at least" in said
-    assert "of 8 GB" in said
-    assert re.search("smallest change that opens the space: states = (zero2|zero3|.*/all)$", said)
+    assert "fits into memory with states = ddp, family = zero, pipeline = 1: the smallest needs at least" in message
+    assert "of 8 GB" in message
+    assert re.search("smallest change that opens the space: states = (zero2|zero3|.*/all)$", message)
     with pytest.raises(NothingFitsError, match=r"smallest change that opens the space: (16|32|64) devices"):
         tune(scenario(8, 64, hidden=4096, hbm_bytes=1.1e9))

@@ -34,7 +34,7 @@ def training(value: float = 50e12) -> RateRow:
 
 def copy_row(**changed: Any) -> CopyRow:
     """A row of a copy between two devices of a node, 16 MiB."""
-    told: dict[str, Any] = {
+    known: dict[str, Any] = {
         "machine": "lumi-g",
         "path_class": "4 links",
         "pair": "0-1",
@@ -47,12 +47,12 @@ def copy_row(**changed: Any) -> CopyRow:
         "source": "made up",
         "place": "made.csv line 2",
     }
-    return CopyRow(**{**told, **changed})
+    return CopyRow(**{**known, **changed})
 
 
 def rate_row(**changed: Any) -> RateRow:
     """A row of a matrix product of edge 32,768."""
-    told: dict[str, Any] = {
+    known: dict[str, Any] = {
         "machine": "frontier",
         "what": "matmul",
         "quantity": "seconds",
@@ -65,7 +65,7 @@ def rate_row(**changed: Any) -> RateRow:
         "n": 32768,
         "k": 32768,
     }
-    return RateRow(**{**told, **changed})
+    return RateRow(**{**known, **changed})
 
 
 def bounded(published: float, most: float) -> BoundedRate:

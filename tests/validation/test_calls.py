@@ -65,10 +65,10 @@ def test_every_harness_says_where_its_numbers_come_from() -> None:
 
 def test_a_prediction_is_the_collective_alone_and_its_harness() -> None:
     alone_s = EqualGroups(load_machine("frontier"), 128).seconds(load_library("rccl"), "all_gather", 2**26)
-    found = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
-    assert isinstance(found, Prediction)
-    assert found.harness_s == HARNESS.seconds(128, 2**26)
-    assert found.predicted_s == alone_s + found.harness_s
+    result = CallPredictor(harnesses=(replace(HARNESS, source="axonn-ai"),)).predict(ROW)
+    assert isinstance(result, Prediction)
+    assert result.harness_s == HARNESS.seconds(128, 2**26)
+    assert result.predicted_s == alone_s + result.harness_s
     bare = CallPredictor(harnesses=()).predict(ROW)
     assert isinstance(bare, Prediction) and bare.predicted_s == alone_s
 
@@ -81,10 +81,10 @@ def test_the_interval_is_90_percent_of_a_normal_in_log_time() -> None:
         (replace(ROW, num_bytes=2**20), residual.small_sd),
         (replace(ROW, collective="all_reduce"), residual.of_kind["all_reduce"]),
     ):
-        found = predict_call(row)
-        assert isinstance(found, Prediction)
-        assert math.log(found.high_s / found.predicted_s) == pytest.approx(1.6449 * sd, rel=1e-4)
-        assert math.log(found.predicted_s / found.low_s) == pytest.approx(1.6449 * sd, rel=1e-4)
+        result = predict_call(row)
+        assert isinstance(result, Prediction)
+        assert math.log(result.high_s / result.predicted_s) == pytest.approx(1.6449 * sd, rel=1e-4)
+        assert math.log(result.predicted_s / result.low_s) == pytest.approx(1.6449 * sd, rel=1e-4)
 
 
 def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
@@ -99,7 +99,7 @@ def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"machine": "fronteer"}, "no model of machine 'fronteer'; did you mean \"frontier\"?"),
         ({"library": "rcl"}, "no model of library 'rcl'; did you mean \"rccl\"?"),
@@ -111,6 +111,6 @@ def test_a_row_is_a_fault_where_one_covers_it_and_its_time_shows_it() -> None:
         ({"devices": 10**6}, "frontier: got 1000000 devices, allowed: 2 to 75264"),
     ],
 )
-def test_what_no_model_covers_says_why(changed: dict[str, object], said: str) -> None:
-    found = predict_call(replace(ROW, **changed))  # type: ignore[arg-type]
-    assert found == NotCovered(reason=said)
+def test_what_no_model_covers_says_why(changed: dict[str, object], message: str) -> None:
+    result = predict_call(replace(ROW, **changed))  # type: ignore[arg-type]
+    assert result == NotCovered(reason=message)

@@ -76,8 +76,8 @@ def test_one_measured_edge_is_outside_the_law() -> None:
 
 @pytest.mark.parametrize("machine", ["frontier", "perlmutter"])
 def test_no_product_beats_what_searches_over_shapes_found(machine: str) -> None:
-    found = [each.value for each in shipped("compute_rates", RateRow) if each.machine == machine and each.m is None]
-    assert load_machine(machine).device.matmul_flops_per_s <= max(found)
+    results = [each.value for each in shipped("compute_rates", RateRow) if each.machine == machine and each.m is None]
+    assert load_machine(machine).device.matmul_flops_per_s <= max(results)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_rate_without_a_law_says_why(changed: dict[str, Any], reason: str) -> 
 def test_published_training_stays_below_the_bound() -> None:
     made = [training_bound(each) for each in shipped("training_rates", RateRow)]
     bounded = [each for each in made if isinstance(each, BoundedRate)]
-    told = {(each.row.machine, each.shape.name) for each in bounded}
-    assert told == {
+    known = {(each.row.machine, each.shape.name) for each in bounded}
+    assert known == {
         ("frontier", "gpt-5b"),
         ("frontier", "gpt-80b"),
         ("frontier", "gpt-320b"),

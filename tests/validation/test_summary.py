@@ -57,11 +57,11 @@ def test_rows_without_an_interval_are_left_out_of_the_coverage() -> None:
 
 @given(st.lists(st.floats(-0.9, 5.0), min_size=1, max_size=40))
 def test_averages_lie_between_the_extremes(errors: list[float]) -> None:
-    found = errors_of(rows_of(errors))
-    assert found is not None and found.worst.error is not None
-    farthest = abs(found.worst.error)
-    assert found.mean_abs <= farthest * (1 + 1e-12) and found.p90_abs <= farthest * (1 + 1e-12)
-    assert min(errors) - 1e-12 <= found.median <= max(errors) + 1e-12
+    result = errors_of(rows_of(errors))
+    assert result is not None and result.worst.error is not None
+    farthest = abs(result.worst.error)
+    assert result.mean_abs <= farthest * (1 + 1e-12) and result.p90_abs <= farthest * (1 + 1e-12)
+    assert min(errors) - 1e-12 <= result.median <= max(errors) + 1e-12
 
 
 def test_a_summary_counts_uses_apart_and_pathologies_beside() -> None:

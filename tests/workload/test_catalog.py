@@ -104,8 +104,8 @@ def test_the_tiny_mlp_has_69_000_parameters() -> None:
 
 
 def test_hidden_divides_into_heads() -> None:
-    said = message(heads=5)
-    assert said == "model tiny: hidden = 64 does not divide into heads = 5; nearest that does: heads = 4"
+    text = message(heads=5)
+    assert text == "model tiny: hidden = 64 does not divide into heads = 5; nearest that does: heads = 4"
     assert message(heads=100).endswith("nearest that does: heads = 64")
 
 

@@ -172,13 +172,13 @@ def test_every_value_is_written_before_it_is_read() -> None:
 
 def test_bad_sizes() -> None:
     shape = shape_of("s")
-    for changes, said in (
+    for changes, message in (
         ({"small": 90}, "model x: small = 90 does not divide into patches of 16"),
         ({"queue": 0}, "model x: queue = 0; allowed: 1 or more"),
         ({"global_crops": 3}, "model x: global_crops = 3; allowed: 2 (keys are of two views)"),
     ):
         given = {key: getattr(shape, key) for key in ("num_layers", "hidden", "heads", "source")} | changes
-        with pytest.raises(InputError, match=re.escape(said)):
+        with pytest.raises(InputError, match=re.escape(message)):
             MugsShape(name="x", **given)
     with pytest.raises(InputError, match=re.escape("model mugs-vit-s: batch = 0; allowed: 1 or more")):
         workload_of(shape, 0, False)

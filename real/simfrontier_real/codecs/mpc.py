@@ -43,8 +43,8 @@ def stream_bytes(data: Array) -> npt.NDArray[np.int64]:
     if not len(words):
         return np.zeros(0, dtype=np.int64)
     end = _HEAD + _groups(int(words[0, 1]))
-    found: npt.NDArray[np.int64] = np.bitwise_count(words[:, _HEAD:end]).sum(axis=1, dtype=np.int64)
-    return (found + end) * WORD_BYTES
+    result: npt.NDArray[np.int64] = np.bitwise_count(words[:, _HEAD:end]).sum(axis=1, dtype=np.int64)
+    return (result + end) * WORD_BYTES
 
 
 def encode(backend: Backend, pieces: Array, codec: Mpc) -> Encoded:

@@ -91,5 +91,5 @@ def _batch(tool: str, lines: tuple[str, ...]) -> None:
         return
     done = subprocess.run([tool, "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True)
     if done.returncode != 0:
-        said = " ".join(done.stderr.split())[:300]
-        raise SimfrontierError(f"the fabric cannot be laid out: {tool}: {said or done.returncode}")
+        text = " ".join(done.stderr.split())[:300]
+        raise SimfrontierError(f"the fabric cannot be laid out: {tool}: {text or done.returncode}")

@@ -59,19 +59,19 @@ def slowed(factors: Mapping[str, float]) -> Iterator[None]:
 
 def _asked(factors: dict[str, float]) -> dict[str, list[int]]:
     """Set rates, then hear the counts."""
-    said = bytearray()
+    text = bytearray()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(LIMIT_S)
             asking.connect(os.environ[ENVIRONMENT])
             asking.sendall(json.dumps(factors).encode("ascii") + b"\n")
             while part := asking.recv(1 << 16):
-                said += part
+                text += part
     except OSError as error:
         raise SimfrontierError(f"the fabric does not answer: {error.strerror or error}") from error
-    if not said:
+    if not text:
         raise SimfrontierError("the fabric does not answer: it hung up without a word")
-    form: dict[str, list[int]] | str = json.loads(said)
+    form: dict[str, list[int]] | str = json.loads(text)
     if isinstance(form, str):
         raise SimfrontierError(f"the fabric cannot do that: {form}")
     return form

@@ -67,9 +67,9 @@ def private() -> list[str] | None:
 
 def _refusal() -> str:
     done = _run(["unshare", *(() if os.geteuid() == 0 else ROOTLESS), *PRIVATE, "true"])
-    said = "" if done is None else " ".join(done.stderr.split())[:200]
+    text = "" if done is None else " ".join(done.stderr.split())[:200]
     return (
-        f"{said or 'unshare did not end'} (run as root, or allow user namespaces: sysctl user.max_user_namespaces, "
+        f"{text or 'unshare did not end'} (run as root, or allow user namespaces: sysctl user.max_user_namespaces, "
         "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
     )
 

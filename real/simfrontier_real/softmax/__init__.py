@@ -64,12 +64,12 @@ def _refuse_array(name: str, array: Rows) -> None:
         got = getattr(array, "dtype", type(array).__name__)
         raise InputError(f"{name}: got {got}; allowed: an array of float32")
     if array.ndim not in (1, 2) or not array.flags.c_contiguous:
-        said = f"{array.ndim} dimensions" if array.ndim not in (1, 2) else "an array with gaps"
-        raise InputError(f"{name}: got {said}; allowed: one or two dimensions, contiguous")
+        text = f"{array.ndim} dimensions" if array.ndim not in (1, 2) else "an array with gaps"
+        raise InputError(f"{name}: got {text}; allowed: one or two dimensions, contiguous")
 
 
 def _refuse_row(rows: Rows, row: int) -> None:
     if row >= 0:
-        found = np.atleast_2d(rows)[row]
-        got = "nan" if np.isnan(found).any() else "inf" if np.isposinf(found).any() else "nothing but -inf"
+        result = np.atleast_2d(rows)[row]
+        got = "nan" if np.isnan(result).any() else "inf" if np.isposinf(result).any() else "nothing but -inf"
         raise InputError(f"rows: row {row}: got {got}; allowed: finite numbers, and -inf beside them")

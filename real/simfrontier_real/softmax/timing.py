@@ -93,13 +93,13 @@ def cpu_name() -> str:
 
 def last_cache_bytes() -> int:
     """The size of the largest cache, as Linux tells it. Raises SimfrontierError where it does not."""
-    found = [0]
+    results = [0]
     for file in _CACHES.glob("index*/size"):
         size = re.fullmatch(r"(\d+)([KMG])", file.read_text(encoding="utf-8").strip())
-        found.append(int(size[1]) * _UNITS[size[2]] if size else 0)
-    if not max(found):
+        results.append(int(size[1]) * _UNITS[size[2]] if size else 0)
+    if not max(results):
         raise SimfrontierError(f"{_CACHES}: says no size of a cache; give it by --cache-bytes")
-    return max(found)
+    return max(results)
 
 
 def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[RowTime]:
@@ -181,5 +181,5 @@ def _aligned(num_rows: int, elements: int, apart: int) -> Rows:
     size = 4 * num_rows * elements
     space = np.empty(size + PAGE + APART, dtype=np.uint8)
     begin = -space.ctypes.data % PAGE + apart
-    found: Rows = space[begin : begin + size].view(np.float32).reshape(num_rows, elements)
-    return found
+    rows: Rows = space[begin : begin + size].view(np.float32).reshape(num_rows, elements)
+    return rows

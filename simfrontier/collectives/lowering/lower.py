@@ -18,8 +18,8 @@ from simfrontier.schedule.ir import CollectiveKind
 def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
     """The transfers of a collective. Raises InputError where the algorithm does not carry the kind, or the recipe does
     not hold together."""
-    if said := recipe.fault():
-        raise InputError(f"recipe {recipe.algorithm}: {said}")
+    if text := recipe.fault():
+        raise InputError(f"recipe {recipe.algorithm}: {text}")
     by = algorithm(recipe.algorithm)
     if kind not in by.collectives:
         others = [each.name for each in algorithms() if kind in each.collectives]

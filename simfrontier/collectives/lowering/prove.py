@@ -37,15 +37,15 @@ class _Proof:
 
     def run(self) -> list[str]:
         for number, transfer in enumerate(self.lowered.transfers):
-            said = self._misfit(transfer) or self._move(transfer)
-            if said:
-                self._find(f"transfer {number} ({_told(transfer)}) {said}")
+            text = self._misfit(transfer) or self._move(transfer)
+            if text:
+                self._find(f"transfer {number} ({_told(transfer)}) {text}")
         self._end()
         return self.findings
 
-    def _find(self, said: str) -> None:
+    def _find(self, text: str) -> None:
         if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(said)
+            self.findings.append(text)
 
     def _misfit(self, t: Transfer) -> str | None:
         size, end = self.lowered.size, self.lowered.num_chunks
@@ -63,21 +63,21 @@ class _Proof:
         """Do the transfer; on a fault, as far as it makes sense."""
         what, whose = self.what[t.src], self.whose[t.src]
         into, sums = self.what[t.dst], self.whose[t.dst]
-        said = None
+        text = None
         for chunk, to in zip(range(t.chunk, t.chunk + t.count), range(t.to, t.to + t.count), strict=True):
             if what[chunk] < 0:
-                said = said or f"reads chunk {chunk}, which is empty"
+                text = text or f"reads chunk {chunk}, which is empty"
             elif not t.add:
                 into[to], sums[to] = what[chunk], whose[chunk]
             elif into[to] < 0:
-                said = said or f"adds to chunk {to}, which is empty"
+                text = text or f"adds to chunk {to}, which is empty"
             elif into[to] != what[chunk]:
-                said = said or f"adds a part of message chunk {what[chunk]} to one of chunk {into[to]}"
+                text = text or f"adds a part of message chunk {what[chunk]} to one of chunk {into[to]}"
             elif sums[to] & whose[chunk]:
-                said = said or f"counts member {_first(sums[to] & whose[chunk])}'s chunk {what[chunk]} twice"
+                text = text or f"counts member {_first(sums[to] & whose[chunk])}'s chunk {what[chunk]} twice"
             else:
                 sums[to] |= whose[chunk]
-        return said
+        return text
 
     def _end(self) -> None:
         lowered, parts = self.lowered, self.lowered.parts

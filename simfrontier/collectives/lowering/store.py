@@ -37,13 +37,13 @@ def load_lowered(path: Path) -> LoweredSchedule:
     where, what = str(path), "lowered schedule"
     form = typed(headed(read_json(path, what, LOWERED_FILE), what, FORMAT, VERSION, where), _File, where)
     for number, recipe in enumerate(form.recipes):
-        if said := recipe.fault():
-            raise InputError(said, where=where, key=("recipes", number))
+        if text := recipe.fault():
+            raise InputError(text, where=where, key=("recipes", number))
     for number, groups in enumerate(form.collectives):
         for group, index in enumerate(groups):
             if not 0 <= index < len(form.recipes):
-                said = wrong(index, f"one of the {len(form.recipes)} recipes, counted from 0")
-                raise InputError(said, where=where, key=("collectives", number, group))
+                text = wrong(index, f"one of the {len(form.recipes)} recipes, counted from 0")
+                raise InputError(text, where=where, key=("collectives", number, group))
     recipes = tuple(tuple(form.recipes[index] for index in groups) for groups in form.collectives)
     return LoweredSchedule(digest=form.digest, recipes=recipes)
 

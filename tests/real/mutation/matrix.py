@@ -60,11 +60,11 @@ class Bench:
         loaded = self.loaded
         try:
             with np.errstate(all="ignore"):
-                told, clocks = run_in_one_process(
+                given, clocks = run_in_one_process(
                     loaded.schedule, self.training, programs=loaded.programs, adjust=adjust
                 )
-                reference = unsharded(loaded.schedule, self.training, self._known, told[0].skipped)
-                return judged(loaded, told, clocks, self.training, reference), sum(each.fired for each in memories)
+                reference = unsharded(loaded.schedule, self.training, self._known, given[0].skipped)
+                return judged(loaded, given, clocks, self.training, reference), sum(each.fired for each in memories)
         finally:
             self.fired = sum(each.fired for each in memories)
 
@@ -82,8 +82,8 @@ class Bench:
             return Outcome("not applicable" if result.is_good else "broken", 0)
         if result.is_good:
             nearest = max(result.checks, key=lambda each: each.seen / each.limit)
-            said = "below" if fault.is_small and not result.must_agree else "passed"
-            return Outcome(said, fired, f"nearest to its bound: {nearest}")
+            message = "below" if fault.is_small and not result.must_agree else "passed"
+            return Outcome(message, fired, f"nearest to its bound: {nearest}")
         return Outcome("caught", fired, "; ".join(map(str, result.missed)))
 
 
