@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_written_leaves_the_folder_as_it_was(
     before = content(tmp_path)
 
     def full(_: object, folder: Path) -> None:
-        raise InputError(f"{folder / 'manifest.json'}: cannot be written: No space left on device")
+        raise InputError("cannot be written: No space left on device", where=str(folder / "manifest.json"))
 
     monkeypatch.setattr("simfrontier.commands.run.write_manifest", full)
     message = refusal("run", TOY, "--out", out, "--plans", "ddp", "--devices", "4")

@@ -22,7 +22,7 @@ FEW = {"micro_batch": 2, "family": ["zero", "megatron"], "tensor": [1, 2]}
 
 
 @pytest.fixture(scope="module")
-def found() -> TuningOutcome:
+def outcome() -> TuningOutcome:
     return tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW)
 
 
