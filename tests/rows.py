@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from simfrontier.measured import CallRow
+from simfrontier.measured.place import RowPlace
 
 MIB = 1 << 20
+
+HERE = RowPlace("here", 2)
 
 
 def call(
@@ -13,7 +16,7 @@ def call(
     num_bytes: int = MIB,
     library: str = "rccl",
     source: str = "somebody",
-    place: str = "here line 2",
+    place: RowPlace = HERE,
 ) -> CallRow:
     """A row of an all-gather on Frontier by a program of no harness."""
     return CallRow(

@@ -52,7 +52,10 @@ def test_a_scenario_without_an_emulation_is_refused(tmp_path: Path) -> None:
         (("--slow", "hbm 0"), "--slow: a node of toy-cluster: got 'hbm 0'; "),  # a link that is no cable
         (("--plans", "zero4"), 'plans: got "zero4"'),
         (("--set", "emulation.burst_bytes=100"), "emulation.burst_bytes: got 100, allowed: at least a packet, 9014"),
-        (("--set", "emulation.packet_bytes=100"), "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535"),
+        (
+            ("--set", "emulation.packet_bytes=100"),
+            "emulation.packet_bytes: got 100, allowed: at least 1280 and at most 65535",
+        ),
         (("--set", "emulation.rate=1"), "emulation.rate: unknown key; allowed: burst_bytes, packet_bytes, scale"),
         (("--set", "machine.name=box"), "box joins its devices by a bus; allowed: a machine with node.links"),
     ],

@@ -43,7 +43,7 @@ def test_a_document_becomes_the_value() -> None:
     ("text", "wanted"),
     [
         (f"[parts.a]\n{SHARE}\ncolor = 1", 'f.toml: parts.a.color: unknown key; did you mean "colour"?'),
-        (f"[parts.a]\n{SHARE}\nname = 'x'", 'f.toml: parts.a.name: unknown key; allowed: colour, share, sizes'),
+        (f"[parts.a]\n{SHARE}\nname = 'x'", "f.toml: parts.a.name: unknown key; allowed: colour, share, sizes"),
         ("[parts.a]", "f.toml: parts.a.share: missing, give { value, kind, source }"),
         ("[parts.a]\nshare = 1", "f.toml: parts.a.share: got 1, allowed: a table { value, kind, source }"),
         (

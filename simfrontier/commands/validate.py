@@ -19,7 +19,6 @@ from simfrontier.commands.console import console, plain
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Setup, Table, load_tables, read_any
 from simfrontier.measured.index import Row, call_faults
-from simfrontier.measured.rows import first_in
 from simfrontier.report.phrases import NOTHING, percent
 from simfrontier.report.validation_notes import harness_notes, unit_notes
 from simfrontier.report.validation_text import apart, counted, validation_findings, validation_lead, which
@@ -137,7 +136,7 @@ def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.why for row in rows).most_common(1)
-    first = first_in(next(row.row.place for row in rows if row.why == why))
+    first = next(row.row.place for row in rows if row.why == why).first
     raise InputError(
         f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
     )
@@ -189,7 +188,8 @@ def row_document(held: ComparedRow) -> dict[str, Any]:
 
 def _columns(row: Row) -> dict[str, Any]:
     names = {"num_bytes": "bytes", "seconds": "time_s"}
-    return {names.get(name, name): value for name, value in asdict(row).items()}
+    row_json = asdict(row) | {"place": str(row.place)}
+    return {names.get(name, name): value for name, value in row_json.items()}
 
 
 def _summary_document(summary: Summary) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, unknown, wrong
 from simfrontier.measured.csvfile import Line, read_lines
 from simfrontier.measured.rows import CALL_KINDS, CallRow, kind_of, refuse_repeats
 from simfrontier.measured.units_stated import refuse_other_units
@@ -41,8 +41,7 @@ def refuse_too_few(rows: Sequence[CallRow], name: str) -> None:
 def _row(line: Line) -> CallRow:
     kind = kind_of(line.text("collective"))
     if kind is None:
-        got = line.cells["collective"]
-        raise InputError(f"{line.place}: collective: got {got!r}, {nearest(got, CALL_KINDS)}")
+        raise InputError(f"collective: {unknown(line.cells['collective'], CALL_KINDS)}", where=str(line.place))
     return CallRow(
         machine=line.text("machine"),
         collective=kind,
@@ -50,7 +49,7 @@ def _row(line: Line) -> CallRow:
         devices=line.whole("devices", least=2),
         num_bytes=line.whole("bytes"),
         seconds=line.above_zero("time_s", "a number of seconds above 0, e.g. 0.000151"),
-        source=line.cells["source"] or line.file,
+        source=line.cells["source"] or line.place.file,
         place=line.place,
         nodes=line.optional("nodes"),
         packages=line.optional("packages"),
@@ -63,11 +62,13 @@ def _groups(line: Line) -> tuple[tuple[int, ...], ...]:
     """Groups of devices, with `-` between the devices of one; () where the row tells none."""
     given = line.cells.get("groups", "")
     if given and not re.fullmatch(r"\d{1,4}(-\d{1,4})+( \d{1,4}(-\d{1,4})+)*", given):
-        raise InputError(f"{line.place}: groups: got {given[:40]!r}, allowed: devices, e.g. 0-2 1-3")
+        raise InputError(f"groups: {wrong(given, 'devices, e.g. 0-2 1-3')}", where=str(line.place))
     groups = tuple(tuple(map(int, group.split("-"))) for group in given.split())
     devices = [device for group in groups for device in group]
     if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
-        raise InputError(f"{line.place}: groups: got {given[:40]!r}, allowed: groups of one size, every device once")
+        raise InputError(f"groups: {wrong(given, 'groups of one size, every device once')}", where=str(line.place))
     if groups and len(groups[0]) != line.whole("devices", least=2):
-        raise InputError(f"{line.place}: devices: got {line.cells['devices']}, allowed: as many as each group has")
+        raise InputError(
+            f"devices: got {line.cells['devices']}, allowed: as many as each group has", where=str(line.place)
+        )
     return groups

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from simfrontier.errors import InputError, near, nearest
+from simfrontier.errors import InputError, near, unknown, wrong
 from simfrontier.limits import CELLS, LARGEST, LINE, LINES, SMALLEST, TABLE_FILE
+from simfrontier.measured.place import NOWHERE, RowPlace
 from simfrontier.plaintext import control_in, without_controls
 
 MAX_SHOWN: Final = 40
@@ -27,21 +28,14 @@ _OTHER_UNIT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row of a file: its cells by column, and where it stands, as "FILE line N"."""
+    """One row of a file: its cells by column, and where it stands."""
 
-    place: str
+    place: RowPlace
     cells: Mapping[str, str]
-
-    @property
-    def file(self) -> str:
-        """FILE of the place."""
-        return self.place.rsplit(" line ", 1)[0]
 
     def fault(self, column: str, allowed: str) -> InputError:
         """What is to be raised about a cell."""
-        got = self.cells[column]
-        shown = got if len(got) <= MAX_SHOWN else got[: MAX_SHOWN - 3] + "..."
-        return InputError(f"{self.place}: {column}: got {shown!r}, allowed: {allowed}")
+        return InputError(f"{column}: {wrong(self.cells[column], allowed)}", where=str(self.place))
 
     def text(self, column: str) -> str:
         """A text that is not empty."""
@@ -71,7 +65,7 @@ class Line:
         """One of some names."""
         got = self.text(column)
         if got not in names:
-            raise InputError(f"{self.place}: {column}: got {got!r}, {nearest(got, names)}")
+            raise InputError(f"{column}: {unknown(got, names)}", where=str(self.place))
         return got
 
     def optional(self, column: str) -> int | None:
@@ -88,13 +82,15 @@ def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "str
     try:
         text = TABLE_FILE.read(path).decode("utf-8-sig", errors)
     except OSError as error:
-        raise InputError(f"{path}: cannot read this {what}: {error.strerror or error}") from None
+        raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+        raise InputError(
+            f"not UTF-8: byte {error.start} is {error.object[error.start]:#04x}", where=str(path)
+        ) from None
     except ValueError as error:  # of its size
-        raise InputError(f"{path}: cannot read this {what}: {error}") from None
+        raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
     if errors == "strict" and (fault := control_in(text)):
-        raise InputError(f"{path}: {fault}")
+        raise InputError(fault, where=str(path))
     return text if errors == "strict" else without_controls(text)
 
 
@@ -106,31 +102,31 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "") -> tuple[Li
     name = called or str(path)
     text = read_text(path, "table")
     rows = _cells(name, text)
-    where, header = next(rows, ("", []))
+    where, header = next(rows, (NOWHERE, []))
     if not header:
-        raise InputError(f"{name}: the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows")
+        raise InputError(f"the file is empty, allowed: a line of columns ({', '.join(columns)}), then rows", where=name)
     _check_header(where, header, columns)
     lines = tuple(Line(place=place, cells=_row(place, cells, header)) for place, cells in rows)
     if not lines:
-        raise InputError(f"{name}: no rows below the line of columns, allowed: two or more")
+        raise InputError("no rows below the line of columns, allowed: two or more", where=name)
     return lines
 
 
-def _cells(name: str, text: str) -> Iterator[tuple[str, list[str]]]:
+def _cells(name: str, text: str) -> Iterator[tuple[RowPlace, list[str]]]:
     """Place and stripped cells of every line that is not empty."""
     _refuse_long(name, text)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
-        place = f"{name} line {reader.line_num + 1}"
+        place = RowPlace(name, reader.line_num + 1)
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise InputError(f"{place}: not CSV: {error}") from None
+            raise InputError(f"not CSV: {error}", where=str(place)) from None
         cells = [cell.strip() for cell in row]
         if cells and cells[0].startswith("#"):
-            raise InputError(f"{place}: a comment, allowed: the line of columns and rows of values")
+            raise InputError("a comment, allowed: the line of columns and rows of values", where=str(place))
         if any(cells):
             yield place, cells
 
@@ -143,22 +139,22 @@ def _refuse_long(name: str, text: str) -> None:
         *((f"{name} line {number}", LINE.fault(len(line))) for number, line in enumerate(lines, 1)),
     ):
         if fault is not None:
-            raise InputError(f"{where}: {fault}")
+            raise InputError(fault, where=str(where))
 
 
-def _check_header(place: str, header: Sequence[str], columns: Sequence[str]) -> None:
+def _check_header(place: RowPlace, header: Sequence[str], columns: Sequence[str]) -> None:
     if fault := CELLS.fault(len(header)):
-        raise InputError(f"{place}: {fault}")
+        raise InputError(fault, where=str(place))
     twice = next((column for number, column in enumerate(header) if column in header[:number]), None)
     if twice is not None:
-        raise InputError(f'{place}: column "{twice}" stands twice')
+        raise InputError(f'column "{twice}" stands twice', where=str(place))
     if "time_s" in columns:
         other = next((column for column in header if _OTHER_UNIT.fullmatch(column.lower())), None)
         if other is not None:
-            raise InputError(f'{place}: column "{other}": times are expected in seconds, in a column "time_s"')
+            raise InputError(f'column "{other}": times are expected in seconds, in a column "time_s"', where=str(place))
     missing = [column for column in columns if column not in header]
     if missing:
-        raise InputError(f"{place}: missing columns: {', '.join(missing)}; {_meant(missing, header, columns)}")
+        raise InputError(f"missing columns: {', '.join(missing)}; {_meant(missing, header, columns)}", where=str(place))
 
 
 def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]) -> str:
@@ -174,7 +170,7 @@ def _meant(missing: Sequence[str], header: Sequence[str], columns: Sequence[str]
     return f"got: {got if len(got) <= 3 * MAX_SHOWN else got[: 3 * MAX_SHOWN] + '...'}; allowed: {', '.join(columns)}"
 
 
-def _row(place: str, cells: Sequence[str], header: Sequence[str]) -> dict[str, str]:
+def _row(place: RowPlace, cells: Sequence[str], header: Sequence[str]) -> dict[str, str]:
     if len(cells) != len(header):
-        raise InputError(f"{place}: {len(cells)} values, allowed: {len(header)}, one for each column")
+        raise InputError(f"{len(cells)} values, allowed: {len(header)}, one for each column", where=str(place))
     return dict(zip(header, cells, strict=True))

@@ -13,6 +13,7 @@ from simfrontier.collectives.nccl_tests import read_log
 from simfrontier.errors import InputError
 from simfrontier.machine import catalog, load_machine
 from simfrontier.measured.csv_calls import refuse_too_few
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
 from simfrontier.measured.setup import Setup
 from simfrontier.trace import Span, Trace, read_perfetto
@@ -89,7 +90,7 @@ def _rows(path: Path, tables: Iterable[CallTable], setup: Setup, source: str) ->
             num_bytes=point.num_bytes,
             seconds=point.seconds,
             source=source,
-            place=f"{path} {table.kind} among {table.ranks}",
+            place=RowPlace(str(path), part=f"{table.kind} among {table.ranks}"),
             nodes=table.nodes,
             packages=table.packages,
         )
@@ -134,7 +135,7 @@ def _traced(
         num_bytes=round(message_bytes),
         seconds=seconds,
         source=path.name,
-        place=f"{path} {kind} over {axes}",
+        place=RowPlace(str(path), part=f"{kind} over {axes}"),
         nodes=over["node"],
         packages=over["node"] * over["package"],
     )

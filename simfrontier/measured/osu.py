@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.limits import LOG_LINE
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.csvfile import read_text
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallKind, CallRow
 from simfrontier.measured.setup import Setup
 
@@ -41,7 +42,7 @@ class _Entry:
     """One line of a table: what the benchmark calls itself, the size, and the number that is read."""
 
     test: str
-    place: str
+    place: RowPlace
     num_bytes: int
     value: float
 
@@ -80,7 +81,7 @@ def _entries(path: Path) -> Iterator[_Entry]:
     """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
     test, inside, result = "", False, False
     for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
-        place = f"{path} line {number}"
+        place = RowPlace(str(path), number)
         if LOG_LINE.fault(len(line)):
             inside = False  # nothing that these benchmarks print
             continue
@@ -108,7 +109,7 @@ def _without_version(text: str) -> str:
     return text if version is None else text[: version.start()].rstrip()
 
 
-def _check_unit(columns: str, test: str, place: str) -> None:
+def _check_unit(columns: str, test: str, place: RowPlace) -> None:
     """The first column after the size is the one that is read."""
     if not test:
         raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
@@ -116,7 +117,7 @@ def _check_unit(columns: str, test: str, place: str) -> None:
         raise InputError(f'{place}: columns "{columns}", allowed: first a column in (us)')
 
 
-def _value(text: str, test: str, place: str) -> float:
+def _value(text: str, test: str, place: RowPlace) -> float:
     if not _NUMBER.fullmatch(text) or float(text) <= 0.0:
-        raise InputError(f"{place}: {test}: got {text!r}, allowed: a number above 0")
+        raise InputError(f"{test}: {wrong(text, 'a number above 0')}", where=str(place))
     return float(text)

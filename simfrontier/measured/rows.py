@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError
+from simfrontier.measured.place import NOWHERE, RowPlace
 
 CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
@@ -47,7 +48,7 @@ class CallRow:
     num_bytes: int
     seconds: float
     source: str
-    place: str
+    place: RowPlace
     nodes: int | None = None
     packages: int | None = None
     groups: tuple[tuple[int, ...], ...] = ()
@@ -72,7 +73,7 @@ class CopyRow:
     value: float
     unit: Unit
     source: str
-    place: str
+    place: RowPlace
 
     @property
     def bytes_per_s(self) -> float:
@@ -104,7 +105,7 @@ class RateRow:
     statistic: str
     status: str
     source: str
-    place: str
+    place: RowPlace
     m: int | None = None
     n: int | None = None
     k: int | None = None
@@ -151,23 +152,11 @@ def kind_of(spelling: str) -> CallKind | None:
 
 def refuse_repeats(rows: Sequence[CallRow | CopyRow | RateRow]) -> None:
     """Raise InputError where a row says the same as one before it; measuring a point again gives another value."""
-    seen: dict[CallRow | CopyRow | RateRow, str] = {}
+    seen: dict[CallRow | CopyRow | RateRow, RowPlace] = {}
     for row in rows:
-        first = seen.setdefault(replace(row, place=""), row.place)
+        first = seen.setdefault(replace(row, place=NOWHERE), row.place)
         if first != row.place:
             raise InputError(
-                f"{row.place}: the same row as line {line_of(first)}, allowed: every measurement once "
+                f"{row.place}: the same row as line {first.line}, allowed: every measurement once "
                 "(several of one point differ in value or source)"
             )
-
-
-def line_of(place: str) -> str:
-    """N of "FILE line N"; "" of a place that has no line."""
-    _, given, line = place.rpartition(" line ")
-    return line if given else ""
-
-
-def first_in(place: str) -> str:
-    """What a message that counts rows adds: `, the first in line N`; "" of a place that has no line."""
-    line = line_of(place)
-    return f", the first in line {line}" if line else ""

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.measured.rows import CallRow, line_of
+from simfrontier.measured.rows import CallRow
 
 # How many times slower than its neighbour allows a row must be. Milliseconds among seconds are 1,000, at least 500 next
 # to a neighbour of half or twice the bytes; the wildest step of the shipped tables is 49 (1 MiB on 1,024 GCDs).
@@ -30,7 +30,7 @@ def refuse_other_units(rows: Sequence[CallRow]) -> None:
         if factor > MIXED:
             unit = "microseconds" if factor > MICROSECONDS else "milliseconds"
             raise InputError(
-                f"{slow.place}: {_said(slow)}, but {_said(fast)} in line {line_of(fast.place)}: "
+                f"{slow.place}: {_said(slow)}, but {_said(fast)} in line {fast.place.line}: "
                 f"looks like {unit}, allowed: seconds in every row"
             )
     for row in rows:

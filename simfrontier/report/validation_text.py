@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from simfrontier.measured.rows import first_in
 from simfrontier.report.phrases import NOTHING, listed, number, percent, signed
 from simfrontier.report.validation_series import row_name
 from simfrontier.validation.bounds import JudgedBound
@@ -121,7 +120,7 @@ def reasons(done: Validation) -> list[str]:
     rows = [row for row in done.rows if row.use == "no model" and row.why != ONLY_BOUNDED]
     first: dict[str, str] = {}
     for row in rows:
-        where = first_in(row.row.place) if row.table in own else ""
+        where = row.row.place.first if row.table in own else ""
         first.setdefault(reason_words(row.why), where)
     common = Counter(reason_words(row.why) for row in rows).most_common()
     parts = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfrontier.measured import CallRow, read_calls
+from simfrontier.measured.place import NOWHERE, RowPlace
 from simfrontier.measured.rows import CALL_KINDS
 from tests.measured.tables import AGAIN, refused, write_calls
 
@@ -39,10 +40,10 @@ def test_rows_are_read_in_order_with_their_lines(tmp_path: Path) -> None:
         num_bytes=1 << 20,
         seconds=0.000151,
         source="lab",
-        place=f"{path} line 2",
+        place=RowPlace(str(path), 2),
     )
-    assert read_calls(path) == (first, replace(first, num_bytes=1 << 21, seconds=0.00016, place=f"{path} line 4"))
-    assert read_calls(path, "mine")[0].place == "mine line 2"
+    assert read_calls(path) == (first, replace(first, num_bytes=1 << 21, seconds=0.00016, place=RowPlace(str(path), 4)))
+    assert read_calls(path, "mine")[0].place == RowPlace("mine", 2)
 
 
 def test_order_of_columns_others_beside_them_a_mark_and_ends_of_lines_do_not_matter(tmp_path: Path) -> None:
@@ -102,10 +103,10 @@ def test_repeated_measurements_are_kept(tmp_path: Path) -> None:
         ),
         (
             [HEAD, ONE.replace("all_gather", "all_gathr")],
-            "FILE line 2: collective: got 'all_gathr', did you mean \"all_gather\"?",
+            'FILE line 2: collective: got "all_gathr"; did you mean "all_gather"?',
         ),
-        ([HEAD, ONE.replace("rccl", " ")], "FILE line 2: library: got '', allowed: some text"),
-        ([HEAD, ONE.replace("frontier", "")], "FILE line 2: machine: got '', allowed: some text"),
+        ([HEAD, ONE.replace("rccl", " ")], 'FILE line 2: library: got "", allowed: some text'),
+        ([HEAD, ONE.replace("frontier", "")], 'FILE line 2: machine: got "", allowed: some text'),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, lines: list[str], message: str) -> None:
@@ -122,7 +123,7 @@ def test_a_column_in_another_unit_is_refused(tmp_path: Path, column: str) -> Non
 @pytest.mark.parametrize("got", ["-0.1", "0", "0.0", "1e-999", "nan", "inf", "1e999", "", "151us", "1_0", "0,1", "٣"])
 def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path, got: str) -> None:
     row = ONE.replace("0.000151", f'"{got}"')
-    message = f"FILE line 3: time_s: got {got!r}, allowed: a number of seconds above 0, e.g. 0.000151"
+    message = f'FILE line 3: time_s: got "{got}", allowed: a number of seconds above 0, e.g. 0.000151'
     assert refusal(table(tmp_path, HEAD, TWO, row)) == message
 
 
@@ -131,12 +132,12 @@ def test_a_time_that_is_none_is_refused_with_its_line(tmp_path: Path, got: str) 
 def test_a_count_that_is_none_is_refused_with_its_line(tmp_path: Path, column: str, least: int, got: str) -> None:
     cells = ONE.split(",")
     cells[HEAD.split(",").index(column)] = got
-    message = f"FILE line 2: {column}: got {got!r}, allowed: a whole number of {least} or more"
+    message = f'FILE line 2: {column}: got "{got}", allowed: a whole number of {least} or more'
     assert refusal(table(tmp_path, HEAD, ",".join(cells), TWO)) == message
 
 
 def test_a_collective_of_one_device_is_refused(tmp_path: Path) -> None:
-    message = "FILE line 2: devices: got '1', allowed: a whole number of 2 or more"
+    message = 'FILE line 2: devices: got "1", allowed: a whole number of 2 or more'
     assert refusal(table(tmp_path, HEAD, ONE.replace(",8,", ",1,"), TWO)) == message
 
 
@@ -168,7 +169,7 @@ def measured(draw: st.DrawFn) -> list[CallRow]:
             num_bytes=num_bytes,
             seconds=(1e-5 + num_bytes / 5e10) * draw(st.floats(0.5, 2.0)),
             source=f"run {number}",
-            place="",
+            place=NOWHERE,
         )
     return list(known.values())
 
@@ -176,7 +177,7 @@ def measured(draw: st.DrawFn) -> list[CallRow]:
 @given(measured().filter(lambda rows: len(rows) > 1))
 def test_rows_that_are_written_are_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list[CallRow]) -> None:
     path = write_calls(tmp_path_factory.getbasetemp() / "written.csv", rows)
-    assert [replace(row, place="") for row in read_calls(path)] == rows
+    assert [replace(row, place=NOWHERE) for row in read_calls(path)] == rows
 
 
 def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
@@ -189,12 +190,12 @@ def test_a_row_may_say_the_devices_of_its_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,2", "groups: got '0', allowed: devices, e.g. 0-2 1-3"),
-        ("0-2 1", "groups: got '0-2 1', allowed: devices, e.g. 0-2 1-3"),
-        ("0-2 2-3", "groups: got '0-2 2-3', allowed: groups of one size, every device once"),
-        ("0-1 2-3-4", "groups: got '0-1 2-3-4', allowed: groups of one size, every device once"),
+        ("0,2", 'groups: got "0", allowed: devices, e.g. 0-2 1-3'),
+        ("0-2 1", 'groups: got "0-2 1", allowed: devices, e.g. 0-2 1-3'),
+        ("0-2 2-3", 'groups: got "0-2 2-3", allowed: groups of one size, every device once'),
+        ("0-1 2-3-4", 'groups: got "0-1 2-3-4", allowed: groups of one size, every device once'),
         ("0-1-2-3", "devices: got 2, allowed: as many as each group has"),
-        ("0-99999", "groups: got '0-99999', allowed: devices, e.g. 0-2 1-3"),
+        ("0-99999", 'groups: got "0-99999", allowed: devices, e.g. 0-2 1-3'),
     ],
 )
 def test_wrong_groups_are_one_line(tmp_path: Path, text: str, message: str) -> None:

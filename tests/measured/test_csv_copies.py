@@ -8,6 +8,7 @@ import pytest
 
 from simfrontier.measured.csv_copies import read_copies
 from simfrontier.measured.csv_rates import read_rates
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import kind_of
 from tests.measured.tables import AGAIN, refused
 
@@ -37,7 +38,7 @@ def test_seconds_follow_from_what_a_benchmark_prints(tmp_path: Path) -> None:
     rows = read_copies(path)
     assert [row.seconds for row in rows] == pytest.approx([20e-6, 20e-6, 40e-6, 12.5e-6])
     assert [row.bytes_per_s for row in rows] == pytest.approx([50e9, 50e9, 50e9, 80e9])
-    assert (rows[0].pair, rows[0].path_class, rows[0].place) == ("0-1", "4 links", f"{path} line 2")
+    assert (rows[0].pair, rows[0].path_class, rows[0].place) == ("0-1", "4 links", RowPlace(str(path), 2))
 
 
 def test_rates_of_matrix_products(tmp_path: Path) -> None:
@@ -60,17 +61,17 @@ def test_rates_of_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([COPIES, BW.replace("osu_bw", "osu_bv")], "FILE line 2: benchmark: got 'osu_bv', did you mean \"osu_bw\"?"),
-        ([COPIES, BW.replace("GB/s", "us")], "FILE line 2: unit: got 'us', allowed: GB/s or MB/s of osu_bw"),
+        ([COPIES, BW.replace("osu_bw", "osu_bv")], 'FILE line 2: benchmark: got "osu_bv"; did you mean "osu_bw"?'),
+        ([COPIES, BW.replace("GB/s", "us")], 'FILE line 2: unit: got "us", allowed: GB/s or MB/s of osu_bw'),
         (
             [COPIES, BW.replace("osu_bw", "osu_latency")],
-            "FILE line 2: unit: got 'GB/s', allowed: us of osu_latency",
+            'FILE line 2: unit: got "GB/s", allowed: us of osu_latency',
         ),
         (
             [COPIES, BW.replace("intra-node", "node")],
-            "FILE line 2: scope: got 'node', allowed: inter-node, intra-node",
+            'FILE line 2: scope: got "node"; allowed: inter-node, intra-node',
         ),
-        ([COPIES, BW.replace("50,", "-50,")], "FILE line 2: value: got '-50', allowed: a number above 0"),
+        ([COPIES, BW.replace("50,", "-50,")], 'FILE line 2: value: got "-50", allowed: a number above 0'),
         (
             [COPIES, BW, BW],
             f"FILE line 3: {AGAIN}",
@@ -90,14 +91,14 @@ def test_a_wrong_table_of_copies_is_one_line(tmp_path: Path, lines: list[str], m
         ),
         (
             [MATMULS, MATMUL.replace("seconds", "share_of_peak")],
-            "FILE line 2: quantity: got 'share_of_peak', allowed: flops_per_s, seconds",
+            'FILE line 2: quantity: got "share_of_peak"; allowed: flops_per_s, seconds',
         ),
-        ([MATMULS, MATMUL.replace("1000", "0")], "FILE line 2: m: got '0', allowed: a whole number of 1 or more"),
+        ([MATMULS, MATMUL.replace("1000", "0")], 'FILE line 2: m: got "0", allowed: a whole number of 1 or more'),
         (
             [TRAININGS, TRAINING.replace("8e15", "nan")],
-            "FILE line 2: value: got 'nan', allowed: a number of machine_flops_per_s above 0",
+            'FILE line 2: value: got "nan", allowed: a number of machine_flops_per_s above 0',
         ),
-        ([TRAININGS, TRAINING.replace("paper", "papr")], "FILE line 2: status: got 'papr', did you mean \"paper\"?"),
+        ([TRAININGS, TRAINING.replace("paper", "papr")], 'FILE line 2: status: got "papr"; did you mean "paper"?'),
         (
             [TRAININGS, TRAINING, TRAINING],
             f"FILE line 3: {AGAIN}",

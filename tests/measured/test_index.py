@@ -122,7 +122,7 @@ def test_every_table_says_where_it_is_published_and_how_it_was_measured() -> Non
     for table in load_tables():
         assert "https://" in table.citation
         assert table.method
-        assert all(row.source and row.place.startswith(f"{table.file} line ") for row in table.rows)
+        assert all(row.source and row.place.file == table.file and row.place.line for row in table.rows)
 
 
 def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:

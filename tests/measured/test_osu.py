@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.measured import Setup, read_any
+from simfrontier.measured.place import RowPlace
 from tests.measured.tables import refused
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)
@@ -75,7 +76,7 @@ def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) ->
     )
     first = rows[0]
     assert (first.machine, first.library, first.devices, first.nodes) == ("lumi-g", "cray-mpich", 16, 2)
-    assert (first.place, first.source) == (f"{path} line 4", "osu.txt")
+    assert (first.place, first.source) == (RowPlace(str(path), 4), "osu.txt")
 
 
 @pytest.mark.parametrize(
@@ -106,11 +107,11 @@ def test_what_the_output_does_not_say_has_to_be_said(tmp_path: Path, setup: Setu
             'FILE line 4: "Iallgather Latency Test": did you mean "Allgather Latency Test"?; '
             "here collectives are expected",
         ),
-        (ALLGATHER.replace("7.82", "nan"), "FILE line 5: Allgather Latency Test: got 'nan', allowed: a number above 0"),
-        (ALLGATHER.replace("7.82", "-1"), "FILE line 5: Allgather Latency Test: got '-1', allowed: a number above 0"),
+        (ALLGATHER.replace("7.82", "nan"), 'FILE line 5: Allgather Latency Test: got "nan", allowed: a number above 0'),
+        (ALLGATHER.replace("7.82", "-1"), 'FILE line 5: Allgather Latency Test: got "-1", allowed: a number above 0'),
         (
             ALLGATHER.replace("7.82", "0.00"),
-            "FILE line 5: Allgather Latency Test: got '0.00', allowed: a number above 0",
+            'FILE line 5: Allgather Latency Test: got "0.00", allowed: a number above 0',
         ),
         (
             ALLGATHER.replace("(us)", "(ms)"),

@@ -72,7 +72,7 @@ def test_a_log_of_nccl_tests_gives_rows_with_their_hosts(tmp_path: Path) -> None
     assert [row.num_bytes for row in rows] == [1048576, 4194304]
     assert [row.seconds for row in rows] == pytest.approx([98.31e-6, 212.5e-6])
     assert {(row.collective, row.devices, row.nodes, row.packages) for row in rows} == {("all_gather", 2, 2, 2)}
-    assert rows[0].place == f"{path} all_gather among 2"
+    assert str(rows[0].place) == f"{path} all_gather among 2"
 
 
 def test_a_calibration_gives_rows(tmp_path: Path) -> None:

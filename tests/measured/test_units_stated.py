@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, load_tables
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.units_stated import MIXED, excess, refuse_other_units
 from tests.measured.tables import shipped
 from tests.rows import MIB, call
 
 
 def row(num_bytes: int, seconds: float, line: int = 0, devices: int = 8) -> CallRow:
-    return call(seconds, devices, num_bytes, place=f"mine.csv line {line}")
+    return call(seconds, devices, num_bytes, place=RowPlace("mine.csv", line))
 
 
 def refusal(rows: list[CallRow]) -> str:

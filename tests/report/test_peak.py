@@ -139,7 +139,7 @@ def test_a_published_plan_or_size_that_cannot_be_is_refused() -> None:
             scenario_of({**PIPED, "published": {"source": "x", "percent_of_peak": table}}, scenario_path())
         return str(caught.value)
 
-    assert "published.percent_of_peak: \"pip\" is not a plan of this scenario; did you mean" in of({"pip": {"8": 1}})
+    assert 'published.percent_of_peak: "pip" is not a plan of this scenario; did you mean' in of({"pip": {"8": 1}})
     assert "published.percent_of_peak" in of({"pipe": {"eight": 1}})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from simfrontier.measured import Pathology, Table
 from simfrontier.measured.index import Row
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CopyRow, RateRow
 from simfrontier.validation.models import Models
 from simfrontier.validation.outcome import ComparedRow, NotCovered, Prediction, Use
@@ -25,7 +26,7 @@ def training(value: float = 50e12) -> RateRow:
         statistic="published",
         status="paper",
         source="a paper",
-        place="there line 2",
+        place=RowPlace("there", 2),
         model="20B <GPT>",
         plan="zero3",
         devices=384,

@@ -11,6 +11,7 @@ from simfrontier.collectives import load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import load_machine
 from simfrontier.measured import Pathology
+from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CallRow
 from simfrontier.validation.calls import CallPredictor, predict_call, shown_fault
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
@@ -24,7 +25,7 @@ ROW = CallRow(
     num_bytes=2**26,
     seconds=3.943e-3,
     source="axonn-ai/sc2025-pccl-reproducer@5a6353f data/all_gather_3",
-    place="rows.csv line 2",
+    place=RowPlace("rows.csv", 2),
 )
 HARNESS = Harness(
     name="lists",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.measured import CallRow, load_table
+from simfrontier.measured.place import RowPlace
 from simfrontier.validation.fits import FITS, fitted_rows, was_fitted
 
 
@@ -22,7 +23,7 @@ def test_a_fit_is_to_rows_of_its_library_of_its_sizes_and_to_no_fault(library: s
 
 def test_a_row_out_of_another_file_is_known_by_what_it_measured() -> None:
     row: CallRow = fitted_rows("rccl")[0]
-    assert was_fitted(replace(row, place="my.csv line 2", source="me"))
+    assert was_fitted(replace(row, place=RowPlace("my.csv", 2), source="me"))
     assert not was_fitted(replace(row, seconds=1.001 * row.seconds))
     assert not was_fitted(replace(row, devices=2 * row.devices))
     assert not was_fitted(replace(row, library="gloo"))
