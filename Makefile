@@ -103,7 +103,7 @@ mutated-schedules: setup-real
 	$(BIN)/python -m tests.mutated --seed $(SEED)
 
 exhaustive: setup
-	$(BIN)/python -m tests.tune.exhaustive
+	$(BIN)/python -m tests.tuning.exhaustive
 
 # Exit code 1 where a fault that is larger than what codecs lose passes; it is said which.
 mutants: setup-real

@@ -1,3 +1,6 @@
 """simfrontier: how would this training plan run on that machine? Plans are placements; schedules follow from them."""
 
+import lazy_loader
+
 __version__ = "0.1.0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -46,13 +46,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
-from simfrontier.plan.options import MOST_MICRO_BATCHES
-from simfrontier.plan.tensor import TensorOptions
+from simfrontier.plan import MOST_MICRO_BATCHES, TensorOptions
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario
-    from simfrontier.schedule.ir import Schedule
-    from simfrontier.simulate import Fidelity
+    from simfrontier.schedule import Schedule
+    from simfrontier.simulation import Fidelity
 
 OPS_PER_LAYER: Final = 65  # and micro-batch, of all roles together
 

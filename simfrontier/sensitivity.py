@@ -10,10 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
-from simfrontier.simulate import Fidelity
-from simfrontier.simulate.memory import fullest
+from simfrontier.simulation import Fidelity, fullest
 from simfrontier.study import simulated
-from simfrontier.tune import GridSearcher, NothingFitsError
+from simfrontier.tuning import GridSearcher, NothingFitsError
 from simfrontier.workload import step_flops
 
 SMALLEST = 1e-2  # of the numbers in (0, 1] that are solved for

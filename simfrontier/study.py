@@ -7,27 +7,31 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simfrontier.analysis.bounds import bounds
-from simfrontier.analysis.exposure import Exposure, exposure
-from simfrontier.analysis.gathers import Gathers, gathers
-from simfrontier.analysis.links import NodeLinks, node_links
-from simfrontier.analysis.softmax import Softmaxes, softmaxes
-from simfrontier.analysis.stages import Stages, stages_of
-from simfrontier.analysis.traffic import BOUNDARIES, PARTS, traffic
-from simfrontier.analysis.uncertainty import band_of, sampled_step_s
-from simfrontier.analysis.volumes import step_needs
+from simfrontier.analysis import (
+    BOUNDARIES,
+    PARTS,
+    Exposure,
+    Gathers,
+    NodeLinks,
+    Softmaxes,
+    Stages,
+    band_of,
+    bounds,
+    exposure,
+    gathers,
+    node_links,
+    sampled_step_s,
+    softmaxes,
+    stages_of,
+    step_needs,
+    traffic,
+)
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.plan.build import build
-from simfrontier.plan.rebind import rebound, rebound_program, structure_of
+from simfrontier.plan import build, rebound, rebound_program, structure_of
 from simfrontier.scenario import Case, Scenario
-from simfrontier.schedule.check import check, check_sizes
-from simfrontier.schedule.expand import ExpandedProgram, expand
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.lifetimes import Peak
-from simfrontier.schedule.store import digest
-from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
-from simfrontier.simulate.memory import MemoryTimeline, fullest
+from simfrontier.schedule import ExpandedProgram, Peak, Schedule, check, check_sizes, digest, expand
+from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest, simulate_step
 from simfrontier.trace import Trace
 from simfrontier.units import written
 from simfrontier.workload import step_flops

@@ -48,7 +48,7 @@ def line(what: str, results: tuple[float, float], aim: str) -> None:
 
 def inside() -> None:
     """Parts of a run, in this process: a check, a digest, and folding the whole machine."""
-    from simfrontier.schedule.check import check
+    from simfrontier.schedule.checker import check
     from simfrontier.schedule.store import digest
     from tests.network.fold_timing import time_fold
     from tests.schedule.builders import frontier_20b

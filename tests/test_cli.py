@@ -144,7 +144,7 @@ def test_an_error_of_ones_own_ends_with_1_and_one_line(monkeypatch: pytest.Monke
     def stuck(*_: object) -> None:
         raise SimfrontierError("the step is stuck:\nrank class 0 waits")
 
-    monkeypatch.setattr("simfrontier.commands.run.run_study", stuck)
+    monkeypatch.setattr("simfrontier.cli.run.run_study", stuck)
     ran = invoke("run", TOY, "--out", tmp_path / "out")
     assert (ran.code, ran.out, ran.err) == (1, "", "simfrontier: the step is stuck: rank class 0 waits\n")
     assert not (tmp_path / "out").exists()
@@ -172,7 +172,7 @@ def test_doctor_ends_with_1_where_something_does_not_work(monkeypatch: pytest.Mo
     def broken() -> str:
         raise SimfrontierError("no luck")
 
-    monkeypatch.setattr("simfrontier.commands.doctor._simulate", broken)
+    monkeypatch.setattr("simfrontier.cli.doctor._simulate", broken)
     ran = invoke("doctor")
     assert ran.code == 1
     assert [line.split() for line in ran.out.splitlines() if line.startswith("MISS")] == [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.commands.emulate_jobs import EmulateSettings
+from simfrontier.cli.emulate_jobs import EmulateSettings
 from simfrontier.machine.wiring import load_wiring
 from simfrontier.trace import read_perfetto
 from simfrontier.trace.links import load_links
@@ -77,8 +77,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, scenario: Pa
 
 def prepared(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> None:
     """All but the run itself."""
-    monkeypatch.setattr("simfrontier.commands.emulate._run", lambda jobs: None)
-    monkeypatch.setattr("simfrontier.commands.emulate.report", lambda *_: True)
+    monkeypatch.setattr("simfrontier.cli.emulate._run", lambda jobs: None)
+    monkeypatch.setattr("simfrontier.cli.emulate.report", lambda *_: True)
     ran = invoke("emulate", *arguments)
     assert ran.code == 0, ran.err
 
@@ -227,7 +227,7 @@ def test_a_tiny_machine_is_simulated_run_and_reported(tmp_path: Path, scenario: 
 def test_doctor_says_whether_a_fabric_can_be_laid_out(
     monkeypatch: pytest.MonkeyPatch, code: int, out: str, message: str
 ) -> None:
-    from simfrontier.commands import doctor
+    from simfrontier.cli import doctor
 
     tried = subprocess.CompletedProcess(args=[], returncode=code, stdout=out, stderr="Traceback ...")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: tried)
@@ -235,7 +235,7 @@ def test_doctor_says_whether_a_fabric_can_be_laid_out(
 
 
 def test_doctor_says_when_the_trial_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simfrontier.commands import doctor
+    from simfrontier.cli import doctor
 
     def stuck(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("x", 60.0)
@@ -253,7 +253,7 @@ def test_bytes_that_nobody_simulated_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     """They are infinitely far apart, which JSON cannot say."""
-    from simfrontier.commands import emulate_report
+    from simfrontier.cli import emulate_report
 
     (tmp_path / "plans" / "real").mkdir(parents=True)
     monkeypatch.setattr(emulate_report, "_points", lambda *_: [])

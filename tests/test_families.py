@@ -10,10 +10,10 @@ import pytest
 
 from simfrontier.codecs import Plain, Quantised
 from simfrontier.errors import InputError
-from simfrontier.plan.build import build
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import CopyRule, Engine, Plan, Stage
+from simfrontier.plan.to_schedule import build
 from simfrontier.plan.zero import ZERO
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import to_json

@@ -1,9 +1,11 @@
 """Imports run one way: read from the syntax tree of every file, so that nothing has to be imported to check it."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,19 +24,19 @@ LAYERS = (
     ("plan", "collectives"),
     ("measured",),
     ("cost",),
-    ("simulate", "analysis"),
+    ("simulation", "analysis"),
     ("scenario",),
     ("forecast", "study"),
-    ("sensitivity", "tune", "explain"),
+    ("sensitivity", "tuning", "explanation"),
     ("validation",),
     ("fitting",),
     ("report",),
-    ("commands",),
-    ("cli",),
+    ("api", "cli"),
 )
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
+PUBLIC: dict[str, set[str]] = {"explanation": {"explain"}, "tuning": {"tune"}}  # what `import simfrontier` offers
 REAL_MAY_IMPORT = {
     "codecs",
     "dtypes",
@@ -90,7 +92,7 @@ def fault(part: str, imported: str) -> str | None:
     top, *rest = imported.split(".")
     if top in ("torch", "real", "simfrontier_real"):
         return f"{part} imports {imported}: only real does that"
-    if top == "simpy" and part != "simulate":
+    if top == "simpy" and part != "simulation":
         return f"{part} imports simpy: only simulate does that"
     if top != "simfrontier" or not rest or rest[0] in (part, "__version__"):
         return None
@@ -108,6 +110,7 @@ def files() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
@@ -122,10 +125,10 @@ def test_every_part_has_a_layer() -> None:
 
 def test_imports_run_one_way() -> None:
     faults = [
-        f"{path.relative_to(ROOT)}: {message}"
+        f"{path.relative_to(ROOT)}: {said}"
         for path in files()
         for imported in imports(parsed(path), package_of(path))
-        if part_of(path) != "__main__" and (message := fault(part_of(path), imported))
+        if part_of(path) != "__main__" and (said := fault(part_of(path), imported))
     ]
     assert faults == []
 
@@ -151,22 +154,6 @@ def test_slow_libraries_are_not_imported_at_the_top() -> None:
     assert slow == []
 
 
-@pytest.mark.parametrize(
-    ("code", "parts"),
-    [
-        ("from simfrontier.machine import load_machine", ("pydantic", "numpy", "simfrontier.schedule")),
-        (
-            "from simfrontier.scenario import load_scenario\nload_scenario('scenarios/toy.toml')",
-            ("numpy", "simfrontier.analysis", "simfrontier.measured", "simfrontier.network", "simfrontier.simulate"),
-        ),
-    ],
-)
-def test_reading_loads_what_it_needs(code: str, parts: tuple[str, ...]) -> None:
-    message = f"import sys\n{code}\nprint([name for name in {parts} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", message], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_real_imports_only_what_it_may() -> None:
     beyond = [
         f"{path.relative_to(ROOT)} imports {name}"
@@ -178,7 +165,23 @@ def test_real_imports_only_what_it_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "code", "message"),
+    ("code", "parts"),
+    [
+        ("from simfrontier.machine import load_machine", ("pydantic", "numpy", "simfrontier.schedule")),
+        (
+            "from simfrontier.scenario import load_scenario\nload_scenario('scenarios/toy.toml')",
+            ("numpy", "simfrontier.analysis", "simfrontier.measured", "simfrontier.network", "simfrontier.simulation"),
+        ),
+    ],
+)
+def test_reading_loads_what_it_needs(code: str, parts: tuple[str, ...]) -> None:
+    program = f"import sys\n{code}\nprint([name for name in {parts} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "said"),
     [
         ("machine", "import simfrontier.network", "machine imports network, which is above it"),
         ("machine", "from simfrontier.schedule import mesh", "machine imports schedule: they are strangers"),
@@ -190,12 +193,12 @@ def test_real_imports_only_what_it_may() -> None:
         ("plan", "from simfrontier.nowhere import x", "plan imports simfrontier.nowhere: no such part in LAYERS"),
         ("machine", "from .hardware import Machine\nimport simfrontier.errors", None),
         ("report", "from simfrontier import __version__", None),
-        ("analysis", "import simfrontier.simulate", None),
+        ("analysis", "import simfrontier.simulation", None),
     ],
 )
-def test_the_rule_itself(part: str, code: str, message: str | None) -> None:
+def test_the_rule_itself(part: str, code: str, said: str | None) -> None:
     faults = [fault(part, name) for name in imports(ast.parse(code), f"simfrontier.{part}")]
-    assert [text for text in faults if text] == ([message] if message else [])
+    assert [text for text in faults if text] == ([said] if said else [])
 
 
 def test_only_what_runs_at_import_counts_as_slow() -> None:
@@ -215,3 +218,67 @@ except ImportError:
     import e
 """
     assert {name for statement in at_import(ast.parse(code)) for name in imports(statement, "")} == set("abcde")
+
+
+# ── front doors ──
+
+
+def listed(package: str) -> dict[str, str]:
+    """What a package offers to others: name → module of the package that has it, as its `__init__.pyi` says."""
+    stub = PACKAGE / package / "__init__.pyi"
+    return {
+        alias.name: statement.module or ""
+        for statement in parsed(stub).body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+
+def packages() -> list[str]:
+    return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+def taken(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of what a file takes from modules of simfrontier."""
+    for statement in ast.walk(parsed(path)):
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("simfrontier."):
+            yield from ((str(statement.module), alias.name) for alias in statement.names)
+
+
+def product() -> list[Path]:
+    return [*files(), *sorted((ROOT / "real").rglob("*.py"))]
+
+
+def test_packages_are_used_through_their_front_doors() -> None:
+    past = [
+        f"{path.relative_to(ROOT)}: from {module} import {name}"
+        for path in product()
+        for module, name in taken(path)
+        if module.count(".") > 1 and module.split(".")[1] in packages()
+        if not path.is_relative_to(PACKAGE / module.split(".")[1])
+    ]
+    assert past == []
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_front_door_lists_what_is_there_and_used(package: str) -> None:
+    used = {
+        name
+        for path in [*product(), *(ROOT / "tests").rglob("*.py"), PACKAGE / "__init__.pyi"]
+        for module, name in taken(path)
+        if module == f"simfrontier.{package}"
+    }
+    if package in PUBLIC:
+        used |= PUBLIC[package]
+    assert sorted(set(listed(package)) - used) == []
+    front = importlib.import_module(f"simfrontier.{package}")
+    for name, module in listed(package).items():
+        owner = importlib.import_module(f"simfrontier.{package}.{module}") if module else None
+        assert getattr(front, name) is (getattr(owner, name) if owner else sys.modules[f"simfrontier.{package}.{name}"])
+
+
+@pytest.mark.parametrize("package", packages())
+def test_no_module_has_the_name_of_what_its_package_offers(package: str) -> None:
+    """Importing a module binds its name in the package, over what the front door has."""
+    modules = {path.stem for path in (PACKAGE / package).glob("*.py")}
+    assert sorted(name for name, module in listed(package).items() if module and name in modules) == []

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.plan.build import build
+from simfrontier.plan.to_schedule import build
 from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule.check import check
-from simfrontier.schedule.lifetimes import peak_bytes
+from simfrontier.schedule.checker import check
+from simfrontier.schedule.lifetime import peak_bytes
 from simfrontier.schedule.store import digest, to_json
-from simfrontier.simulate import Fidelity
+from simfrontier.simulation import Fidelity
 from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, ScheduleCache, Study, run_case, run_study, schedule_of
 from tests.invoke import TOY, refusal
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from simfrontier.scenario import load_scenario
-from simfrontier.simulate.memory import fullest
+from simfrontier.simulation.memory import fullest
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tune import TuningOutcome, tune
-from simfrontier.tune.journal import NAME
+from simfrontier.tuning import TuningOutcome, tune
+from simfrontier.tuning.journal import NAME
 from tests.invoke import ROOT, TOY, Ran, invoke, refusal
-from tests.tune.toys import PINNED, PINS, TOY_TUNE, written
+from tests.tuning.toys import PINNED, PINS, TOY_TUNE, written
 
 QUICK = (*PINNED, "--simulate", "5", "--jobs", "1")
 FILES = ["best.toml", "index.html", "manifest.json", "results.csv"]
@@ -147,7 +147,7 @@ def test_a_search_that_was_stopped_goes_on(
     journal = (tmp_path / "out" / NAME).read_text(encoding="utf-8").splitlines()
     assert len(journal) > 2
     results: list[tuple[str, int]] = []
-    import simfrontier.commands.tune as command
+    import simfrontier.cli.tune as command
 
     def telling(*arguments: Any, **options: Any) -> TuningOutcome:
         message = options["progress"]

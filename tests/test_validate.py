@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from simfrontier.commands import validate as command
+from simfrontier.cli import validate as command
 from simfrontier.measured import load_table, load_tables
 from simfrontier.measured.csv_calls import COLUMNS
 from simfrontier.measured.rows import CallRow
 from simfrontier.validation.bounds import ErrorBound, load_bounds
 from tests.invoke import Ran, invoke, refusal
-from tests.measured.tables import nccl_log, write_calls
-from tests.measured.tables import shipped as shipped_rows
+from tests.measured.tables import nccl_log, shipped as shipped_rows, write_calls
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +123,7 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.commands import validate_cross
+    from simfrontier.cli import validate_cross
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None

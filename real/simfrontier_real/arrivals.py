@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Op, PartialOp, Schedule
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import type_of
 from simfrontier_real.programs import Programs

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from simfrontier.opnames import OpName
-from simfrontier.schedule.ir import Compute
+from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.exponentials import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.operands import Operands

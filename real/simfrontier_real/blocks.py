@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import Placement, block_shape
+from simfrontier.schedule import Mesh, Placement, Tensor, block_shape
 from simfrontier_real.arrays import Array
 
 Shards = tuple[tuple[str, int], ...]  # (axis, dimension), the outermost first

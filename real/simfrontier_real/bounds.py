@@ -39,10 +39,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Collective, Compute, Schedule
+from simfrontier.codecs import Codec, Plain
+from simfrontier.schedule import Collective, Compute, ExpandedProgram, Schedule
 from simfrontier_real.states import Weights, instances
 
 EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost

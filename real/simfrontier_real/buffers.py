@@ -6,8 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Ref, Schedule
+from simfrontier.schedule import ExpandedProgram, Ref, Schedule
 
 
 class Buffers:

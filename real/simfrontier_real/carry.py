@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.moves import LineRange, LineWrite, MemberPart
 from simfrontier_real.per_hop import PerHopCoder

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier_real.arrivals import MOVED, calls_apart
 from simfrontier_real.bounds import TrainingBounds
 from simfrontier_real.gradients import RelativeError, StepErrors, finite, norm_of, step_apart, title

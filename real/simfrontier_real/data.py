@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier_real.mugs import data as mugs
 from simfrontier_real.mugs.limits import is_mugs
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.finding import title_of
-from simfrontier.schedule.issuer import Issuer, ops_by_lane
+from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane, title_of
 from simfrontier_real.lanes import Lanes, LaneStep
 from simfrontier_real.step_times import StepTimes
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of
 from simfrontier_real.layout import canonical, rearranged, whole_line

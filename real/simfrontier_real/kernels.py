@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from simfrontier.schedule.ir import Compute
+from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.attention import ATTENTION_PRODUCTS, attention, by_head, softmax
 from simfrontier_real.blocks import first_index, local_shape

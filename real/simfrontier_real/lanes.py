@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Collective, Compute, Exchange
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Mesh
 from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.measured import begin_measured, exchange_measured
 from simfrontier_real.op_runner import OpRunner

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 
 from simfrontier.codecs import Plain
 from simfrontier.errors import InputError
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Collective, Exchange, Ref, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Mesh, Ref, Schedule, Tensor
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape, refuse_outer
 

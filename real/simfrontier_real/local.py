@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Compute, Ref
-from simfrontier.schedule.placement import Placement
+from simfrontier.schedule import Compute, Placement, Ref
 from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded, decode, encode

@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp
 from simfrontier_real.arrays import Array
 from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, peer_of, way_of, wire_kind
 from simfrontier_real.wire import Mailboxes, Wire

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Compute, Schedule
+from simfrontier.schedule import Compute, Schedule
 from simfrontier.wholefile import write_whole
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.timed import timed_steps

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from simfrontier.errors import InputError, SimfrontierError, nearest
-from simfrontier.schedule.ir import Compute
+from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import first_index
 from simfrontier_real.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from simfrontier.collectives.lowering import Recipe, lower
-from simfrontier.collectives.lowering.program import LoweredSchedule
-from simfrontier.collectives.lowering.store import load_lowered
+from simfrontier.codecs import Codec
+from simfrontier.collectives import LoweredSchedule, Recipe, load_lowered, lower
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, CollectiveKind, Exchange, PartialOp, Schedule
 from simfrontier_real.arrays import Array, blank_like
 from simfrontier_real.carry import Carrier, InRounds, Stepwise
 from simfrontier_real.moves import MESSAGE, RESULT, MemberPart, part_of

@@ -14,9 +14,20 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.codecs import Plain
 from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE, PartialOp
+from simfrontier.schedule import (
+    REPLICATE,
+    Call,
+    Collective,
+    CollectiveKind,
+    Compute,
+    Mesh,
+    Op,
+    PartialOp,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+)
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.programs import programs_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simfrontier.schedule.ir import Collective, Exchange
+from simfrontier.schedule import Collective, Exchange
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.mpc import stream_bytes
 from simfrontier_real.transport import Pending, Transport, wire_kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Collective, Exchange, Ref
+from simfrontier.schedule import Collective, Exchange, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded

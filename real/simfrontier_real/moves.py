@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from simfrontier.collectives.lowering import Lowered, Transfer
+from simfrontier.collectives import Lowered, Transfer
 
 MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room on the way
 

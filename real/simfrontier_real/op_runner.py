@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.ir import Collective, Compute, Exchange
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, Compute, Exchange, PartialOp
 from simfrontier_real import messages
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.rank_context import RankContext

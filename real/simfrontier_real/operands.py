@@ -10,7 +10,7 @@ from typing import Any
 
 from simfrontier.errors import SimfrontierError
 from simfrontier.opnames import OpName
-from simfrontier.schedule.ir import Compute, Ref, Tensor
+from simfrontier.schedule import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.layout import whole_line

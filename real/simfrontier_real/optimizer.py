@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule import Compute, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import CrossEntropy
 from simfrontier_real.mugs.settings import MugsSettings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier_real.arrays import Array, Backend, numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.codecs.encoded import type_of

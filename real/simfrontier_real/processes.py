@@ -7,9 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.gloo_device import shared_device
 from simfrontier_real.transport import (

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import ExpandedProgram, expand
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.roles import axis_of_roles
+from simfrontier.schedule import ExpandedProgram, Schedule, axis_of_roles, expand
 
 
 def _roles_by_rank(schedule: Schedule) -> tuple[int, ...]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Ref, Schedule
-from simfrontier.schedule.roles import axis_of_roles
+from simfrontier.schedule import ExpandedProgram, Ref, Schedule, axis_of_roles
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.buffers import Buffers
 from simfrontier_real.layout import Layouts, coordinates

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.collectives import messages_of
-from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule
-from simfrontier.schedule.store import digest
+from simfrontier.schedule import (
+    Collective,
+    Compute,
+    Exchange,
+    ExpandedProgram,
+    Op,
+    Ref,
+    Schedule,
+    digest,
+    traffic_bytes,
+)
 from simfrontier.trace import Span, Trace
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes

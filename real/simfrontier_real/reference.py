@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier_real.data import batch, input_names
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON

@@ -7,11 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.cost import matmul_shape, traffic_bytes
-from simfrontier.schedule.ir import Compute, Ref
-from simfrontier.schedule.kinds import MODEL_KINDS, STEP_KINDS
+from simfrontier.schedule import MODEL_KINDS, STEP_KINDS, Compute, Ref, matmul_shape, traffic_bytes
 from simfrontier.trace import Trace
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import local_shape

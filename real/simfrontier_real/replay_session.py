@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.trace import read_perfetto, write_perfetto
-from simfrontier.trace.links import save_links
+from simfrontier.trace import read_perfetto, save_links, write_perfetto
 from simfrontier.wholefile import refuse_unfinished
 from simfrontier_real.fabric.meter import ByteMeter, link_table
 from simfrontier_real.lanes import LaneStep

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from simfrontier.collectives.lowering.program import LoweredSchedule
+from simfrontier.collectives import LoweredSchedule
 from simfrontier.errors import InputError, SimfrontierError, nearest
-from simfrontier.schedule.check import check
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.store import digest, load
+from simfrontier.schedule import Schedule, check, digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, LaneStep, StreamLanes, ThreadLanes

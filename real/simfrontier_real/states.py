@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.ir import Ref, Schedule, Tensor, TensorRole
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh, Ref, Schedule, Tensor, TensorRole
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode

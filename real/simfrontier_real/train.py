@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.collectives.lowering.program import LoweredSchedule
+from simfrontier.collectives import LoweredSchedule
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Ref, Schedule
+from simfrontier.schedule import ExpandedProgram, Ref, Schedule
 from simfrontier_real.arrays import Backend, numpy_backend
 from simfrontier_real.arrivals import Calls, MessageDigests
 from simfrontier_real.data import batch, input_names

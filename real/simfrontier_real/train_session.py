@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 from simfrontier.trace import write_perfetto
 from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes

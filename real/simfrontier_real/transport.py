@@ -7,9 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import PartialOp
+from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.layout import coordinates
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.schedule.ir import Ref
+from simfrontier.schedule import Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of

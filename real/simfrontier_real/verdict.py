@@ -13,9 +13,8 @@ from typing import Any
 import typer
 
 from simfrontier.collectives import messages_of
-from simfrontier.schedule.codec import INTEGERS
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.dtypes import INTEGERS
+from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
 from simfrontier.wholefile import write_whole
 from simfrontier_real.bounds import EQUAL, bounds_of
 from simfrontier_real.checks import TrainingCheck, compared, distance

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simfrontier.schedule.ir import Collective, Compute, Ref
+from simfrontier.schedule import Collective, Compute, Ref
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.layout import rearranged
 from simfrontier_real.rank_context import RankContext

@@ -3,6 +3,6 @@
 Only what needs no simulation is exported here; the other modules are imported by name.
 """
 
-from simfrontier.analysis.volumes import MessageParts, RequiredBytes, op_need, step_needs
+import lazy_loader
 
-__all__ = ["MessageParts", "RequiredBytes", "op_need", "step_needs"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

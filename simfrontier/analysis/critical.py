@@ -9,8 +9,8 @@ from math import fsum
 from typing import Literal
 
 from simfrontier.analysis.predecessors import OpOnClass, Predecessors
-from simfrontier.schedule.ir import Collective, Compute, Op
-from simfrontier.simulate import Level, SimulatedStep
+from simfrontier.schedule import Collective, Compute, Op
+from simfrontier.simulation import Level, SimulatedStep
 
 PathLevel = Literal["inter_node", "intra_node", "package", "device"]
 WAIT = "wait"  # kind of a link in which nothing that the step knows of was waited for

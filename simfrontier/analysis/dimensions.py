@@ -9,11 +9,9 @@ from fractions import Fraction
 from typing import Final, Literal, get_args
 
 from simfrontier.codecs import Plain
-from simfrontier.collectives.volume import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
-from simfrontier.plan.compression import OF_PURPOSE
-from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
-from simfrontier.schedule.roles import axis_of_roles, members_of
+from simfrontier.collectives import exchanged_bytes, messages_of, sent_part, whole_side, wire_of
+from simfrontier.plan import OF_PURPOSE
+from simfrontier.schedule import RING, Collective, Compute, Exchange, Schedule, axis_of_roles, members_of
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]
 SIDES: Final[tuple[Side, ...]] = get_args(Side)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfrontier.analysis.traffic import traffic
-from simfrontier.simulate import SimulatedStep
+from simfrontier.analysis.bytes_moved import traffic
+from simfrontier.simulation import SimulatedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import LARGEST
-from simfrontier.measured.csvfile import Line, read_lines
-from simfrontier.plan.compression import compression_of
+from simfrontier.measured import Line, read_lines
+from simfrontier.plan import compression_of
 
 COLUMNS: Final = ("plan", "compression", "seed", "step", "loss")
 PER_HOP: Final = " per hop"  # behind the policy of a plan that codes every message between two ranks by itself

@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
-from simfrontier.schedule.expand import ExpandedProgram, expand
-from simfrontier.schedule.ir import Call, Compute, Op, Role
-from simfrontier.schedule.roles import Sequence, sequence_of
-from simfrontier.simulate import SimulatedStep, Timeline
-from simfrontier.simulate.role_timelines import RoleTimeline
-from simfrontier.simulate.waits import earlier
+from simfrontier.schedule import Call, Compute, ExpandedProgram, Op, Role, Sequence, expand, sequence_of
+from simfrontier.simulation import RoleTimeline, SimulatedStep, Timeline, earlier
 
 Block = tuple[Op, ...]
 

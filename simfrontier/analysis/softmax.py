@@ -6,12 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.collectives.volume import brought_bytes
-from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Op, Schedule
-from simfrontier.schedule.kinds import LOSS_KINDS, LOSS_PARTS
-from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.role_view import RoleView
+from simfrontier.collectives import brought_bytes
+from simfrontier.schedule import (
+    LOSS_KINDS,
+    LOSS_PARTS,
+    Collective,
+    CollectiveKind,
+    Compute,
+    Op,
+    Schedule,
+    traffic_bytes,
+)
+from simfrontier.simulation import RoleView, SimulatedStep
 from simfrontier.workload import LossMethod
 
 _WAYS: Final[dict[str, LossMethod]] = {

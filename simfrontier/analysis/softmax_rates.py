@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.measured.csvfile import Line, read_lines
-from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
+from simfrontier.measured import Line, read_lines
+from simfrontier.schedule import IN_MEMORY, KERNELS
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 TWO_PASS: Final = "two-pass"

@@ -9,12 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from simfrontier.schedule.ir import Call, Collective, Exchange, Op, Role, Schedule
-from simfrontier.schedule.issuer import ops_by_lane
-from simfrontier.schedule.lifetimes import Peak
-from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.memory import KINDS
-from simfrontier.simulate.role_timelines import RoleTimeline
+from simfrontier.schedule import Call, Collective, Exchange, Op, Peak, Role, Schedule, ops_by_lane
+from simfrontier.simulation import KINDS, RoleTimeline, SimulatedStep
 
 Kind = Literal["forward", "backward", "exchange", "end"]
 _FORWARD, _BACKWARD = ("embedding", "forward"), ("backward", "embedding.backward")

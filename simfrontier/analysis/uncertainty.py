@@ -18,11 +18,8 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
-from simfrontier.schedule.algorithms import DIRECT
-from simfrontier.schedule.ir import Collective, Compute, Exchange
-from simfrontier.simulate import SimulatedStep
-from simfrontier.simulate.resample import DurationFactors, resampled_s
-from simfrontier.simulate.resample_roles import RoleFactors, resampled_roles_s
+from simfrontier.schedule import DIRECT, Collective, Compute, Exchange
+from simfrontier.simulation import DurationFactors, RoleFactors, SimulatedStep, resampled_roles_s, resampled_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 

@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from simfrontier.collectives.volume import Part, exchanged_bytes, messages_of, whole_side, wire_of
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.roles import axis_of_roles, members_of
+from simfrontier.collectives import Part, exchanged_bytes, messages_of, whole_side, wire_of
+from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Schedule, axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer
 Key = tuple[str, str, Part]

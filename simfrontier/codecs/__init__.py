@@ -4,9 +4,6 @@ A new family: a file with a frozen dataclass that is a `Codec`, `NAMES` and `par
 file (device.codecs.NAME); to execute it, a file of the same name in simfrontier_real.codecs.
 """
 
-from simfrontier.codecs.codec import Codec
-from simfrontier.codecs.plain import Plain
-from simfrontier.codecs.quantised import Quantised
-from simfrontier.codecs.registry import parse_codec
+import lazy_loader
 
-__all__ = ["Codec", "Plain", "Quantised", "parse_codec"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

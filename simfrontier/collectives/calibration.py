@@ -19,7 +19,7 @@ from simfrontier.collectives.toml_text import number, text
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import read_toml, toml_of, typed
 from simfrontier.machine import Provenance
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole
 

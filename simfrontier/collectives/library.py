@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from simfrontier.collectives.algorithms import algorithm, in_plans
 from simfrontier.collectives.calibration import CallTable, Group
@@ -13,9 +14,10 @@ from simfrontier.collectives.tuning import TuningModel
 from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Provenance
-from simfrontier.network.template import RingOrder
-from simfrontier.schedule.algorithms import DIRECT, LIBRARY, TREE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import DIRECT, LIBRARY, TREE, CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.network import RingOrder
 
 RING_SLICES, TREE_SLICES = 1, 32  # assumed, where a library's file does not say it
 

@@ -16,10 +16,8 @@ from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.tuning import AlgorithmTuning, TuningModel, Way
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import read_toml, told, typed
-from simfrontier.machine import Provenance
-from simfrontier.machine.sources import sources_of
-from simfrontier.schedule.algorithms import DIRECT, RING, TREE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.machine import Provenance, sources_of
+from simfrontier.schedule import DIRECT, RING, TREE, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import LibraryFile, LowLatencyFile, RingFile, TuningFile

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from simfrontier.collectives.library import Residual
 from simfrontier.io import told
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.schema import ResidualFile

@@ -12,8 +12,7 @@ from simfrontier.collectives.two_level import Levels, TwoLevel
 from simfrontier.errors import InputError
 from simfrontier.io import typed
 from simfrontier.machine import Provenance
-from simfrontier.schedule.algorithms import RING, TWO_LEVEL
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.two_level_schema import CallFile, LevelsFile

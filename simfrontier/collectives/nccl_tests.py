@@ -15,7 +15,7 @@ from simfrontier.collectives.calibration import CallTable, MeasuredPoint
 from simfrontier.collectives.merge import merged
 from simfrontier.errors import InputError, nearest
 from simfrontier.limits import LOG_LINE, TABLE_FILE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 
 TESTS: dict[str, CollectiveKind] = {
     "all_gather_perf": "all_gather",

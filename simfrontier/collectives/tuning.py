@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
-from simfrontier.schedule.algorithms import RING, TREE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import RING, TREE, CollectiveKind
 
 Protocol = Literal["simple", "ll"]
 Way = str  # an algorithm and a protocol, as a library's file writes them

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

@@ -4,9 +4,7 @@ strict)."""
 from pydantic import Field
 
 from simfrontier.collectives.schema import ResidualFile
-from simfrontier.io import Text
-from simfrontier.io.model import Strict
-from simfrontier.io.tables import AtLeastZero, Part, Positive, Share, Table
+from simfrontier.io import AtLeastZeroNumber, PartNumber, PositiveNumber, ShareNumber, Strict, Table, Text
 
 
 class BetweenFile(Table):
@@ -23,9 +21,9 @@ class InsideFile(Table):
 
 
 class CallFile(Strict):
-    base_s: AtLeastZero
-    reorder_bytes_per_s: Positive
-    hop_between_nodes_s: AtLeastZero | None = None  # without: the library's own
+    base_s: AtLeastZeroNumber
+    reorder_bytes_per_s: PositiveNumber
+    hop_between_nodes_s: AtLeastZeroNumber | None = None  # without: the library's own
 
 
 class LevelsFile(Strict):
@@ -34,8 +32,8 @@ class LevelsFile(Strict):
 
     between: BetweenFile
     inside: InsideFile
-    rate_share: Share | None = None  # of what the library's shares of links say; without: 1
-    forwarded_share: Part | None = None  # without: the library's own
+    rate_share: ShareNumber | None = None  # of what the library's shares of links say; without: 1
+    forwarded_share: PartNumber | None = None  # without: the library's own
     all_gather: CallFile | None = Field(default=None)
     reduce_scatter: CallFile | None = Field(default=None)
 

@@ -8,9 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simfrontier.collectives.algorithms import algorithm
-from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.ir import Collective, CollectiveKind, Exchange, Ref, Tensor
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]
 

@@ -13,8 +13,7 @@ from simfrontier.collectives import GroupShape, Library, algorithm
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Pattern, equal_parts
-from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import LIBRARY, CollectiveKind
 
 
 @dataclass(eq=False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from simfrontier.collectives import GroupShape, Library, messages_of
-from simfrontier.collectives import algorithm as algorithm_of
+from simfrontier.collectives import GroupShape, Library, algorithm as algorithm_of, messages_of
 from simfrontier.cost.rates import group_shape, seconds_alone
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, meeting
-from simfrontier.schedule.ir import Collective, Schedule
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Collective, Mesh, Schedule
 
 MEETING = "meeting"
 

@@ -22,8 +22,7 @@ from simfrontier.cost.role_assignment import RoleAssignment, exchange_key
 from simfrontier.cost.work import Flow, OpWork, PricedOp
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Folding, LoadColumn, Pattern
-from simfrontier.schedule.algorithms import DIRECT
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Schedule
+from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, Schedule
 
 
 @dataclass

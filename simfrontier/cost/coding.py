@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from simfrontier.codecs import Codec
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.schedule.codec import DTYPE_BYTES, Codec
-from simfrontier.schedule.ir import Collective, Compute, Tensor
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Collective, Compute, Mesh, Tensor
 
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
 

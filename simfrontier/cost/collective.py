@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simfrontier.collectives import CallTable, messages_of, sent_share
-from simfrontier.collectives import algorithm as algorithm_of
+from simfrontier.collectives import CallTable, algorithm as algorithm_of, messages_of, sent_share
 from simfrontier.cost.choice import MEETING, pattern_key
 from simfrontier.cost.coding import NO_CODING, PerHopCoding
 from simfrontier.cost.rates import seconds_alone, speeds_alone
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
-from simfrontier.schedule.ir import Collective
+from simfrontier.schedule import Collective
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster

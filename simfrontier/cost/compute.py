@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from simfrontier.cost.coding import coding_s
 from simfrontier.cost.work import LOCAL, NO_WORK, OpWork, PricedOp
 from simfrontier.machine import Machine
-from simfrontier.schedule.cost import matmul_dtype, matmul_form, matmul_shape, traffic_bytes
-from simfrontier.schedule.ir import Compute, Schedule
+from simfrontier.schedule import Compute, Schedule, matmul_dtype, matmul_form, matmul_shape, traffic_bytes
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster

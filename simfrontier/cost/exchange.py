@@ -12,8 +12,7 @@ from simfrontier.cost.role_assignment import pairs_of
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, paired
-from simfrontier.schedule.algorithms import DIRECT
-from simfrontier.schedule.ir import Exchange, Schedule
+from simfrontier.schedule import DIRECT, Exchange, Schedule
 
 if TYPE_CHECKING:
     from simfrontier.cost.cluster import Cluster

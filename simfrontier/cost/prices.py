@@ -25,13 +25,11 @@ from simfrontier.cost.choice import refuse_alone
 from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.compute import arithmetic_s, compute_s
 from simfrontier.cost.exchange import pair_shape
-from simfrontier.cost.price import Placement, placed
+from simfrontier.cost.op_price import Placement, placed
 from simfrontier.cost.rates import group_shape
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Perturbation, equal_parts, paired
-from simfrontier.schedule.algorithms import DIRECT, RING
-from simfrontier.schedule.ir import Collective, CollectiveKind, Compute, Exchange, Op, Schedule
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import DIRECT, RING, Collective, CollectiveKind, Compute, Exchange, Mesh, Op, Schedule
 
 NO_LIMIT = 1e30  # bytes per second
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from simfrontier.collectives import GroupShape, Library, messages_of, sent_share
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Folding, Pattern, fold, solve
-from simfrontier.schedule.ir import Collective, Schedule
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Collective, Mesh, Schedule
 
 LONE = "alone"  # key of the one pattern
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Collective, Exchange, Op, Schedule
-from simfrontier.schedule.roles import members_of
+from simfrontier.schedule import Collective, Exchange, Op, Schedule, members_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.fitting.fit import FitProblem, FitResult, fit, shown
-from simfrontier.validation.fits import was_fitted
+from simfrontier.fitting.least_squares import FitProblem, FitResult, fit, shown
+from simfrontier.validation import was_fitted
 
 Where = tuple[str, int]  # machine, devices
 

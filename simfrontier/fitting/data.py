@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.measured import CallRow
-from simfrontier.measured.index import Pathology, call_faults
-from simfrontier.validation.calls import lacking, other_place, shown_fault
+from simfrontier.measured import CallRow, Pathology, call_faults
+from simfrontier.validation import lacking, other_place, shown_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import Calibration
-from simfrontier.collectives.calibration import HARNESS, RESIDUAL
-from simfrontier.collectives.fit_record import Far, FitRecord, Place
+from simfrontier.collectives import HARNESS, RESIDUAL, Calibration, Far, FitRecord, Place
 from simfrontier.fitting.cross import CrossValidation, Where
 from simfrontier.fitting.data import FitRows
-from simfrontier.fitting.fit import FitProblem, FitResult
+from simfrontier.fitting.least_squares import FitProblem, FitResult
 from simfrontier.fitting.parameters import free_parameters, with_partners
 from simfrontier.units import unit_of
-from simfrontier.validation.calls import KINDS
-from simfrontier.validation.outcome import NORMAL_90
+from simfrontier.validation import KINDS, NORMAL_90
 
 LARGE = 4 * 2**20  # bytes of messages that the errors of large ones are of
 

@@ -8,13 +8,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from simfrontier.collectives import HopTimes, Library, algorithms, load_library
-from simfrontier.collectives.load import ranks_and_packages
-from simfrontier.collectives.ring_law import LowLatency, Pipeline
-from simfrontier.collectives.tuning import TuningModel
-from simfrontier.collectives.two_level import Levels
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.validation.harness import Harness
+from simfrontier.collectives import (
+    HopTimes,
+    Levels,
+    Library,
+    LowLatency,
+    Pipeline,
+    TuningModel,
+    all_algorithms,
+    load_library,
+    ranks_and_packages,
+)
+from simfrontier.schedule import CollectiveKind
+from simfrontier.validation import Harness
 
 STEPPED = "tuning.simple_weight"  # moves thresholds only: the error is a staircase in it
 _NOT_OF_THE_LAW = ("residual.",)
@@ -157,7 +163,7 @@ def _with(whole: _Value, name: str, part: Any) -> _Value:
 
 
 _SETTERS: Mapping[str, Callable[[Library, str, float], Library]] = {
-    **{law: _hops(law) for each in algorithms() for law in each.laws},
+    **{law: _hops(law) for each in all_algorithms() for law in each.laws},
     "ring_ll": _low_latency,
     "tuning": _tuning,
     "shares": _share,

@@ -26,8 +26,7 @@ class Rule:
         self.holds, self.allowed = holds, allowed
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError
-        from pydantic_core import core_schema as schema
+        from pydantic_core import PydanticCustomError, core_schema as schema
 
         def held(value: Any) -> Any:
             if not self.holds(value):
@@ -44,8 +43,7 @@ class Parsed:
         self.parse = parse
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError
-        from pydantic_core import core_schema as schema
+        from pydantic_core import PydanticCustomError, core_schema as schema
 
         def parsed(text: str) -> Any:
             try:
@@ -109,15 +107,26 @@ def _value(table: dict[str, Any]) -> Any:
 
 
 class Names:
-    """Annotation of a key, or a text, that is one of some names."""
+    """Annotation of a key, or a text, that is one of some names; a function that gives names is called when a value is
+    read."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
+    def __init__(self, *names: str | Callable[[], tuple[str, ...]]) -> None:
+        self._names = names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(name for part in self._names for name in ((part,) if isinstance(part, str) else part()))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema as schema
+        from pydantic_core import PydanticKnownError, core_schema as schema
 
-        return schema.literal_schema(list(self.names))
+        def one_of_them(value: object) -> object:
+            if not isinstance(value, str) or value not in self.names:
+                raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
+            return value
+
+        return schema.no_info_plain_validator_function(one_of_them)
 
 
 class Switch:
@@ -125,8 +134,7 @@ class Switch:
     it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError
-        from pydantic_core import core_schema as schema
+        from pydantic_core import PydanticCustomError, core_schema as schema
 
         def switched(number: float) -> bool:
             if number not in (0.0, 1.0):

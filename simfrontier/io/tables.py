@@ -8,14 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from simfrontier.io.bounds import Kind, Text
 from simfrontier.io.model import Strict
-from simfrontier.limits import (
-    CHANNELS,
-    COUNT,
-    LARGEST,
-    LARGEST_SD,
-    SLICES,
-    SMALLEST,
-)
+from simfrontier.limits import CHANNELS, COUNT, LARGEST, LARGEST_SD, SLICES, SMALLEST
 
 T = TypeVar("T", bound=float)
 
@@ -51,11 +44,11 @@ def _not_tiny(value: float) -> float:
 
 PositiveFloat = Annotated[float, Field(gt=0, le=LARGEST), AfterValidator(_not_tiny)]
 NotNegativeFloat = Annotated[float, Field(ge=0, le=LARGEST)]
-Count = Number[Annotated[int, Field(ge=1, le=COUNT.most)]]
-Channels = Number[Annotated[int, Field(ge=1, le=CHANNELS.most)]]
-Slices = Number[Annotated[int, Field(ge=1, le=SLICES.most)]]
-Positive = Number[PositiveFloat]
-AtLeastZero = Number[NotNegativeFloat]
-Deviation = Number[Annotated[float, Field(ge=0, le=LARGEST_SD)]]  # of the logarithm of a time
-Share = Number[Annotated[float, Field(gt=0, le=1)]]
-Part = Number[Annotated[float, Field(ge=0, le=1)]]
+CountNumber = Number[Annotated[int, Field(ge=1, le=COUNT.most)]]
+ChannelsNumber = Number[Annotated[int, Field(ge=1, le=CHANNELS.most)]]
+SlicesNumber = Number[Annotated[int, Field(ge=1, le=SLICES.most)]]
+PositiveNumber = Number[PositiveFloat]
+AtLeastZeroNumber = Number[NotNegativeFloat]
+DeviationNumber = Number[Annotated[float, Field(ge=0, le=LARGEST_SD)]]  # of the logarithm of a time
+ShareNumber = Number[Annotated[float, Field(gt=0, le=1)]]
+PartNumber = Number[Annotated[float, Field(ge=0, le=1)]]

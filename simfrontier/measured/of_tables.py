@@ -8,16 +8,14 @@ from pathlib import Path
 from statistics import median
 from typing import Final, cast
 
-from simfrontier.collectives import CallTable, load_calibration
-from simfrontier.collectives.nccl_tests import read_log
+from simfrontier.collectives import CallTable, load_calibration, read_log
 from simfrontier.errors import InputError
 from simfrontier.machine import catalog, load_machine
 from simfrontier.measured.csv_calls import refuse_too_few
 from simfrontier.measured.place import RowPlace
 from simfrontier.measured.rows import CALL_KINDS, CallKind, CallRow
 from simfrontier.measured.setup import Setup
-from simfrontier.trace import Span, Trace, read_perfetto
-from simfrontier.trace.deltas import duration
+from simfrontier.trace import Span, Trace, duration, read_perfetto
 
 REAL_MODES: Final = ("replay", "train")  # how the notes of a real trace begin
 _AXES: Final = ("node", "package", "gcd")

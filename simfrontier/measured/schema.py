@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.io import Text
-from simfrontier.io.model import Strict
+from simfrontier.io import Strict, Text
 from simfrontier.measured.rows import Benchmark, CallKind, Form
 
 AtLeastOne = Annotated[int, Field(ge=1)]

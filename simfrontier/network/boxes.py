@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.machine.hardware import End
+from simfrontier.machine import End
 from simfrontier.network.fabric import Fabric
 
 NET = "net"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from simfrontier.errors import InputError
-from simfrontier.machine.wiring import FRAME_BYTES, Cable, Wiring
+from simfrontier.machine import FRAME_BYTES, Cable, Wiring
 from simfrontier.network.boxes import box, ends, joining_links
 from simfrontier.network.fabric import Fabric
-from simfrontier.network.route import route
+from simfrontier.network.routes import route
 
 
 def wiring_of(fabric: Fabric, title: str) -> Wiring:

@@ -15,8 +15,7 @@ from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import CallItems, Hook, Item, Move
 from simfrontier.plan.tensors import Tensors, as_form
-from simfrontier.schedule.ir import Compute, Ref, Stage
-from simfrontier.schedule.names import gathered_name
+from simfrontier.schedule import Compute, Ref, Stage, gathered_name
 from simfrontier.workload import Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream

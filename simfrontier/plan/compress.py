@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from simfrontier.plan.program import CallItems, Hook, Item, Move, Program, StreamWait
-from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Tensor
+from simfrontier.schedule import Call, Compute, Exchange, Op, Ref, Tensor
 
 
 @dataclass(frozen=True, slots=True)

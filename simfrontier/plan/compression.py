@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import PLAIN, codec_of
 from simfrontier.plan.plan import Purpose
-from simfrontier.schedule.codec import Codec
 
 Dimension = Literal["dp", "tp", "pp", "zero"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)

@@ -8,7 +8,7 @@ from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Plan
 from simfrontier.plan.tensor import TENSOR, TensorOptions
 from simfrontier.plan.zero import ZERO
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 
 FAMILIES: dict[str, tuple[type[Options], Callable[..., Plan]]] = {**ZERO, **TENSOR}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 
 DATA, PACKAGE, GCD, STAGE = "data", "package", "gcd", "stage"
 DATA_AXES = (DATA, PACKAGE, GCD)

@@ -5,17 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain
 from simfrontier.errors import InputError
 from simfrontier.plan.moves import Hop, MoveStep, steps_of
 from simfrontier.plan.plan import Groups, Purpose
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
-from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Collective, Compute, Op, Ref, Tensor, TensorRole
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.names import buffer_name
-from simfrontier.schedule.placement import Placement
+from simfrontier.schedule import RING, Collective, Compute, Mesh, Op, Placement, Ref, Tensor, TensorRole, buffer_name
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
 _ON_THE_WAY: dict[TensorRole, TensorRole] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simfrontier.plan.plan import Purpose
 from simfrontier.plan.program import Item, Move, Program, StreamWait
-from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule import Compute, Ref
 
 Numbered = list[tuple[int, Item]]
 

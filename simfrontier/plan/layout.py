@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simfrontier.plan.plan import Plan
-from simfrontier.schedule.kinds import NOT_SUMS
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import PartialOp, Placement, placements_of
+from simfrontier.schedule import NOT_SUMS, Mesh, PartialOp, Placement, placements_of
 from simfrontier.workload import LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import InputError
-from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import Placement
+from simfrontier.schedule import LIBRARY, Mesh, Placement
 
 HIERARCHICAL: Final = "hierarchical"  # a hop that crosses its axes in two levels, as collectives of their own
 StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all", "all_gather"]

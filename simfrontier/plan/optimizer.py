@@ -8,8 +8,7 @@ from collections.abc import Callable
 from simfrontier.plan.builder import ProgramBuilder
 from simfrontier.plan.program import token_tensor
 from simfrontier.plan.tensors import Tensors
-from simfrontier.schedule.ir import Compute, Ref, Tensor
-from simfrontier.schedule.placement import Placement, partial
+from simfrontier.schedule import Compute, Placement, Ref, Tensor, partial
 from simfrontier.workload import Weight
 
 SCALARS = ("overflow", "gradient_norm")

@@ -7,12 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from simfrontier.codecs import Plain
-from simfrontier.collectives.algorithms import in_plans
-from simfrontier.io.bounds import Names
+from simfrontier.codecs import Codec, Plain, parse_codec
+from simfrontier.collectives import in_plans
+from simfrontier.io import Names
 from simfrontier.plan.moves import HIERARCHICAL, Hop
-from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.codec import Codec, parse_codec
+from simfrontier.schedule import LIBRARY
 from simfrontier.workload import Attention, Softmax
 
 PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
@@ -78,7 +77,7 @@ class HopOptions(BaseModel):
 
     axes: tuple[str, ...] = Field(min_length=1)
     codec: CodecText = None
-    via: Annotated[str, Names(LIBRARY, *in_plans(), HIERARCHICAL)] = LIBRARY
+    via: Annotated[str, Names(LIBRARY, in_plans, HIERARCHICAL)] = LIBRARY
 
     def in_precision(self, dtype: str) -> Self:
         """The same hop for people to read, as `Options.in_precision`."""

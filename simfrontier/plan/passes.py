@@ -16,8 +16,7 @@ from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.products import inputs_first, weights_first
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait, token_tensor
-from simfrontier.schedule.ir import Compute, Ref
-from simfrontier.schedule.names import gathered_name
+from simfrontier.schedule import Compute, Ref, gathered_name
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
 OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says

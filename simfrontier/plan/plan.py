@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
+from simfrontier.codecs import Codec
 from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Stage
-from simfrontier.schedule.placement import Placement
+from simfrontier.schedule import Placement, Stage
 from simfrontier.workload import USUAL_WAY, CrossEntropy, Weight
 
 Purpose = Literal[

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from simfrontier.plan.lanes import Numbered
 from simfrontier.plan.program import Item, Move, Program, StreamWait
-from simfrontier.schedule.ir import Compute, Ref
+from simfrontier.schedule import Compute, Ref
 
 GRADIENTS = ("gradient", "accumulator")  # roles of what the second product makes
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Ref, Tensor
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.schedule import REPLICATE, Collective, Compute, Exchange, Ref, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,7 @@ from dataclasses import replace
 
 from simfrontier.plan.layout import BATCH
 from simfrontier.plan.plan import Engine, Plan
-from simfrontier.schedule.expand import ExpandedProgram
-from simfrontier.schedule.ir import Call, Compute, Op, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Call, Compute, ExpandedProgram, Mesh, Op, Schedule, Tensor
 from simfrontier.workload import Workload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.optimizer import end_of_step
@@ -13,9 +13,7 @@ from simfrontier.plan.orders import Boundary, StagePass, events_of
 from simfrontier.plan.plan import Pipeline
 from simfrontier.plan.program import CallItems, Program
 from simfrontier.plan.tensors import Tensors
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role
-from simfrontier.schedule.names import buffer_name
+from simfrontier.schedule import Call, Compute, Exchange, Op, Ref, Role, buffer_name
 
 STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
 TIED = "tied"

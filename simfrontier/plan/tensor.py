@@ -17,7 +17,7 @@ from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
 from simfrontier.plan.zero import ZERO, BucketOptions, DdpOptions
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 from simfrontier.workload import USUAL_WAY, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]

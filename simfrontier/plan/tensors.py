@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from simfrontier.codecs import Codec
+from simfrontier.dtypes import FLOATS
 from simfrontier.plan.layout import CutLayout
 from simfrontier.plan.plan import Engine, Plan, WeightStates
-from simfrontier.schedule.codec import FLOATS, Codec
-from simfrontier.schedule.ir import Stage, Tensor, TensorRole
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.names import gathered_name, value_name
-from simfrontier.schedule.placement import Placement
+from simfrontier.schedule import Mesh, Placement, Stage, Tensor, TensorRole, gathered_name, value_name
 from simfrontier.workload import State, Value, Weight, Workload
 
 

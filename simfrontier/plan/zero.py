@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from simfrontier.codecs import Plain, Quantised
+from simfrontier.codecs import Codec, Plain, Quantised
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import CodecText, GatherOptions, HopOptions, Options, Reduction, ReductionOptions
 from simfrontier.plan.plan import CopyRule, Plan, Purpose
-from simfrontier.schedule.codec import Codec
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 
 Axes = tuple[str, ...]
 INT8, INT4 = Quantised("int8", 6144), Quantised("int4", 6144)

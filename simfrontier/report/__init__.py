@@ -1,7 +1,5 @@
 """Reports of a study: the page that a person reads, the table and the manifest that a program reads."""
 
-from simfrontier.report.manifest import write_manifest
-from simfrontier.report.page import write_page
-from simfrontier.report.table import write_results
+import lazy_loader
 
-__all__ = ["write_manifest", "write_page", "write_results"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

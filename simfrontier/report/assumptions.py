@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.machine import Provenance
-from simfrontier.plan.options import HopOptions, Options
+from simfrontier.plan import HopOptions, Options
 from simfrontier.report.batches import batch, checkpointing, training
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.phrases import exactly, in_words, listed

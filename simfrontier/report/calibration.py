@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import Calibration
-from simfrontier.collectives.fit_record import Far
-from simfrontier.fitting.outcome import FitOutcome, Parameter
+from simfrontier.collectives import Calibration, Far
+from simfrontier.fitting import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
 from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows
 from simfrontier.report.ending import how_to_read
@@ -17,7 +16,7 @@ from simfrontier.report.phrases import NOTHING, exactly, number, percent
 from simfrontier.report.shell import whole_page
 from simfrontier.report.validation_figures import agreement_figure
 from simfrontier.report.validation_text import counted
-from simfrontier.validation.outcome import NORMAL_90, ComparedRow, Prediction, Use
+from simfrontier.validation import NORMAL_90, ComparedRow, Prediction, Use
 
 CONTENTS = {
     "headline": "In short",

@@ -13,7 +13,7 @@ from simfrontier.report.theme import axis, figure, powers_of_two
 from simfrontier.report.validation_figures import USE_MARKS, USE_NAMES, clipped
 from simfrontier.report.validation_series import row_name
 from simfrontier.report.validation_text import apart
-from simfrontier.validation.outcome import ComparedRow
+from simfrontier.validation import ComparedRow
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge
 MAX_TICKS = 12

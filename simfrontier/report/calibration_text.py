@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from simfrontier.collectives.fit_record import Far, Place
-from simfrontier.fitting.outcome import FitOutcome, far_of
+from simfrontier.collectives import Far, Place
+from simfrontier.fitting import FitOutcome, far_of
 from simfrontier.report.phrases import listed, percent
 from simfrontier.report.validation_text import counted, reason_words
-from simfrontier.validation.fits import was_fitted
+from simfrontier.validation import was_fitted
 
 LARGE_WORDS = "several nodes, 4 MiB and more"
 

@@ -8,18 +8,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from simfrontier.analysis.dimensions import SIDES, SentBytes, Side, sent_by_dimension
-from simfrontier.analysis.losses import NUM_SD, PER_HOP, LossCurves, policy_of
-from simfrontier.plan.compression import DIMENSIONS, Compression
-from simfrontier.plan.options import PLAIN
-from simfrontier.plan.tensor import MegatronOptions
+from simfrontier.analysis import NUM_SD, PER_HOP, SIDES, LossCurves, SentBytes, Side, policy_of, sent_by_dimension
+from simfrontier.codecs import Codec
+from simfrontier.plan import DIMENSIONS, PLAIN, Compression, MegatronOptions
 from simfrontier.report.compression_figures import GainLossPoint, curves, trade_off
 from simfrontier.report.markup import keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
 from simfrontier.report.published import comparable
 from simfrontier.report.theme import marks
 from simfrontier.report.view import StudyView, rate
-from simfrontier.schedule.codec import Codec
 from simfrontier.study import schedule_of_case
 
 Bytes = Mapping[str, Mapping[Side, SentBytes]]  # by plan

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.analysis.losses import LossCurves
+from simfrontier.analysis import LossCurves
 from simfrontier.arrays import Floats
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import number, signed

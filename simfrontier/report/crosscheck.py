@@ -15,9 +15,7 @@ from simfrontier.report.phrases import number, percent, quantity, signed
 from simfrontier.report.shell import whole_page
 from simfrontier.report.sweep import sweep_section
 from simfrontier.report.theme import marks
-from simfrontier.trace.compare import Comparison
-from simfrontier.trace.deltas import CrossCheck, Delta, deltas, step_times
-from simfrontier.trace.links import WITHIN
+from simfrontier.trace import WITHIN, Comparison, CrossCheck, Delta, deltas, step_times
 from simfrontier.wholefile import write_whole
 
 CONTENTS = {

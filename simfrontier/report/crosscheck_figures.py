@@ -10,9 +10,7 @@ from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import CODEC, COMPUTE, PlanMark, axis, decades, figure
 from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
-from simfrontier.trace import Span
-from simfrontier.trace.compare import Comparison, OpPair
-from simfrontier.trace.deltas import CrossCheck, PlanStepTimes, duration
+from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
 INK = "#111111"  # the page's script turns it into the reader's text colour

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simfrontier.report.phrases import binary, listed, number, percent, quantity, signed
-from simfrontier.trace.compare import Comparison
-from simfrontier.trace.deltas import CrossCheck, PlanStepTimes, Verdict, step_times
-from simfrontier.trace.limits import AgreementLimit, limits_of
-from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
-from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepPoint, Way, sweep_medians
+from simfrontier.trace import (
+    ALLOWED,
+    JUDGED_BYTES,
+    LEAST_JUDGED_BYTES,
+    WITHIN,
+    AgreementLimit,
+    Comparison,
+    CrossCheck,
+    LinkCheck,
+    LinkPair,
+    PlanStepTimes,
+    SweepPoint,
+    Verdict,
+    Way,
+    limits_of,
+    step_times,
+    sweep_medians,
+)
 
 MAX_LISTED = 8  # differences of a plan that are said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from simfrontier.explain import Explanation, PlanComparison, TriedChange
+from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import (
     changes_figure,

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from simfrontier.analysis.attribution import part_words
-from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel
+from simfrontier.analysis import WAIT, CriticalPath, PathLevel, part_words
 from simfrontier.arrays import Floats
-from simfrontier.explain import Explanation, PlanComparison, TriedChange
+from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.explanation_text import OTHER, shown_differences, signed_seconds
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import percent, quantity

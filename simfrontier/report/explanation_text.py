@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simfrontier.analysis.attribution import part_words
-from simfrontier.analysis.critical import PathPart
-from simfrontier.explain import Explanation, PlanComparison, TriedChange
+from simfrontier.analysis import PathPart, part_words
+from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.phrases import listed, percent, quantity
 
 TOLD = 0.99  # of the critical path is told part by part

@@ -9,7 +9,7 @@ from simfrontier.report.crosscheck_text import link_bytes
 from simfrontier.report.fabric_drawing import drawing, key
 from simfrontier.report.markup import panels, paragraph, section, table, text
 from simfrontier.report.phrases import percent, quantity, signed
-from simfrontier.trace.links import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
+from simfrontier.trace import JUDGED_BYTES, WITHIN, LinkCheck, LinkPair
 
 MAX_WORST = 8  # links that are listed
 _CLASSES = ("link class", "link directions", "judged", "simulated", "counted", "counted / sim", "worst judged")

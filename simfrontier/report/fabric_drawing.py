@@ -10,7 +10,7 @@ from simfrontier.report.fabric_layout import FabricLayout, Point, layout
 from simfrontier.report.markup import text
 from simfrontier.report.node import colour
 from simfrontier.report.phrases import quantity, signed
-from simfrontier.trace.links import LinkPair
+from simfrontier.trace import LinkPair
 
 _THIN, _THICK = 1.4, 8.6
 _HUBS = {"net": "switch"}  # what stands on a hub, if not its name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simfrontier.analysis.gathers import Gather, Gathers
+from simfrontier.analysis import Gather, Gathers
 from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import binary, listed, percent, quantity, signed
 from simfrontier.report.theme import axis, figure

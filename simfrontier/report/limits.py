@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.phrases import number, percent, quantity
-from simfrontier.trace.limits import AgreementLimit
-from simfrontier.trace.slowed import SlowLinkEffect
+from simfrontier.trace import AgreementLimit, SlowLinkEffect
 
 
 def limits_section(limits: Sequence[AgreementLimit]) -> str:

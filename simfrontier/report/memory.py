@@ -12,7 +12,7 @@ from simfrontier.report.markup import Figure, keyed, paragraph, plot, section, t
 from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import MEMORY_COLOURS, axis, figure
 from simfrontier.report.view import StudyView
-from simfrontier.simulate.memory import MemoryTimeline
+from simfrontier.simulation import MemoryTimeline
 
 
 def memory(view: StudyView) -> str:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from simfrontier.analysis.links import LinkLoad, NodeLinks
-from simfrontier.machine import Machine
-from simfrontier.machine.hardware import BUS
+from simfrontier.analysis import LinkLoad, NodeLinks
+from simfrontier.machine import BUS, Machine
 from simfrontier.report.markup import text
 from simfrontier.report.phrases import percent, quantity
 

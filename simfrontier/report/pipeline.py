@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from simfrontier.analysis.stages import OUTSIDE, Stages, StageSpan
+from simfrontier.analysis import OUTSIDE, Stages, StageSpan
 from simfrontier.report.markup import Figure, keyed, panels, paragraph, plot, section, table, text
 from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import IDLE, MEMORY_COLOURS, axis, figure

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from simfrontier.analysis.uncertainty import band_of, probability_faster, spread_of
+from simfrontier.analysis import band_of, probability_faster, spread_of
 from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
 from simfrontier.report.phrases import binary, device_word, listed, number, percent, quantity, sizes_in_words

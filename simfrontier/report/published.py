@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from simfrontier.analysis.uncertainty import band_of
+from simfrontier.analysis import band_of
 from simfrontier.report.batches import batch
 from simfrontier.report.markup import items, paragraph, section, table, text
-from simfrontier.report.peak import PeakShare, Range, peak_table, ratio_over_unknown, shares
-from simfrontier.report.peak import sentence as share_sentence
+from simfrontier.report.peak import PeakShare, Range, peak_table, ratio_over_unknown, sentence as share_sentence, shares
 from simfrontier.report.phrases import NOT_RUN, NOTHING, TOO_BIG, distance, distance_to, listed, number
 from simfrontier.report.ranks import grid
 from simfrontier.report.view import StudyView, rate

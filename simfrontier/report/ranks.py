@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simfrontier.plan.options import Options
-from simfrontier.plan.tensor import TensorOptions
+from simfrontier.plan import Options, TensorOptions
 from simfrontier.report.markup import keyed, paragraph, section, table, text
 from simfrontier.report.phrases import NOTHING, number, signed
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Case
-from simfrontier.tune import TriedGrid
+from simfrontier.tuning import TriedGrid
 
 GRID = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # axes of a mesh, as they are called
 DATA = "data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.markup import paragraph, section, table, text
 from simfrontier.report.view import StudyView
-from simfrontier.simulate import Fidelity
+from simfrontier.simulation import Fidelity
 from simfrontier.workload import GptShape
 
 _LIMITS: dict[Fidelity, str] = {

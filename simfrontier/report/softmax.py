@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from simfrontier.analysis.softmax import LossCall, Softmaxes
+from simfrontier.analysis import LossCall, Softmaxes
 from simfrontier.report.markup import keyed, panels, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, binary, listed, percent, quantity, signed
 from simfrontier.report.softmax_figures import bars
 from simfrontier.report.view import StudyView, step_s
-from simfrontier.schedule.softmax import KERNELS, MemoryPasses
+from simfrontier.schedule import KERNELS, MemoryPasses
 
 Known = Mapping[str, Softmaxes]  # by plan, of those that fit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from simfrontier.analysis.softmax import Softmaxes
+from simfrontier.analysis import Softmaxes
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, axis, figure
 

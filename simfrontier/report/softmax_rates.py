@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from simfrontier.analysis.softmax_rates import (
+from simfrontier.analysis import (
     CACHED,
     EXPONENTIALS,
     FLOAT_BYTES,
@@ -23,7 +23,7 @@ from simfrontier.report.markup import cards, items, keyed, paragraph, plot, sect
 from simfrontier.report.phrases import binary, listed, number, percent, quantity
 from simfrontier.report.shell import whole_page
 from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
-from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
+from simfrontier.schedule import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
 
 CONTENTS: Final = {

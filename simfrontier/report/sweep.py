@@ -10,7 +10,7 @@ from simfrontier.report.crosscheck_text import swept
 from simfrontier.report.markup import Figure, paragraph, plot, section, table, text
 from simfrontier.report.phrases import binary, number, percent, quantity, signed
 from simfrontier.report.theme import axis, figure, powers_of_two
-from simfrontier.trace.sweep import ALLOWED, LEAST_JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
+from simfrontier.trace import ALLOWED, LEAST_JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

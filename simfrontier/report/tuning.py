@@ -35,10 +35,7 @@ from simfrontier.report.tuning_text import (
     total_words,
     why_sentence,
 )
-from simfrontier.tune import TunedPlan, TuningOutcome
-from simfrontier.tune.pins import DIMENSIONS, Value, written
-from simfrontier.tune.runner import SLACK
-from simfrontier.tune.space import Candidate
+from simfrontier.tuning import DIMENSIONS, SLACK, Candidate, TunedPlan, TuningOutcome, Value, written
 from simfrontier.wholefile import write_whole
 from simfrontier.workload import sizes_of
 

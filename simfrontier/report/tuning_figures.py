@@ -11,8 +11,7 @@ from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import axis, figure, marks
 from simfrontier.report.tuning_text import KINDS, band_words, chance_text, kind_of, num_samples
-from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
-from simfrontier.tune.evaluator import SimulatedPlan
+from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome
 
 COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}
 FAR = 4.0  # of the fullest plan: a capacity above that would press all marks down

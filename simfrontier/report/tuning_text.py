@@ -15,8 +15,7 @@ from simfrontier.report.phrases import (
     tokens_per_second,
 )
 from simfrontier.report.probability import as_percent
-from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
-from simfrontier.tune.space import Candidate
+from simfrontier.tuning import Candidate, OwnPlan, TunedPlan, TuningOutcome
 
 SURE = 0.9  # a winner in fewer samples is too close to call
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast

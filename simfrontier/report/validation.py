@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simfrontier.measured.index import Table
+from simfrontier.measured import Table
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, percent, quantity
@@ -22,11 +22,7 @@ from simfrontier.report.validation_text import (
     validation_lead,
     which,
 )
-from simfrontier.validation.bounds import JudgedBound
-from simfrontier.validation.outcome import ONLY_BOUNDED, ComparedRow
-from simfrontier.validation.rates import BoundedRate
-from simfrontier.validation.run import Validation
-from simfrontier.validation.summary import Errors, Summary
+from simfrontier.validation import ONLY_BOUNDED, BoundedRate, ComparedRow, Errors, JudgedBound, Summary, Validation
 from simfrontier.wholefile import write_whole
 
 CONTENTS = {

@@ -12,7 +12,7 @@ from simfrontier.report.phrases import binary, number, quantity
 from simfrontier.report.theme import PlanMark, axis, decades, figure, powers_of_two
 from simfrontier.report.validation_series import BYTES, RowPosition, row_name, standing
 from simfrontier.report.validation_text import apart
-from simfrontier.validation.outcome import ComparedRow, Prediction, Use
+from simfrontier.validation import ComparedRow, Prediction, Use
 
 USE_MARKS: Mapping[Use, PlanMark] = {
     "fitted": PlanMark(colour="#0072B2", symbol="circle"),

@@ -7,11 +7,10 @@ import math
 from statistics import median
 from typing import Final
 
-from simfrontier.measured.rows import CallRow
+from simfrontier.measured import CallRow
 from simfrontier.report.phrases import number, quantity
 from simfrontier.report.validation_text import counted
-from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
-from simfrontier.validation.run import Validation
+from simfrontier.validation import Harness, Validation, harnesses_of, shipped_harnesses
 
 # By which factor all times are off, and what they look like then; they are said to be where they come this close.
 _UNITS: Final = ((1e3, "like milliseconds"), (1e6, "like microseconds"), (1e-3, "a thousand times too short"))

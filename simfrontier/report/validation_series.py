@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simfrontier.measured.index import Row
-from simfrontier.measured.rows import CallRow, CopyRow, RateRow
+from simfrontier.measured import CallRow, CopyRow, RateRow, Row
 from simfrontier.report.phrases import binary
-from simfrontier.validation.harness import harnesses_of, shipped_harnesses
-from simfrontier.validation.outcome import ComparedRow
+from simfrontier.validation import ComparedRow, harnesses_of, shipped_harnesses
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
 _SCOPES = {"intra-node": "in a node", "inter-node": "between nodes"}

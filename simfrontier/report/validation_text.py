@@ -7,11 +7,18 @@ from collections.abc import Sequence
 
 from simfrontier.report.phrases import NOTHING, listed, number, percent, signed
 from simfrontier.report.validation_series import row_name
-from simfrontier.validation.bounds import JudgedBound
-from simfrontier.validation.outcome import AVERAGED, ONLY_BOUNDED, UNSEEN, Use
-from simfrontier.validation.rates import BoundedRate
-from simfrontier.validation.run import Validation
-from simfrontier.validation.summary import EVERYTHING, Errors, Summary
+from simfrontier.validation import (
+    AVERAGED,
+    EVERYTHING,
+    ONLY_BOUNDED,
+    UNSEEN,
+    BoundedRate,
+    Errors,
+    JudgedBound,
+    Summary,
+    Use,
+    Validation,
+)
 
 MAX_REASONS = 4  # why rows have no prediction, said one by one
 MANY = 10  # rows of which it is worth saying how far nine in ten are off

@@ -10,7 +10,7 @@ from simfrontier.report.phrases import device_word
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario
 from simfrontier.study import PlanOutcome, Study
-from simfrontier.tune import TriedGrid
+from simfrontier.tuning import TriedGrid
 from simfrontier.workload import Shape
 
 Searches = Mapping[tuple[str, int], Sequence[TriedGrid]]

@@ -1,20 +1,5 @@
 """Scenarios: one TOML file per experiment, checked strictly, and what its names mean."""
 
-from simfrontier.scenario.case import Case
-from simfrontier.scenario.form import PublishedTable, RequiredTable, ScenarioFile, SensitivityTable
-from simfrontier.scenario.load import Scenario, load_scenario, scenario_of
-from simfrontier.scenario.plans import SearchTable
-from simfrontier.scenario.settings import parse_setting
+import lazy_loader
 
-__all__ = [
-    "Case",
-    "PublishedTable",
-    "RequiredTable",
-    "Scenario",
-    "ScenarioFile",
-    "SearchTable",
-    "SensitivityTable",
-    "load_scenario",
-    "parse_setting",
-    "scenario_of",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

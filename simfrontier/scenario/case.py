@@ -6,14 +6,19 @@ from dataclasses import dataclass
 
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, mesh_sizes
-from simfrontier.plan.families import make_plan
-from simfrontier.plan.grid import listed
-from simfrontier.plan.options import MOST_MICRO_BATCHES, Options
-from simfrontier.plan.plan import Engine, Plan
-from simfrontier.plan.tensor import TensorOptions, engine_of
-from simfrontier.plan.zero import DdpOptions
+from simfrontier.plan import (
+    MOST_MICRO_BATCHES,
+    DdpOptions,
+    Engine,
+    Options,
+    Plan,
+    TensorOptions,
+    engine_of,
+    listed,
+    make_plan,
+)
 from simfrontier.scenario.form import MeshTable, ScenarioFile
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 from simfrontier.workload import Attention, MugsShape, Shape, Softmax, Workload, workload_of
 
 

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from simfrontier.io import Text
-from simfrontier.io.model import Strict
+from simfrontier.io import Strict, Text
 from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
 from simfrontier.machine import Emulation
-from simfrontier.plan.plan import Engine
+from simfrontier.plan import Engine
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.workload import Attention, Softmax
 

@@ -15,17 +15,17 @@ from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
 from simfrontier.io import read_toml, typed
 from simfrontier.limits import CASES
 from simfrontier.machine import Machine, SizeError, emulated, load_machine
-from simfrontier.plan.options import Options
+from simfrontier.plan import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
 from simfrontier.scenario.form import ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Mesh
 from simfrontier.workload import Precision, Shape, find_precision
 
 if TYPE_CHECKING:
-    from simfrontier.analysis.losses import LossCurves
+    from simfrontier.analysis import LossCurves
     from simfrontier.network import Perturbation
 
 SIZE = re.compile(r"[1-9][0-9]{0,8}")  # a number of devices, as a key
@@ -296,7 +296,7 @@ def _losses(where: str, file: ScenarioFile) -> LossCurves | None:
     table = file.losses
     if table is None:
         return None
-    from simfrontier.analysis.losses import policy_of, read_losses
+    from simfrontier.analysis import policy_of, read_losses
 
     try:
         policy_of(table.baseline)

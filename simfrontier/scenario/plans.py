@@ -8,14 +8,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, wrong
-from simfrontier.io import checked
-from simfrontier.io.model import Strict
-from simfrontier.plan.compression import written
-from simfrontier.plan.families import FAMILIES
-from simfrontier.plan.grid import DATA_AXES
-from simfrontier.plan.options import Options, codec_of
-from simfrontier.plan.tensor import MegatronOptions, TensorOptions
-from simfrontier.plan.zero import ZERO, BucketOptions, LatticeOptions
+from simfrontier.io import Strict, checked
+from simfrontier.plan import (
+    DATA_AXES,
+    FAMILIES,
+    ZERO,
+    BucketOptions,
+    LatticeOptions,
+    MegatronOptions,
+    Options,
+    TensorOptions,
+    codec_of,
+    written,
+)
 from simfrontier.workload import USUAL_WAY
 
 GRID = ("x", "y", "z")  # what `by` searches for

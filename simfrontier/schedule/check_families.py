@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule.check_operands import text_of
-from simfrontier.schedule.codec import INTEGERS
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS

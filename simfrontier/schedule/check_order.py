@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import Issuer

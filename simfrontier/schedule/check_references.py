@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Rule, place_of, ref_text, short_title, title_of
 from simfrontier.schedule.ir import Ref, Tensor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, short_title, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Ref, Role, Schedule
 

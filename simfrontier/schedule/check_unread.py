@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 

@@ -15,7 +15,7 @@ from typing import Final
 from simfrontier.schedule.check_exchanges import SentValues, Value
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simfrontier.schedule.codec import INTEGERS
+from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.kinds import LOSS_KINDS, MODEL_KINDS, MUGS_KINDS
 

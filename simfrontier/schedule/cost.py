@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from simfrontier.schedule.codec import DTYPE_BYTES
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.softmax import KERNELS

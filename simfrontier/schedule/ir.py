@@ -9,9 +9,10 @@ from itertools import count
 from operator import is_
 from typing import Literal, NamedTuple
 
+from simfrontier.codecs import Codec
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.opnames import NO_MODULE, OpName
 from simfrontier.schedule.algorithms import LIBRARY
-from simfrontier.schedule.codec import DTYPE_BYTES, Codec
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import Placement, local_elements
 

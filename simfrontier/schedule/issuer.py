@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.schedule.expand import ExpandedProgram
+from simfrontier.schedule.expansion import ExpandedProgram
 
 
 class Issuer:

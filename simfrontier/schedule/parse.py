@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain, parse_codec
+from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
 from simfrontier.errors import InputError, unknown
-from simfrontier.io import headed, json_of, no_fraction
-from simfrontier.io.node import Node
+from simfrontier.io import Node, headed, json_of, no_fraction
 from simfrontier.limits import (
     AXES,
     DIMENSIONS,
@@ -28,7 +28,6 @@ from simfrontier.limits import (
     ScheduleBudget,
 )
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.codec import DTYPE_BYTES, INTEGERS, Codec, parse_codec
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, OP_KINDS, TENSOR_ROLES
 from simfrontier.schedule.mesh import Mesh

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simfrontier.schedule.expand import ExpandedProgram, expand
+from simfrontier.schedule.expansion import ExpandedProgram, expand
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.issuer import ops_by_lane
 

@@ -1,7 +1,5 @@
 """Traces: when every op ran, in one schema for simulation and reality; their file, and how two of them compare."""
 
-from simfrontier.trace.perfetto import perfetto_events, write_perfetto
-from simfrontier.trace.read import read_perfetto
-from simfrontier.trace.table import Span, Trace
+import lazy_loader
 
-__all__ = ["Span", "Trace", "perfetto_events", "read_perfetto", "write_perfetto"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.trace.deltas import CrossCheck, step_times
+from simfrontier.trace.delta import CrossCheck, step_times
 from simfrontier.trace.links import WITHIN
 from simfrontier.trace.sweep import ALLOWED, sweep_medians
 

@@ -12,16 +12,15 @@ from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import catalog
-from simfrontier.measured.index import fault_of
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.measured import fault_of
+from simfrontier.schedule import CollectiveKind
 from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, around
 
 if TYPE_CHECKING:
-    from simfrontier.measured.index import Pathology
-    from simfrontier.measured.rows import CallRow
+    from simfrontier.measured import CallRow, Pathology
 
 KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(CollectiveKind)}
 

@@ -12,7 +12,7 @@ from simfrontier.validation.outcome import NotCovered, Prediction, around
 
 if TYPE_CHECKING:
     from simfrontier.machine import LinkClass
-    from simfrontier.measured.rows import CopyRow
+    from simfrontier.measured import CopyRow
 
 KIB: Final = 1024
 # The sizes that the shipped numbers were fitted to, by scope and benchmark; all others are left to check the laws.

@@ -11,8 +11,7 @@ from simfrontier.cost import EqualGroups, rates_alone
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric
-from simfrontier.schedule.algorithms import LIBRARY, RING
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import LIBRARY, RING, CollectiveKind
 
 Devices = tuple[tuple[int, ...], ...]
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import Derived, NotNegative, Positive, Sourced, Text, read_toml, typed
-from simfrontier.machine import Provenance
-from simfrontier.machine.sources import sources_of
+from simfrontier.machine import Provenance, sources_of
 
 if TYPE_CHECKING:
-    from simfrontier.measured.rows import CallRow
+    from simfrontier.measured import CallRow
 
 FILE = Path(__file__).parent / "harnesses.toml"
 SOURCED = Sourced()

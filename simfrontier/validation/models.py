@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simfrontier.measured.rows import CallRow, CopyRow, RateRow
+from simfrontier.measured import CallRow, CopyRow, RateRow
 from simfrontier.validation.calls import CallPredictor, predict_call
 from simfrontier.validation.copies import copy_fitted, predict_copy
 from simfrontier.validation.fits import was_fitted
@@ -14,7 +14,7 @@ from simfrontier.validation.outcome import NotCovered, Prediction
 from simfrontier.validation.rates import BoundedRate, predict_rate, rate_fitted, training_bound
 
 if TYPE_CHECKING:
-    from simfrontier.measured.index import Row
+    from simfrontier.measured import Row
     from simfrontier.validation.harness import Harness
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from simfrontier.measured.index import Row
+    from simfrontier.measured import Row
 
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import nearest
 from simfrontier.machine import Machine, catalog
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule.codec import DTYPE_BYTES
-from simfrontier.schedule.ir import Compute
-from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule import Compute, Mesh
 from simfrontier.validation.machines import shipped_machine
 from simfrontier.validation.outcome import NotCovered, Prediction, around
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
 if TYPE_CHECKING:
-    from simfrontier.measured.rows import RateRow
+    from simfrontier.measured import RateRow
 
 BYTES: Final = DTYPE_BYTES["bf16"]
 TYPICAL: Final = ("typical", "median", "reference")

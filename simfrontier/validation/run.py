@@ -13,7 +13,7 @@ from simfrontier.validation.rates import BoundedRate
 from simfrontier.validation.summary import EVERYTHING, Summary, summaries_of, summary_of
 
 if TYPE_CHECKING:
-    from simfrontier.measured.index import Row, Table
+    from simfrontier.measured import Row, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

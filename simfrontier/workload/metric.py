@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from simfrontier.workload.catalog import GptShape, MlpShape, Shape
-from simfrontier.workload.mlp import mlp
-from simfrontier.workload.mugs import mugs
+from simfrontier.workload.mlp_model import mlp
+from simfrontier.workload.mugs_model import mugs
 from simfrontier.workload.mugs_shape import MugsShape
 
 

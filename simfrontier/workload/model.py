@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from simfrontier.workload.catalog import MlpShape, Shape
-from simfrontier.workload.gpt import Attention, gpt
+from simfrontier.workload.gpt_model import Attention, gpt
 from simfrontier.workload.graph import Workload
 from simfrontier.workload.graph_builder import Softmax
-from simfrontier.workload.mlp import mlp
-from simfrontier.workload.mugs import mugs
+from simfrontier.workload.mlp_model import mlp
+from simfrontier.workload.mugs_model import mugs
 from simfrontier.workload.mugs_shape import MugsShape
 
 

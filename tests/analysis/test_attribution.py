@@ -11,7 +11,7 @@ from simfrontier.analysis.attribution import LEVEL_WORDS, differences, part_word
 from simfrontier.analysis.critical import CriticalPath, PathLevel, PathLink, critical_path
 from simfrontier.report.theme import LEVEL_NAMES
 from simfrontier.schedule.kinds import OP_KINDS
-from tests.simulate.steps import frontier_mesh, schedule, step
+from tests.simulation.steps import frontier_mesh, schedule, step
 
 Piece = tuple[str, tuple[str, ...], PathLevel, float]
 ALL = ("node", "package", "gcd")

@@ -9,19 +9,18 @@ from math import fsum
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simfrontier.analysis.critical import WAIT, CriticalPath, critical_path
 from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Schedule
-from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
 from tests.plan.grids import axonn, megatron, schedule_of
-from tests.simulate.pipelines import Crossed, Interleaved, Order, Pipeline
-from tests.simulate.steps import NAMED, frontier_mesh, schedule, step
-from tests.simulate.test_pipelines import library, run
+from tests.simulation.pipelines import Crossed, Interleaved, Order, Pipeline
+from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
+from tests.simulation.test_pipelines import library, run
 
 FAULTS = {
     "healthy": None,
@@ -56,7 +55,7 @@ def whole(one: SimulatedStep) -> CriticalPath:
 
 
 def test_a_step_of_two_stages_by_hand() -> None:
-    """One layer and one micro-batch on two devices of a package, in times as in tests/simulate/test_pipelines.py:
+    """One layer and one micro-batch on two devices of a package, in times as in tests/simulation/test_pipelines.py:
     F of stage 0, exchange, F and B of stage 1, exchange back, B of stage 0; the path is all of it, in that order.
 
     F is a product (p), cast and gelu (t each: two activations), an addition (a: three); B two products, a cast and an

@@ -8,10 +8,9 @@ import pytest
 
 from simfrontier.analysis import MessageParts, op_need, step_needs
 from simfrontier.analysis.volumes import need_per_byte
-from simfrontier.codecs import Plain, Quantised
+from simfrontier.codecs import Codec, Plain, Quantised
 from simfrontier.errors import InputError
 from simfrontier.plan import Engine
-from simfrontier.schedule.codec import Codec
 from simfrontier.schedule.ir import Collective, CollectiveKind
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import GptShape, gpt

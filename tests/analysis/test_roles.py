@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from simfrontier.analysis import step_needs
-from simfrontier.analysis.exposure import exposure
+from simfrontier.analysis.bytes_moved import BOUNDARIES, moves_of, traffic
+from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.links import node_links
-from simfrontier.analysis.traffic import BOUNDARIES, moves_of, traffic
 from simfrontier.analysis.uncertainty import Spread, role_factors, sampled_step_s, spread_of
 from simfrontier.collectives import Residual, load_library
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
-from simfrontier.simulate import SimulatedStep, simulate_step
-from simfrontier.simulate.memory import memory_timeline
-from simfrontier.simulate.resample_roles import resampled_roles_s
-from tests.simulate.pipelines import Pipeline
+from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.simulation.memory import memory_timeline
+from simfrontier.simulation.resample_roles import resampled_roles_s
+from tests.simulation.pipelines import Pipeline
 
 KNOWN = Residual(model_sd=0.2, run_sd=0.1)
 ACTIVATION = 512 * 256 * 2  # bytes

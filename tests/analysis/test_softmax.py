@@ -13,7 +13,7 @@ from simfrontier.machine import load_machine
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.plan.tensor import MegatronOptions, engine_of
 from simfrontier.schedule.softmax import KERNELS
-from simfrontier.simulate import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
 from simfrontier.workload import CrossEntropy, GptShape, Softmax, gpt
 from tests.plan.grids import megatron
 

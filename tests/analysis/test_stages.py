@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.analysis.exposure import exposure
+from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.stages import OUTSIDE, Stages, stages_of
 from simfrontier.collectives import HopTimes, load_library
 from simfrontier.machine import load_machine
 from simfrontier.scenario import scenario_of
-from simfrontier.simulate import SimulatedStep, simulate_step
+from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
-from tests.simulate.pipelines import Interleaved, Order, Pipeline
+from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
 FREE = HopTimes(base_s=0.0, in_node_s=0.0, between_nodes_s=0.0)
 LONG = {"rows": 10**9, "message": 1}  # products of 66 s, and two bytes to send: exchanges take no time

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.analysis.uncertainty import (
     Draws,
@@ -28,10 +27,10 @@ from simfrontier.collectives import CallTable, Library, MeasuredPoint, Residual,
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulate import SimulatedStep, simulate_step
+from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.workload import find_model
-from tests.simulate.singles import calls
-from tests.simulate.steps import schedule
+from tests.simulation.singles import calls
+from tests.simulation.steps import schedule
 
 MANY = 4000
 LAW = Residual(model_sd=0.1, run_sd=0.05)

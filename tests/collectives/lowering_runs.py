@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms import algorithms
+from simfrontier.collectives.algorithms import all_algorithms
 from simfrontier.collectives.lowering import Lowered, Recipe, Transfer
 from simfrontier.schedule.ir import CollectiveKind
 
 Lines = NDArray[np.int64]
-PAIRS: list[tuple[str, CollectiveKind]] = [(each.name, kind) for each in algorithms() for kind in each.collectives]
+PAIRS: list[tuple[str, CollectiveKind]] = [(each.name, kind) for each in all_algorithms() for kind in each.collectives]
 POISON = 10**15  # what lies where nothing was given: it must not come into any result
 
 

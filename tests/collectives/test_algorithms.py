@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from simfrontier.collectives import algorithm, algorithms, load_library
+from simfrontier.cli.algorithms import COLUMNS
+from simfrontier.collectives import algorithm, all_algorithms, load_library
 from simfrontier.collectives.algorithms import in_libraries, in_plans
-from simfrontier.commands.algorithms import COLUMNS
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import ALGORITHMS
 from simfrontier.schedule.ir import CollectiveKind
@@ -18,8 +18,8 @@ RCCL = load_library("rccl")
 
 
 def test_every_name_is_a_file_of_that_name() -> None:
-    assert [each.name for each in algorithms()] == list(ALGORITHMS)
-    assert all(algorithm(each.name) is each for each in algorithms())
+    assert [each.name for each in all_algorithms()] == list(ALGORITHMS)
+    assert all(algorithm(each.name) is each for each in all_algorithms())
 
 
 def test_an_unknown_name_is_one_line() -> None:
@@ -28,7 +28,7 @@ def test_an_unknown_name_is_one_line() -> None:
 
 
 def test_libraries_list_only_what_an_algorithm_knows() -> None:
-    for each in algorithms():
+    for each in all_algorithms():
         assert set(each.in_libraries) <= set(each.collectives), each.name
     assert in_libraries("all_reduce") == ("ring", "tree", "halving")
     assert in_libraries("all_to_all") == ("direct",)
@@ -50,7 +50,7 @@ def test_what_no_plan_goes_by_is_refused(kind: CollectiveKind, via: str, message
 
 def test_the_matrix_is_printed_from_the_algorithms() -> None:
     rows = {(row["algorithm"], row["collective"]): row for row in json.loads(invoke("algorithms", "--json").out)}
-    assert set(rows) == {(each.name, kind) for each in algorithms() for kind in each.collectives}
+    assert set(rows) == {(each.name, kind) for each in all_algorithms() for kind in each.collectives}
     ring, halving, levels = (rows[name, "all_gather"] for name in ("ring", "halving", "two_level"))
     assert [ring[column] for column in COLUMNS] == ["algorithms", True, True, True, True, True]
     assert [halving[column] for column in COLUMNS] == ["algorithms", False, False, False, True, True]

@@ -9,9 +9,7 @@ from itertools import pairwise
 from math import ceil, log2
 
 import pytest
-from hypothesis import given as drawn
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import given as drawn, settings, strategies as st
 
 from simfrontier.collectives.algorithms.ring import Ring, ring
 from simfrontier.collectives.lowering import Lowered, Recipe, Transfer, lower, prove

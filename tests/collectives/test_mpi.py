@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import simfrontier.measured
 from simfrontier.collectives import HopTimes, Library, load_library
@@ -19,7 +18,7 @@ from simfrontier.measured.csv_calls import read_calls
 from simfrontier.measured.rows import CallRow
 from simfrontier.validation.calls import predict_call
 from simfrontier.validation.outcome import NotCovered, Prediction
-from tests.simulate.singles import single
+from tests.simulation.singles import single
 
 US, MIB = 1e-6, 2**20
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")

@@ -11,8 +11,8 @@ from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, equal_parts, paired
 from simfrontier.schedule import Mesh
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.simulate import Fidelity
-from tests.simulate.singles import single
+from simfrontier.simulation import Fidelity
+from tests.simulation.singles import single
 
 US, MIB = 1e-6, 2**20
 LASSEN = load_machine("lassen")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.collectives import GroupShape, HopTimes, LowLatency, Pipeline, load_library
 from simfrontier.collectives.ring_law import low_latency_step, simple_step

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.collectives import GroupShape, Library, load_library
 from simfrontier.collectives.algorithms.levels import level_groups, level_rates, two_level_pattern, with_rates
@@ -19,7 +18,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import load_machine
 from simfrontier.network import Fabric
 from simfrontier.schedule.ir import CollectiveKind
-from tests.simulate.singles import calls, mesh_of, single
+from tests.simulation.singles import calls, mesh_of, single
 
 US, MIB = 1e-6, 2**20
 FRONTIER = load_machine("frontier")

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from simfrontier.codecs import parse_codec
 from simfrontier.collectives import Message, messages_of, sent_share, whole_side, wire_of
-from simfrontier.schedule.codec import parse_codec
 from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial

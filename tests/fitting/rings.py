@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from simfrontier.collectives import Library, load_library
-from simfrontier.fitting.fit import FitProblem
+from simfrontier.fitting.least_squares import FitProblem
 from simfrontier.measured import CallRow
 from simfrontier.validation.harness import Harness
 from tests.rows import call

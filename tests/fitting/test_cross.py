@@ -13,7 +13,7 @@ import pytest
 from simfrontier.collectives import load_library
 from simfrontier.fitting import cross
 from simfrontier.fitting.cross import CrossValidation, cross_validated, places_of
-from simfrontier.fitting.fit import FitProblem, FitResult, fit
+from simfrontier.fitting.least_squares import FitProblem, FitResult, fit
 from simfrontier.measured import CallRow
 from tests.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed
 from tests.measured.tables import shipped

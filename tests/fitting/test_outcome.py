@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.collectives import Calibration, load_calibration, load_library, write_calibration
 from simfrontier.collectives.calibration import RESIDUAL, calibration_of, to_toml
@@ -18,7 +17,7 @@ from simfrontier.collectives.fit_record import Far, FitRecord, Place
 from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated
 from simfrontier.fitting.data import FitRows
-from simfrontier.fitting.fit import FitProblem, fit
+from simfrontier.fitting.least_squares import FitProblem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
 from simfrontier.report.calibration_text import calibration_findings, far_rows
 from tests.fitting.rings import RINGS, TRUE, problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.fitting.fit import fit, problem_of
+from simfrontier.fitting.least_squares import fit, problem_of
 from simfrontier.fitting.parameters import STEPPED, free_parameters
 from simfrontier.validation.fits import FITS, fitted_rows
 

@@ -170,8 +170,8 @@ def _setting(path: Path, _: random.Random) -> None:
 
 def _journal(path: Path, _: random.Random) -> None:
     """What a search that was stopped has left, damaged: read, and gone on from."""
-    from simfrontier.tune.evaluator import READERS
-    from simfrontier.tune.journal import NAME, journal_in
+    from simfrontier.tuning.evaluator import READERS
+    from simfrontier.tuning.journal import NAME, journal_in
 
     folder = path.parent / "tuned"
     folder.mkdir(exist_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from simfrontier.analysis.softmax_rates import COLUMNS
 from simfrontier.machine.wiring import save_wiring
-from simfrontier.tune.evaluator import READERS
-from simfrontier.tune.journal import NAME, journal_in
+from simfrontier.tuning.evaluator import READERS
+from simfrontier.tuning.journal import NAME, journal_in
 from tests.invoke import ROOT, TOY, invoke
 from tests.real.wirings import frontier
 

@@ -1,8 +1,7 @@
 """Messages between nodes, worked by hand, and what a machine's file says of single copies."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.machine import Copies, Emulation, Messages, catalog, emulated, load_machine

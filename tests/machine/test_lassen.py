@@ -8,7 +8,7 @@ from simfrontier.collectives import load_library
 from simfrontier.cost import EqualGroups
 from simfrontier.machine import Machine, load_machine
 from simfrontier.network import Fabric
-from simfrontier.network.route import route
+from simfrontier.network.routes import route
 
 
 @pytest.fixture(scope="module")

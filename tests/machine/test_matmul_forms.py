@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.collectives import load_library
 from simfrontier.errors import InputError
@@ -14,7 +13,7 @@ from simfrontier.schedule import Call, Compute, Mesh, Role, Schedule, Tensor
 from simfrontier.schedule.cost import MatmulForm
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.placement import REPLICATE
-from simfrontier.simulate import simulate_step
+from simfrontier.simulation import simulate_step
 
 FORMS: tuple[MatmulForm, ...] = ("tn", "nn", "nt")
 FACTORS = st.floats(0.01, 2.0)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.schedule.kinds import COLLECTIVE_KINDS, COMPUTE_KINDS, TENSOR_ROLES
 from simfrontier.schedule.softmax import KERNELS
 

@@ -10,9 +10,9 @@ from typing import Literal
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Schedule, check, from_json, to_json
 from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.expand import expand
+from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Compute
-from simfrontier.schedule.lifetimes import peak_bytes
+from simfrontier.schedule.lifetime import peak_bytes
 from simfrontier_real.bounds import bounds_of
 from simfrontier_real.checks import _of_weights
 from simfrontier_real.states import initial_weights

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from simfrontier.collectives import load_library
@@ -27,8 +26,8 @@ from simfrontier.network.wiring import wiring_of
 from simfrontier.schedule import Mesh
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.fold_timing import six_patterns
-from tests.simulate.singles import single
-from tests.simulate.steps import schedule, step
+from tests.simulation.singles import single
+from tests.simulation.steps import schedule, step
 
 TREE = load_machine("toy-tree")
 LASSEN = load_machine("lassen")

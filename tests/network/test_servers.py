@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.machine import Packets, load_machine
 from simfrontier.network import Fabric, Perturbation
 from simfrontier.network.servers import Server, servers_of
-from tests.simulate.singles import with_links
+from tests.simulation.singles import with_links
 
 PACKETS = Packets(payload_bytes=1000, header_bytes=66, message_bytes=0, reply_bytes=66, reply_message_bytes=0)
 

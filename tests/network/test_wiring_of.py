@@ -12,7 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.machine.wiring import load_wiring, save_wiring
 from simfrontier.network import Fabric, Perturbation
-from simfrontier.network.route import route
+from simfrontier.network.routes import route
 from simfrontier.network.wiring import wiring_of
 
 # 1434 bytes of a message and 66 around them are 1500 on the wire, 1486 of them IP's

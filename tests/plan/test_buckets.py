@@ -6,8 +6,8 @@ import pytest
 
 from simfrontier.plan import Engine
 from simfrontier.schedule import Collective, Ref, check
-from simfrontier.simulate import SimulatedStep
-from tests.simulate.steps import frontier_mesh, schedule, step
+from simfrontier.simulation import SimulatedStep
+from tests.simulation.steps import frontier_mesh, schedule, step
 
 QUANTISED = ("zeropp", "zero-topo")
 

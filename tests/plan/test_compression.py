@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Plain, parse_codec
 from simfrontier.collectives import exchanged_bytes
 from simfrontier.collectives.volume import wire_of
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.plan.compression import DIMENSIONS, compression_of, parse_policy, written
 from simfrontier.plan.zero import BucketOptions, LatticeOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Schedule, check
-from simfrontier.schedule.codec import DTYPE_BYTES, parse_codec
 from tests.invoke import TOY, invoke, said_of
 from tests.plan.grids import megatron, other, schedule_of
 

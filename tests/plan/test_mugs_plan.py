@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from simfrontier.collectives.volume import messages_of, sent_share
-from simfrontier.plan.build import build
 from simfrontier.plan.plan import Engine
 from simfrontier.plan.rebind import rebound
+from simfrontier.plan.to_schedule import build
 from simfrontier.plan.zero import ZERO, DdpOptions
 from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Schedule, check
 from simfrontier.schedule.placement import Placement

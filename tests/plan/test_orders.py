@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.plan.orders import Boundary, Event, StagePass, events_of, works_of
 from simfrontier.plan.plan import Pipeline

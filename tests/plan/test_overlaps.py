@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.schedule import Collective, Compute
-from simfrontier.schedule.expand import expand
+from simfrontier.schedule.expansion import expand
 from tests.plan.grids import axonn, other, schedule_of
 
 

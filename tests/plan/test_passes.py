@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.plan import FAMILIES, Engine, make_plan
-from simfrontier.plan.build import naive_program, tensors_of
 from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
 from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
+from simfrontier.plan.to_schedule import naive_program, tensors_of
 from simfrontier.schedule.ir import Ref
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.workload import MODELS, gpt

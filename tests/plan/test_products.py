@@ -10,7 +10,7 @@ from simfrontier.schedule import Collective, Op, Schedule, check
 from simfrontier.workload import GptShape
 from tests.conftest import Golden
 from tests.plan.grids import megatron, other, schedule_of
-from tests.simulate.steps import step
+from tests.simulation.steps import step
 
 MODULES = ("qkv", "h_to_4h", "head")  # those whose input is cut along the sequence, and gathered for them
 TENSOR_RANKS = 2

@@ -2,11 +2,11 @@
 
 import pytest
 
-from simfrontier.plan.build import build
 from simfrontier.plan.families import FAMILIES, make_plan
 from simfrontier.plan.plan import Engine
 from simfrontier.plan.rebind import rebound, rebound_program, structure_of
-from simfrontier.schedule.expand import expand
+from simfrontier.plan.to_schedule import build
+from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest
 from simfrontier.workload import find_model, gpt, workload_of

@@ -17,7 +17,7 @@ from simfrontier.plan.zero import BucketOptions
 from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check
 from simfrontier.schedule.store import digest, from_json, to_json
 from simfrontier.workload import MODELS, MlpShape
-from simfrontier.workload.mlp import mlp
+from simfrontier.workload.mlp_model import mlp
 from tests.conftest import Golden
 from tests.plan.grids import axonn, megatron, moved, other, schedule_of
 

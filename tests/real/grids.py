@@ -9,7 +9,7 @@ from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.plan.tensor import TensorOptions
 from simfrontier.schedule import Schedule
 from simfrontier.workload import Attention, Softmax, gpt
-from simfrontier.workload.mlp import mlp
+from simfrontier.workload.mlp_model import mlp
 from tests.real.schedules import GPT, MLP, PLAIN
 
 # Four layers, so that there are four stages, or two of two chunks; four heads, so that four ranks share them.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 
 from simfrontier.codecs import Plain
-from simfrontier.collectives.algorithms import algorithms
+from simfrontier.collectives import all_algorithms
 from simfrontier.collectives.lowering import Recipe
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.schedule import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
@@ -30,7 +30,7 @@ ELEMENTS = (7, 70_001)  # of 7 most chunks are empty
 
 
 def cases() -> Iterator[tuple[Collective, Recipe]]:
-    for algorithm, kinds in ((each.name, each.collectives) for each in algorithms()):
+    for algorithm, kinds in ((each.name, each.collectives) for each in all_algorithms()):
         for kind in kinds:
             for axes in AXES:
                 size = MESH.size(axes)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
-from simfrontier.workload.mugs import mugs
+from simfrontier.workload.mugs_model import mugs
 from simfrontier.workload.mugs_shape import MUGS_MODELS, MugsShape
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.train import TrainingSettings

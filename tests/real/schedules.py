@@ -12,7 +12,7 @@ from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Schedule
 from simfrontier.workload import MODELS, gpt
 from simfrontier.workload.catalog import GptShape, MlpShape
-from simfrontier.workload.mlp import mlp
+from simfrontier.workload.mlp_model import mlp
 from simfrontier_real.optimizer import Adam
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.states import Weights

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfrontier.codecs import parse_codec
 from simfrontier.collectives import messages_of
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Collective, Exchange, Schedule, check, expand, parse_codec
+from simfrontier.schedule import Collective, Exchange, Schedule, check, expand
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.codecs import decode, encode, mpc
 from simfrontier_real.executor import Executor

@@ -11,19 +11,7 @@ import pytest
 
 from simfrontier.codecs import Plain
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import (
-    Call,
-    Collective,
-    Compute,
-    Mesh,
-    Op,
-    Placement,
-    Ref,
-    Role,
-    Schedule,
-    Tensor,
-    check,
-)
+from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Placement, Ref, Role, Schedule, Tensor, check
 from simfrontier.schedule.kinds import NOT_SUMS
 from simfrontier.schedule.placement import PartialOp, partial
 from simfrontier.workload import CrossEntropy

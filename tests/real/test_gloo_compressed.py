@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.analysis.losses import read_losses
-from simfrontier.commands.losses import say_losses
+from simfrontier.cli.losses import say_losses
 from simfrontier.schedule import save
 from tests.real.grids import megatron
 from tests.real.ranks import Ranks

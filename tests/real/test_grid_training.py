@@ -31,8 +31,7 @@ from simfrontier_real.train import (
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
-from tests.real.schedules import distance, loss_distance, training
-from tests.real.schedules import unsharded as reference
+from tests.real.schedules import distance, loss_distance, training, unsharded as reference
 
 EQUAL = {"fp64": 1e-10, "fp32": 1e-5}  # as the verdict allows
 

@@ -14,7 +14,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine.wiring import save_wiring
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.store import digest, save
-from simfrontier.schedule.sweep import SweepCall, sweep
+from simfrontier.schedule.sweep_calls import SweepCall, sweep
 from simfrontier.trace import Span, Trace, read_perfetto, write_perfetto
 from simfrontier.trace.links import load_links
 from simfrontier_real.fabric import probe

@@ -25,8 +25,7 @@ from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, RINGS, lowered_of
 from tests.real.ranks import Ranks
-from tests.real.schedules import distance, loss_distance, training
-from tests.real.schedules import unsharded as reference
+from tests.real.schedules import distance, loss_distance, training, unsharded as reference
 from tests.real.test_grid_training import agrees, unsharded
 
 WAYS = get_args(CrossEntropy)

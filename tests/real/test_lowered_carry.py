@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from simfrontier.collectives.algorithms import algorithms
+from simfrontier.collectives import all_algorithms
 from simfrontier.collectives.lowering import Lowered, Recipe, Transfer, lower
 from simfrontier.schedule.ir import CollectiveKind
 from simfrontier_real.arrays import Array
@@ -21,7 +20,7 @@ from simfrontier_real.moves import MESSAGE, MemberPart, part_of
 from simfrontier_real.wire import Mailboxes, PendingMessage, Wire, WireMessage
 from tests.real.lowerings import recipe_of, shuffled
 
-PAIRS = [(each.name, kind) for each in algorithms() for kind in each.collectives]
+PAIRS = [(each.name, kind) for each in all_algorithms() for kind in each.collectives]
 
 
 def shape_of(kind: CollectiveKind, size: int, elements: int) -> tuple[int, ...]:

@@ -78,7 +78,7 @@ def test_what_codecs_lose_is_within_bounds_from_any_start(case: str) -> None:
 
 def test_noise_of_a_codec_is_below_its_error_bound() -> None:
     """The bound is of the largest number of a block, at most 4.5 times the length of a normal one here."""
-    from simfrontier.schedule.codec import parse_codec
+    from simfrontier.codecs import parse_codec
 
     for text in ("int8:64", "int4:64", "zfp:8", "zfp:16", "zfp:24", "fp16", "bf16"):
         codec = parse_codec(text)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor
-from simfrontier.schedule import digest as digest_of
+from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
 from simfrontier.schedule.placement import REPLICATE, flat
 from simfrontier_real.programs import programs_of
 from simfrontier_real.record import aligned, clocked, trace_of

@@ -12,8 +12,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from simfrontier.analysis.softmax_rates import COLUMNS as READ
-from simfrontier.analysis.softmax_rates import read_rates
+from simfrontier.analysis.softmax_rates import COLUMNS as READ, read_rates
 from simfrontier.errors import InputError
 from simfrontier.schedule.softmax import IN_MEMORY
 from simfrontier_real.softmax.timing import COLUMNS, _share, parse_elements, refuse_too_large

@@ -1,8 +1,8 @@
 """A sweep is replayed: every message of a probe is really handed over, on every rank."""
 
 from simfrontier.schedule import Mesh
-from simfrontier.schedule.expand import expand
-from simfrontier.schedule.sweep import SweepCall, sweep
+from simfrontier.schedule.expansion import expand
+from simfrontier.schedule.sweep_calls import SweepCall, sweep
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.train import run_together
 from tests.real.test_units import replaying

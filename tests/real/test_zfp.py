@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simfrontier.codecs.zfp import BLOCK as ZFP_BLOCK
-from simfrontier.codecs.zfp import Zfp
+from simfrontier.codecs import Codec
+from simfrontier.codecs.zfp import BLOCK as ZFP_BLOCK, Zfp
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Codec
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.codecs import Encoded, decode, encode
 from simfrontier_real.codecs.zfp import LEAST

@@ -10,7 +10,7 @@ from simfrontier.report.view import Searches
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.study import Study, run_study
-from simfrontier.tune import GridSearcher
+from simfrontier.tuning import GridSearcher
 
 SCENARIO: dict[str, Any] = {
     "name": "report-test",

@@ -13,8 +13,8 @@ from simfrontier.report.crosscheck_figures import COLOURS, scatter_figure, timel
 from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, link_words
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
-from simfrontier.trace.compare import compare
-from simfrontier.trace.deltas import CrossCheck, judge
+from simfrontier.trace.comparison import compare
+from simfrontier.trace.delta import CrossCheck, judge
 from simfrontier.trace.links import LinkPair
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace

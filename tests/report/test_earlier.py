@@ -11,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.report.earlier import earlier
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
-from simfrontier.simulate import Fidelity
+from simfrontier.simulation import Fidelity
 from simfrontier.study import run_study
 from tests.report.studies import SCENARIO
 

@@ -10,8 +10,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.fabric_drawing import drawing, key, tooltip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.gathers import Gathers
+from simfrontier.analysis.weight_gathers import Gathers
 from simfrontier.report.gathers import NAMES, gathers
 from simfrontier.report.page import page
 from simfrontier.report.view import StudyView

@@ -12,8 +12,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.report.peak import PeakShare, over_unknown, ratio_over_unknown, sentence, shares, written
 from simfrontier.report.published import published
-from simfrontier.report.sensitivity import dots, published_values, value
-from simfrontier.report.sensitivity import sensitivity as section
+from simfrontier.report.sensitivity import dots, published_values, sensitivity as section, value
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, VariedRates

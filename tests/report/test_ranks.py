@@ -17,7 +17,7 @@ from simfrontier.report.pipeline import IDLE_NAME, NAMES, lanes, memory_bars, pi
 from simfrontier.report.ranks import grid, ordered, ranks, sizes
 from simfrontier.report.timeline import timeline
 from simfrontier.report.view import StudyView
-from simfrontier.tune import TriedGrid
+from simfrontier.tuning import TriedGrid
 from tests.report.studies import piped, sized, study
 from tests.report.test_published import plain, row
 

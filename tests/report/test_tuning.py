@@ -24,8 +24,8 @@ from simfrontier.report.tuning_text import (
     tokens_per_s,
     why_sentence,
 )
-from simfrontier.tune import OwnPlan, TunedPlan, TuningOutcome
-from tests.tune.toys import toy_tuning
+from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
+from tests.tuning.toys import toy_tuning
 
 
 def figures(page: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.scenario import load_scenario, parse_setting
-from simfrontier.simulate import SimulatedStep
+from simfrontier.simulation import SimulatedStep
 from simfrontier.study import simulated
-from simfrontier.tune import GridSearcher
+from simfrontier.tuning import GridSearcher
 from tests.same.jobs import STEPS, Step
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain, parse_codec
 from simfrontier.schedule import Call, Collective, Compute, Exchange, Op, Ref, Schedule
-from simfrontier.schedule.codec import Codec, parse_codec
 from tests.plan.grids import megatron, schedule_of
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
 

@@ -6,14 +6,13 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from simfrontier.codecs import Plain, Quantised
+from simfrontier.codecs import Codec, Plain, Quantised, parse_codec
 from simfrontier.codecs.mpc import Mpc
 from simfrontier.codecs.zfp import Zfp
+from simfrontier.dtypes import FLOATS
 from simfrontier.errors import InputError
-from simfrontier.schedule.codec import FLOATS, Codec, parse_codec
 from simfrontier.schedule.store import digest, from_json, to_json
 from tests.plan.grids import megatron, schedule_of
 

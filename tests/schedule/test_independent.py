@@ -10,7 +10,7 @@ import pytest
 from simfrontier.collectives import messages_of
 from simfrontier.collectives.volume import exchanged_bytes
 from simfrontier.schedule import digest, load
-from simfrontier.schedule.expand import expand
+from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.trace import read_perfetto
 from tests.invoke import ROOT, TOY, invoke

@@ -9,8 +9,7 @@ from simfrontier.scenario import load_scenario
 from simfrontier.schedule import Schedule, check, from_json, to_json
 from simfrontier.study import schedule_of_case
 from tests.invoke import ROOT
-from tests.schedule.builders import mesh_of as mesh
-from tests.schedule.builders import options_of, schedule_of, zero3, zeropp
+from tests.schedule.builders import mesh_of as mesh, options_of, schedule_of, zero3, zeropp
 
 SCENARIOS = ("toy", "mugs-vit-l", "crosscheck", "compressed-3d", "cross-entropy", "softmax")
 

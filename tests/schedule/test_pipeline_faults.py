@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simfrontier.schedule import Call, Exchange, Op, Ref, Schedule, check
 from simfrontier.schedule.placement import REPLICATE, partial

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from simfrontier.schedule.check import check
-from simfrontier.schedule.lifetimes import peak_bytes
-from tests.simulate.steps import FOUR_LAYERS, frontier_mesh, schedule
+from simfrontier.schedule.checker import check
+from simfrontier.schedule.lifetime import peak_bytes
+from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule
 
 
 def test_ddp_holds_16_bytes_per_parameter() -> None:

@@ -11,9 +11,9 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.plan import Engine, build, make_plan
 from simfrontier.schedule import Compute, Mesh, Ref, Schedule, Tensor, digest
+from simfrontier.schedule.as_text import render
 from simfrontier.schedule.cost import traffic_bytes
 from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.render import render
 from simfrontier.schedule.softmax import KERNELS
 from simfrontier.schedule.store import from_json, to_json
 from simfrontier.workload import GptShape, MlpShape, Softmax, find_model, gpt, mlp, workload_of

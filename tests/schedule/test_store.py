@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Call, Ref, Role, Schedule, digest, from_json, load, save, to_json

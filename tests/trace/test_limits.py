@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.trace.compare import Comparison, compare
-from simfrontier.trace.deltas import CrossCheck, judge
+from simfrontier.trace.comparison import Comparison, compare
+from simfrontier.trace.delta import CrossCheck, judge
 from simfrontier.trace.limits import AgreementLimit, limits_of
 from simfrontier.trace.links import LinkCheck, LinkPair
 from simfrontier.trace.slowed import SlowLinkEffect

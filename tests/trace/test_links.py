@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.trace.links import LinkBytes, LinkPair, LinkTable, compare_links, load_links, save_links

@@ -1,8 +1,7 @@
 """Sets of ranks as text: short for what is regular, exact for everything, and nothing else is read."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.limits import RANK_NAMES
 from simfrontier.trace.ranges import ranges_text, ranks_of_text

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.trace.slowed import SlowLinkEffect, load_slowed, save_slowed

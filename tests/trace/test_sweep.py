@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
 from simfrontier.trace.sweep import SweepPoint, Way, load_sweep, save_sweep, sweep_medians

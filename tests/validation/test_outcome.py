@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simfrontier.validation.outcome import Prediction, Use, around
 from tests.validation.standins import held

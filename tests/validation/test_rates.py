@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.machine import load_machine
 from simfrontier.measured import RateRow
-from simfrontier.schedule.codec import DTYPE_BYTES
 from simfrontier.validation.outcome import NotCovered, Prediction
 from simfrontier.validation.rates import (
     BYTES,

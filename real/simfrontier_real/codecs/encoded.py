@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from simfrontier.codecs import Codec
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule.codec import Codec
 from simfrontier_real.arrays import Array, Backend
 
 Octets = npt.NDArray[np.uint8]  # [pieces, bytes], on the host

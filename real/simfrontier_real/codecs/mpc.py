@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from simfrontier.codecs.mpc import WORD_BYTES, Mpc
+from simfrontier.codecs import WORD_BYTES, Mpc
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.arrays import Array, Backend

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.codecs.zfp import BLOCK, Zfp
+from simfrontier.codecs import BLOCK, Zfp
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import Encoded, from_octets, octets, refuse_not_finite

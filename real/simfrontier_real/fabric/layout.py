@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simfrontier.errors import InputError
-from simfrontier.machine.wiring import Cable, Wiring, load_wiring
+from simfrontier.machine import Cable, Wiring, load_wiring
 
 DATA, CONTROL = "box", "mgmt"  # devices of a rank's box: of its address on the fabric, and of the network beside it
 MAX_BOXES = 4000  # a process id, some memory of the kernel and an address for each

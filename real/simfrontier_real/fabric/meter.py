@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simfrontier.machine.wiring import load_wiring
-from simfrontier.trace.links import LinkBytes, LinkTable
+from simfrontier.machine import load_wiring
+from simfrontier.trace import LinkBytes, LinkTable
 from simfrontier_real.fabric.client import CableCount, counters, is_inside, wiring_path
 from simfrontier_real.world import World
 

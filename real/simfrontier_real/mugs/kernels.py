@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from simfrontier.schedule.ir import Compute
+from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import LossTargets, counts
 from simfrontier_real.mugs import features, pairs, queues

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.errors import InputError
-from simfrontier.schedule.ir import Schedule, Tensor
+from simfrontier.schedule import Schedule, Tensor
 
 MARK = "global/pixels"  # the input by which a schedule is known as one of Mugs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule import Schedule
 
 TEACHER = "teacher/"
 

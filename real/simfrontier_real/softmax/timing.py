@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule.softmax import IN_MEMORY, KERNELS
+from simfrontier.schedule import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole
 from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.progress import progress

@@ -4,9 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.io import Text
-from simfrontier.io.model import Strict
-from simfrontier.io.tables import AtLeastZero, Table
+from simfrontier.io import AtLeastZeroNumber, Strict, Table, Text
 
 Ranks = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0)]
@@ -33,7 +31,7 @@ class BandwidthsFile(Strict):
     """`also_of`: machines that differ in nothing that a bandwidth rests on."""
 
     also_of: list[Text] = Field(default_factory=list)
-    latency_s_per_rank: AtLeastZero
+    latency_s_per_rank: AtLeastZeroNumber
     in_node: InNodeFile
     between_nodes: BetweenNodesFile
 

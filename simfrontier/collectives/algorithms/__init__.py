@@ -7,10 +7,9 @@ from importlib import import_module
 
 from simfrontier.collectives.algorithms.base import Algorithm
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule.algorithms import ALGORITHMS
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import ALGORITHMS, CollectiveKind
 
-__all__ = ["Algorithm", "algorithm", "algorithms", "in_libraries", "in_plans"]
+__all__ = ["Algorithm", "algorithm", "all_algorithms", "in_libraries", "in_plans"]
 
 
 @cache
@@ -23,16 +22,16 @@ def algorithm(name: str) -> Algorithm:
     return result
 
 
-def algorithms() -> tuple[Algorithm, ...]:
+def all_algorithms() -> tuple[Algorithm, ...]:
     """All algorithms, in the order of their list."""
     return tuple(map(algorithm, ALGORITHMS))
 
 
 def in_libraries(kind: CollectiveKind) -> tuple[str, ...]:
     """Names of the algorithms that a library's file may list for a kind of call in its table `algorithms`."""
-    return tuple(each.name for each in algorithms() if kind in each.in_libraries and each.said_in == "algorithms")
+    return tuple(each.name for each in all_algorithms() if kind in each.in_libraries and each.said_in == "algorithms")
 
 
 def in_plans() -> tuple[str, ...]:
     """Names of the algorithms that a plan may ask for."""
-    return tuple(each.name for each in algorithms() if each.in_plans)
+    return tuple(each.name for each in all_algorithms() if each.in_plans)

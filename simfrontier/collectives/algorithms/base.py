@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
     from simfrontier.collectives.lowering.recipe import Recipe
     from simfrontier.collectives.lowering.transfers import Lowered
-    from simfrontier.network import Fabric, Pattern
-    from simfrontier.network.template import RingOrder
+    from simfrontier.network import Fabric, Pattern, RingOrder
 
     Ranks = NDArray[np.integer]
 

@@ -18,11 +18,22 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
-from simfrontier.network.layout import GroupLayout, lay_out
-from simfrontier.network.template import NETWORK, RingOrder, Template, load, positions, send
-from simfrontier.schedule.algorithms import DIRECT
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.network import (
+    NETWORK,
+    Fabric,
+    GroupLayout,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    lay_out,
+    load,
+    masks,
+    pool_loads,
+    positions,
+    send,
+)
+from simfrontier.schedule import DIRECT, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

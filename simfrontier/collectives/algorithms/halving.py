@@ -16,8 +16,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.errors import InputError
-from simfrontier.schedule.algorithms import DIRECT, HALVING
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import DIRECT, HALVING, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

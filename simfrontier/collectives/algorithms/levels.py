@@ -13,7 +13,7 @@ from simfrontier.collectives.algorithms.ring import ring_loads
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.two_level import LevelRates, shapes_of
 from simfrontier.network import Fabric, Pattern, equal_parts, finished
-from simfrontier.schedule.algorithms import RING
+from simfrontier.schedule import RING
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

@@ -18,11 +18,21 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape, RingStep, low_latency_step, simple_step
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
-from simfrontier.network.layout import lay_out
-from simfrontier.network.template import NETWORK, RingOrder, Template, load, orders, send
-from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.network import (
+    NETWORK,
+    Fabric,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    lay_out,
+    load,
+    masks,
+    orders,
+    pool_loads,
+    send,
+)
+from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from simfrontier.collectives.algorithms.ring import Ring, ring
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
-from simfrontier.schedule.algorithms import RING_TWICE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import RING_TWICE, CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

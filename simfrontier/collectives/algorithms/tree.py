@@ -21,11 +21,21 @@ from simfrontier.collectives.ring_law import GroupShape, HopTimes
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
 from simfrontier.machine import Machine
-from simfrontier.network import Fabric, Pattern, assemble, masks, pool_loads
-from simfrontier.network.layout import lay_out
-from simfrontier.network.template import NETWORK, RingOrder, Template, load, orders, send
-from simfrontier.schedule.algorithms import TREE
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.network import (
+    NETWORK,
+    Fabric,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    lay_out,
+    load,
+    masks,
+    orders,
+    pool_loads,
+    send,
+)
+from simfrontier.schedule import TREE, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.collectives.library import Library

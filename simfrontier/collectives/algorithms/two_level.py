@@ -22,8 +22,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.two_level import LevelRates
-from simfrontier.schedule.algorithms import RING, TWO_LEVEL
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:
     import numpy as np

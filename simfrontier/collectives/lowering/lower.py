@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from simfrontier.collectives.algorithms import algorithm, algorithms
+from simfrontier.collectives.algorithms import algorithm, all_algorithms
 from simfrontier.collectives.lowering.prove import prove
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
 from simfrontier.errors import InputError
 from simfrontier.limits import TRANSFERS
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 
 
 @lru_cache(maxsize=256)
@@ -22,7 +22,7 @@ def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
         raise InputError(f"recipe {recipe.algorithm}: {text}")
     by = algorithm(recipe.algorithm)
     if kind not in by.collectives:
-        others = [each.name for each in algorithms() if kind in each.collectives]
+        others = [each.name for each in all_algorithms() if kind in each.collectives]
         raise InputError(f"{recipe.algorithm} does not carry {kind}; allowed for it: {', '.join(others)}")
     if fault := TRANSFERS.fault(by.num_transfers(kind, recipe)):
         parts = f"{recipe.size} members, {len(recipe.orders)} channels, {recipe.slices} slices"

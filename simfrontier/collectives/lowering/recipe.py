@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simfrontier.errors import nearest
-from simfrontier.io.bounds import Names
-from simfrontier.schedule.algorithms import ALGORITHMS
+from simfrontier.io import Names
+from simfrontier.schedule import ALGORITHMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.schedule import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,63 @@
+from .attribution import (
+    PathDifference as PathDifference,
+    differences as differences,
+    part_words as part_words,
+    why_faster as why_faster,
+)
+from .axonn_model import (
+    VERSIONS as VERSIONS,
+    Bandwidths as Bandwidths,
+    Ranked as Ranked,
+    Transformer as Transformer,
+    VersionName as VersionName,
+    load_bandwidths as load_bandwidths,
+    ranked as ranked,
+    transformer_of as transformer_of,
+)
+from .bytes_moved import BOUNDARIES as BOUNDARIES, PARTS as PARTS, moves_of as moves_of, traffic as traffic
+from .critical import (
+    WAIT as WAIT,
+    CriticalPath as CriticalPath,
+    PathLevel as PathLevel,
+    PathPart as PathPart,
+    critical_path as critical_path,
+)
+from .dimensions import SIDES as SIDES, SentBytes as SentBytes, Side as Side, sent_by_dimension as sent_by_dimension
+from .exposed_time import Exposure as Exposure, exposure as exposure
+from .links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
+from .losses import (
+    NUM_SD as NUM_SD,
+    PER_HOP as PER_HOP,
+    LossCurves as LossCurves,
+    policy_of as policy_of,
+    read_losses as read_losses,
+)
+from .softmax import LossCall as LossCall, Softmaxes as Softmaxes, softmaxes as softmaxes
+from .softmax_rates import (
+    CACHED as CACHED,
+    EXPONENTIALS as EXPONENTIALS,
+    FLOAT_BYTES as FLOAT_BYTES,
+    OTHERS as OTHERS,
+    STARTS as STARTS,
+    TWO_PASS as TWO_PASS,
+    UNCACHED as UNCACHED,
+    Rates as Rates,
+    bytes_per_element as bytes_per_element,
+    limit_of as limit_of,
+    read_rates as read_rates,
+)
+from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
+from .step_bounds import bounds as bounds
+from .uncertainty import (
+    band_of as band_of,
+    probability_faster as probability_faster,
+    sampled_step_s as sampled_step_s,
+    spread_of as spread_of,
+)
+from .volumes import (
+    MessageParts as MessageParts,
+    RequiredBytes as RequiredBytes,
+    op_need as op_need,
+    step_needs as step_needs,
+)
+from .weight_gathers import Gather as Gather, Gathers as Gathers, gathers as gathers

@@ -1,0 +1,173 @@
+"""What the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
+counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.analysis.volumes import MessageParts, op_need
+from simfrontier.collectives import exchanged_bytes, messages_of, sent_share
+from simfrontier.cost import Cluster
+from simfrontier.network import Pattern, ResourceKind
+from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, members_of
+from simfrontier.simulation import SimulatedStep
+
+BOUNDARIES = ("package", "intra_node", "inter_node")
+PARTS = ("data", "scales", "padding", "fallback", "persisted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Endpoint payload of one step, summed over the machine: bytes[boundary][part]; and total bytes on every link."""
+
+    num_bytes: Mapping[str, Mapping[str, Fraction]]
+    on_link: NDArray[np.float64]
+
+    def total(self, boundary: str, part: str = "data") -> float:
+        return float(self.num_bytes[boundary][part])
+
+
+def instances(step: SimulatedStep) -> list[tuple[int, Op, int]]:
+    """Every distinct op of each role, by its number, with how often it runs in the step."""
+    out = []
+    for number, role in enumerate(step.schedule.roles):
+        blocks = {call.block: call.ops for call in role.calls}
+        times = Counter(call.block for call in role.calls)
+        counts: dict[int, int] = {}
+        ops: dict[int, Op] = {}
+        for block, often in times.items():
+            for op in blocks[block]:
+                counts[op.number] = counts.get(op.number, 0) + often
+                ops[op.number] = op
+        out += [(number, ops[op], count) for op, count in counts.items()]
+    return out
+
+
+def messages(step: SimulatedStep) -> list[tuple[int, Collective | Exchange, int]]:
+    """The same for what moves between ranks; what several roles share counts for the first of them alone."""
+    return [
+        (role, op, count)
+        for role, op, count in instances(step)
+        if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role)
+    ]
+
+
+def traffic(step: SimulatedStep) -> Traffic:
+    """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
+    several roles each counts for its own ranks."""
+    cluster, parts = step.cluster, MessageParts(step.schedule)
+    totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
+    volume: dict[tuple[str, int | None], float] = {}
+    for role, op, count in messages(step):
+        for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster, role), strict=True):
+            for part, size in parts.bytes_of(op).items():
+                totals[boundary][part] += count * per_byte * size
+        key = cluster.key_of(op), _whose(op, cluster, role)
+        volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
+    return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))
+
+
+def sent_per_byte(op: Collective | Exchange, cluster: Cluster, role: int = 0) -> tuple[Fraction, ...]:
+    """Bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles share),
+    per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
+    pattern, whose = cluster.pattern_of(op), _whose(op, cluster, role)
+    share = Fraction(1)
+    if isinstance(op, Collective):
+        share = sent_share(op, cluster.algorithms[id(op)], cluster.schedule.mesh)
+    edges = pattern.edges if whose is None else pattern.edges[_groups(cluster, pattern, whose)]
+    return tuple(share * Fraction(count, pattern.divisor) for count in edges.sum(axis=0).tolist())
+
+
+def _whose(op: Collective | Exchange, cluster: Cluster, role: int) -> int | None:
+    """The role whose groups an op is for; None for all of its pattern's."""
+    return None if cluster.cast.is_one or cluster.cast.is_shared(op) else role
+
+
+def _groups(cluster: Cluster, pattern: Pattern, role: int) -> NDArray[np.int32]:
+    """The groups of a pattern that ranks of a role are in."""
+    return np.unique(pattern.group_of[cluster.cast.of_rank == role])
+
+
+def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
+    loads = np.zeros(cluster.fabric.num_links)
+    for (key, role), size in volume.items():
+        pattern = cluster.counted[key]
+        wires = slice(0, pattern.num_wire_loads)
+        used = cluster.library.shares_on(cluster.machine, cluster.carrier(key))
+        by_class = np.array([used.get(name, 1.0) for name in cluster.fabric.class_names])
+        weight = pattern.weight[wires] * by_class[cluster.fabric.link_class[pattern.link[wires]]]
+        if role is not None:
+            weight = weight * np.isin(pattern.act[wires], _groups(cluster, pattern, role))
+        loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size
+    loads[cluster.fabric.kind != ResourceKind.WIRE] = 0.0
+    return loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveBytes:
+    """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
+
+    `need` is what any algorithm has to bring in, None where the mesh's nodes are not the machine's; `link` is what the
+    chosen one does bring in.
+    """
+
+    name: str
+    kind: str
+    axes: tuple[str, ...]
+    codec: str
+    algorithm: str
+    calls: int
+    message_bytes: int
+    need: Fraction | None
+    link: Fraction
+
+
+def _need(op: Collective | Exchange, cluster: Cluster, count: int) -> Fraction | None:
+    if cluster.fabric.num_nodes == 1:
+        return Fraction(0)
+    schedule = cluster.schedule
+    return count * op_need(op, schedule, schedule.mesh.names[0]) if cluster.mesh_is_machine else None
+
+
+def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
+    """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
+    over roles; `need` and `link` are of an average node."""
+    cluster, schedule = step.cluster, step.schedule
+    result: dict[tuple[str, ...], MoveBytes] = {}
+    for role, op, count in messages(step):
+        algorithm: str
+        if isinstance(op, Exchange):
+            size, algorithm = int(cluster.volume_bytes(op)), DIRECT
+            moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
+        else:
+            size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
+            algorithm, moved = cluster.algorithms[id(op)], size
+        one = MoveBytes(
+            name=op.name,
+            kind=op.kind,
+            axes=op.axes if isinstance(op, Collective) else (op.axis,),
+            codec=str(op.codec),
+            algorithm=algorithm,
+            calls=count,
+            message_bytes=count * moved,
+            need=_need(op, cluster, count),
+            link=count * size * sent_per_byte(op, cluster, role)[-1] / cluster.fabric.num_nodes,
+        )
+        key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
+        known = result.get(key)
+        if known is not None:
+            one = replace(
+                one,
+                calls=one.calls + known.calls,
+                message_bytes=one.message_bytes + known.message_bytes,
+                need=None if one.need is None or known.need is None else one.need + known.need,
+                link=one.link + known.link,
+            )
+        result[key] = one
+    return tuple(result.values())

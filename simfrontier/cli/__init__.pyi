@@ -1,0 +1,1 @@
+from .typer_app import app as app, main as main

@@ -1,0 +1,171 @@
+"""`simfrontier calibrate --fit`: a library's free parameters fitted to measured times, held against points left out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.calibrate import Labels, date_of
+from simfrontier.cli.calibrate_rows import faults_of
+from simfrontier.cli.console import console, plain
+from simfrontier.collectives import Calibration, Far, write_calibration
+from simfrontier.errors import InputError
+from simfrontier.fitting import (
+    FitOutcome,
+    FitRows,
+    Parameter,
+    choose,
+    cross_validated,
+    far_of,
+    fit,
+    places_of,
+    problem_of,
+)
+from simfrontier.measured import Setup, read_any
+from simfrontier.report import (
+    NOTHING,
+    calibration_findings,
+    calibration_lead,
+    calibration_page,
+    exactly,
+    far_rows,
+    percent,
+)
+from simfrontier.wholefile import write_whole
+
+
+def calibrate_fit(
+    files: Sequence[Path],
+    out: Path,
+    page: Path | None,
+    setup: Setup,
+    labels: Labels,
+    machines: Sequence[str],
+    min_bytes: int,
+    as_json: bool,
+) -> None:
+    """Read, choose, fit and cross-validate; write the calibration and its page, print what was found.
+
+    `page`: beside `out` where None. Raises InputError.
+    """
+    page = page or out.with_suffix(".html")
+    if page == out:
+        raise InputError(f"--page: got {page}, the calibration itself; allowed: another file")
+    rows = [row for file in files for row in read_any(file, setup)]
+    with faults_of(files):
+        done = fit_chosen(choose(rows, machines, setup.library, min_bytes))
+    chosen = done.chosen
+    place = labels.where or ", ".join(chosen.machines)
+    calibration = done.calibration(
+        title=labels.title or f"fit of {chosen.library} on {place}",
+        where=place,
+        when=labels.when or "; ".join(dict.fromkeys(map(date_of, files))),
+        how=labels.how(files, out),
+    )
+    made = calibration_page(done, calibration)
+    write_calibration(calibration, out)
+    write_whole(page, made)
+    if as_json:
+        typer.echo(json.dumps(as_document(done, calibration, out, page), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        print_fit(done, calibration, out, page)
+
+
+def fit_chosen(chosen: FitRows) -> FitOutcome:
+    """The fit to the chosen rows and those without each device count; a bar shows how far it is. Raises InputError."""
+    problem = problem_of(chosen.library, chosen.rows)
+    with bar_of_work() as bar:
+        task = bar.add_task(f"fit to {len(chosen.rows):,} points", total=1 + len(places_of(problem)))
+        fitted = fit(problem)
+        crossed = cross_validated(
+            problem,
+            lambda place: bar.update(task, advance=1, description=f"fit without {place[0]}, {place[1]:,} devices"),
+        )
+    return FitOutcome(chosen=chosen, problem=problem, fitted=fitted, crossed=crossed)
+
+
+# ── for a program ──
+
+
+def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> dict[str, Any]:
+    """The parameters, the errors, and every point as it is predicted."""
+    return {
+        "file": str(out),
+        "page": str(page),
+        **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
+        "said": [plain(text) for text in (calibration_lead(done), *calibration_findings(done))],
+        "parameters": [asdict(parameter) for parameter in done.parameters],
+        "shipped": asdict(far_of(done.shipped_errors)),
+        "model_sd": done.model_sd,
+        "fit": None if calibration.fit is None else asdict(calibration.fit),
+        "set_aside": dict(done.chosen.set_aside),
+        "not_left_out": {f"{machine} {devices}": text for (machine, devices), text in done.crossed.faults.items()},
+        "rows": [
+            {
+                "machine": row.machine,
+                "collective": row.collective,
+                "library": row.library,
+                "devices": row.devices,
+                "bytes": row.num_bytes,
+                "time_s": row.seconds,
+                "fitted_s": row.seconds * math.exp(fitted),
+                "left_out_s": None if math.isnan(left_out) else row.seconds * math.exp(left_out),
+                "source": row.source,
+            }
+            for row, fitted, left_out in zip(
+                done.chosen.rows, done.fitted.errors.tolist(), done.crossed.errors.tolist(), strict=True
+            )
+        ],
+    }
+
+
+# ── for a person ──
+
+LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
+_PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
+_FAR = ("points", "mean error", "90th pct", "farthest", "spread")
+
+
+def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
+    """Parameters, errors fitted and left out, and what they come to."""
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
+    screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
+    screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
+    screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
+    screen.print(plain(calibration_lead(done)), style="bold")
+    for text in calibration_findings(done):
+        screen.print(plain(f"– {text}"))
+    screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
+
+
+def _table(head: Sequence[str], rows: Any) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for cells in rows:
+        table.add_row(*cells)
+    return table
+
+
+def _parameter_cells(one: Parameter) -> tuple[str, ...]:
+    known = plain(exactly(one.file_value, one.unit))
+    if one.value is None or one.interval is None:
+        return one.key, NOTHING, "not shown by the data", known
+    low, high = (plain(exactly(end, one.unit)) for end in one.interval)
+    return one.key, plain(exactly(one.value, one.unit)), f"{low} to {high}", known
+
+
+def _far_cells(far: Far) -> tuple[str, ...]:
+    shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
+    return (f"{far.points:,}", *(plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")

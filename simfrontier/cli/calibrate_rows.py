@@ -1,0 +1,112 @@
+"""What a file of measured times is, and rows of measured times as tables of calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from simfrontier.collectives import CallTable, MeasuredPoint
+from simfrontier.errors import InputError, nearest
+from simfrontier.fitting import named
+from simfrontier.limits import TABLE_FILE
+from simfrontier.machine import Machine, catalog
+from simfrontier.measured import COLUMNS, CallRow, Setup, call_faults
+from simfrontier.report import counted
+from simfrontier.validation import KINDS, harnesses_of, shipped_harnesses, shipped_machine, shown_fault
+
+LEAST_COLUMNS = 3  # that a line has in common with those of a table of calls, to be taken for its head
+
+
+def is_table(file: Path) -> bool:
+    """Whether a file is a CSV table of calls, by its name or its first line."""
+    return file.suffix == ".csv" or has_columns(file)
+
+
+def has_columns(file: Path) -> bool:
+    """Whether the first line of a file names columns of a table of calls."""
+    cells = [cell.strip() for cell in text_of(file).lstrip().partition("\n")[0].split(",")]
+    return len(set(cells) & set(COLUMNS)) >= LEAST_COLUMNS
+
+
+def text_of(file: Path) -> str:
+    """What stands in a file; "" where it cannot be read, which its reader is left to complain about."""
+    try:
+        return TABLE_FILE.read(file).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def faults_of(files: Sequence[Path]) -> Iterator[None]:
+    """What is wrong with the rows of all files together names these files."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{', '.join(map(str, files))}: {error}") from None
+
+
+def named_rows(rows: Sequence[CallRow], setup: Setup) -> list[CallRow]:
+    """The rows of the library and the machine that are named. Raises InputError where none is and there are several."""
+    if not rows:
+        return []
+    (library,) = named("library", [row.library for row in rows], [setup.library] if setup.library else [])
+    of_library = [row for row in rows if row.library == library]
+    (machine,) = named("machine", [row.machine for row in of_library], [setup.machine] if setup.machine else [])
+    return [row for row in of_library if row.machine == machine]
+
+
+def without_faults(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
+    """The rows that are no known pathologies of a machine or a library, and what is to be said of those that are: a
+    fault that is known covers them, and their times show it.
+
+    Raises InputError where no row is left.
+    """
+    faults = call_faults()
+    reasons = [shown_fault(row, faults) for row in rows]
+    result = Counter(reason for reason in reasons if reason is not None)
+    kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+    if rows and not kept:
+        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(result))}")
+    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in result.items()]
+
+
+def program_words(rows: Sequence[CallRow]) -> list[str]:
+    """That times hold work of the program that measured, where it is known; nothing where it is not."""
+    known = {one.name: one for row in rows for one in harnesses_of(row, shipped_harnesses())}
+    if not known:
+        return []
+    titles = "; ".join(dict.fromkeys(one.title for one in known.values()))
+    return [
+        f"Warning: the times hold the measuring program’s own work ({titles}); a simulation would take them as bare "
+        "calls. A fit (--fit) tells the two apart."
+    ]
+
+
+def tables_of(rows: Sequence[CallRow]) -> list[CallTable]:
+    """A table of one point for every row; those of a group are to be merged.
+
+    Ranks of which a row does not say what they are on fill one node after another. Raises InputError for machines that
+    are not known, and for calls of which a schedule has none.
+    """
+    return [_table(row, _machine(row.machine)) for row in rows]
+
+
+def _machine(name: str) -> Machine:
+    if name not in catalog():
+        raise InputError(f"no model of machine {name!r}; {nearest(name, catalog())}")
+    return shipped_machine(name)
+
+
+def _table(row: CallRow, machine: Machine) -> CallTable:
+    if row.collective not in KINDS:
+        raise InputError(f"{row.collective}: no schedule has one; {nearest(row.collective, KINDS)}")
+    nodes = row.nodes or -(-row.devices // machine.devices_per_node)
+    return CallTable(
+        kind=KINDS[row.collective],
+        ranks=row.devices,
+        nodes=nodes,
+        packages=row.packages or -(-row.devices // machine.devices_per_package),
+        points=(MeasuredPoint(num_bytes=row.num_bytes, seconds=row.seconds),),
+    )

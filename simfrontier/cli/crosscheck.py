@@ -1,0 +1,278 @@
+"""`simfrontier crosscheck`: simulated traces against real ones of the same schedules, as tables, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from simfrontier.cli.console import console, plain
+from simfrontier.errors import InputError
+from simfrontier.report import crosscheck_findings, crosscheck_lead, differences, link_bytes, number, quantity, swept
+from simfrontier.trace import (
+    SHOWN_DIGITS,
+    Comparison,
+    CrossCheck,
+    Delta,
+    LinkCheck,
+    LinkPair,
+    compare,
+    compare_links,
+    deltas,
+    judge,
+    load_links,
+    load_slowed,
+    load_sweep,
+    read_perfetto,
+    step_times,
+    sweep_medians,
+)
+from simfrontier.wholefile import ensure_writable, filled, refuse_unfinished
+
+PREFIX, SUFFIX = "trace-", ".json"
+LINKS, SWEEP, SLOWED = "links-", "sweep.json", "slowed.json"  # beside the traces, where a fabric was emulated
+MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
+
+
+def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool) -> bool:
+    """Compare two trace files, or the files of the same names of two folders; say what was found, write the page to
+    `out`. Returns whether they agree. Raises InputError where there is nothing to compare, or other digests."""
+    if out is not None:
+        ensure_writable(out, "index.html")
+    check = crosscheck_of(sim, real, min_bytes, tolerance)
+    if out is not None:
+        from simfrontier.report import write_crosscheck_page
+
+        with filled(out, "crosscheck") as new:
+            write_crosscheck_page(check, new / "index.html")
+    if as_json:
+        typer.echo(json.dumps(sayable_document(check), indent=1, allow_nan=False))
+    else:
+        print_check(check, out)
+    return check.agree
+
+
+def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
+    """Everything compared. Raises InputError as `crosscheck_paths` does."""
+    for path in (sim, real):
+        if not path.exists():
+            raise InputError(
+                f"{path}: no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}"
+            )
+    if sim.is_dir() != real.is_dir():
+        folder, file = (sim, real) if sim.is_dir() else (real, sim)
+        raise InputError(f"{folder} is a folder and {file} a file; allowed: two folders, or two traces")
+    pairs, only_sim, only_real = _paired(sim, real) if sim.is_dir() else ({_plan(sim): (sim, real)}, (), ())
+    comparisons = tuple(_compared(plan, *paths) for plan, paths in pairs.items())
+    links = {each.plan: _links(each, *pairs[each.plan]) for each in comparisons}
+    return CrossCheck(
+        comparisons=comparisons,
+        verdict=judge(comparisons, min_bytes, tolerance),
+        only_sim=only_sim,
+        only_real=only_real,
+        links=tuple(each for each in links.values() if each is not None),
+        only_counted=tuple(plan for plan, each in links.items() if each is None and _beside(pairs[plan][1]).exists()),
+        sweep=load_sweep(real / SWEEP) if (real / SWEEP).exists() else (),
+        slowed=load_slowed(real / SLOWED) if (real / SLOWED).exists() else (),
+    )
+
+
+Names = tuple[str, ...]
+
+
+def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
+    """The traces that both folders have, by plan, and the plans that only one has."""
+    for folder in (sim, real):
+        refuse_unfinished(folder)
+    mine, its = ({_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real))
+    both = {plan: (path, its[plan]) for plan, path in mine.items() if plan in its}
+    if not both:
+        there = "; ".join(f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, mine), (real, its)))
+        raise InputError(f"no {PREFIX}PLAN{SUFFIX} is in both folders ({there}); allowed: files of the same names")
+    return both, tuple(plan for plan in mine if plan not in its), tuple(plan for plan in its if plan not in mine)
+
+
+def _plan(path: Path) -> str:
+    return path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
+def _compared(plan: str, sim: Path, real: Path) -> Comparison:
+    try:
+        return compare(plan, read_perfetto(sim), read_perfetto(real))
+    except InputError as error:
+        raise (error if error.where else error.within(f"{sim}, {real}")) from None
+
+
+def _beside(trace: Path) -> Path:
+    return trace.with_name(LINKS + _plan(trace) + SUFFIX)
+
+
+def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
+    """Bytes per link of a plan, where both sides have them beside their traces."""
+    mine, its = _beside(sim), _beside(real)
+    if not (mine.exists() and its.exists()):
+        return None
+    tables = load_links(mine), load_links(its)
+    for path, table in zip((mine, its), tables, strict=True):
+        if table.digest != comparison.sim.digest:
+            raise InputError(
+                f"{path}: the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
+                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule"
+            )
+    try:
+        return compare_links(comparison.plan, *tables)
+    except InputError as error:
+        raise InputError(f"{mine}, {its}: {error}") from None
+
+
+# ── for a program ──
+
+
+def as_document(check: CrossCheck) -> dict[str, Any]:
+    """All of it but the operations themselves."""
+    verdict = check.verdict
+    return {
+        "agree": check.agree,
+        "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
+        "said": [crosscheck_lead(check), *crosscheck_findings(check)],
+        "only_simulated": check.only_sim,
+        "only_real": check.only_real,
+        "plans": {each.plan: _plan_document(each) for each in check.comparisons},
+        "links": _links_document(check) if check.links else None,
+        "sweep": _sweep_document(check) if check.sweep else None,
+    }
+
+
+def _links_document(check: CrossCheck) -> dict[str, Any]:
+    return {
+        "said": link_bytes(check.links),
+        "plans": {
+            each.plan: {
+                "num_judged": len(each.judged),
+                "num_missed": each.num_missed,
+                "worst": _link_document(each.judged[0]) if each.judged else None,
+                "links": [_link_document(pair) for pair in each.pairs],
+            }
+            for each in check.links
+        },
+    }
+
+
+def _link_document(pair: LinkPair) -> dict[str, Any]:
+    return asdict(pair) | {"ratio": pair.ratio, "judged": pair.is_judged, "missed": pair.is_missed}
+
+
+def _sweep_document(check: CrossCheck) -> dict[str, Any]:
+    return {
+        "said": swept(check.sweep),
+        "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(check.sweep)],
+        "points": [asdict(point) | {"ratio": point.ratio} for point in check.sweep],
+    }
+
+
+def _plan_document(comparison: Comparison) -> dict[str, Any]:
+    step = step_times(comparison)
+    return {
+        "schedule_digest": comparison.sim.digest,
+        "num_ranks": len(comparison.by_rank),
+        "num_compared": len(comparison.pairs),
+        "num_different": comparison.num_different,
+        "differences": [asdict(difference) for difference in comparison.differences],
+        "step": {"sim_s": step.sim_s, "real_s": step.real_s, "real_iqr_s": step.real_iqr_s, "ratio": step.ratio},
+        "deltas": [asdict(delta) for delta in deltas(comparison)],
+        "notes": {"simulated": dict(comparison.sim.notes), "real": dict(comparison.real.notes)},
+    }
+
+
+def sayable_document(check: CrossCheck) -> dict[str, Any]:
+    """The document as JSON can say it."""
+    known: dict[str, Any] = _sayable(as_document(check))
+    return known
+
+
+def _sayable(value: Any) -> Any:
+    """What JSON can say and a program can search: no NaN, no blanks that are none."""
+    match value:
+        case dict():
+            return {key: _sayable(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_sayable(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return plain(value)
+    return value
+
+
+# ── for a person ──
+
+
+def print_check(check: CrossCheck, out: Path | None) -> None:
+    """Tables and sentences, for a person."""
+    screen = console()
+    for each in check.comparisons:
+        screen.print(_calls(each))
+        if each.differences:
+            screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
+            for text in differences(each):
+                screen.print(f"  {text}", soft_wrap=True)
+    screen.print(_steps(check))
+    screen.print(crosscheck_lead(check), style="bold")
+    for text in crosscheck_findings(check):
+        screen.print(plain(f"– {text}"))
+    if out is not None:
+        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _table(title: str, head: Names) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for number_, name in enumerate(head):
+        table.add_column(name, justify="right" if number_ else "left", no_wrap=number_ > 0)
+    return table
+
+
+def _calls(comparison: Comparison) -> Table:
+    result = deltas(comparison)
+    shown = [delta for delta in result if delta.is_collective]
+    title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
+    table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
+    for delta in shown[:MAX_ROWS]:
+        table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
+    if len(shown) > MAX_ROWS:
+        table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
+    for delta in [delta for delta in result if not delta.is_collective][:MAX_LOCAL]:
+        table.add_row(delta.kind, "", *_times(delta), style="dim")
+    return table
+
+
+def _name(delta: Delta) -> str:
+    size = f" ({delta.group_size:,})" if delta.group_size else ""
+    return f"{delta.name} {delta.kind} {delta.axes}{size}"
+
+
+def _times(delta: Delta) -> Names:
+    return f"{delta.calls:,}", _quantity(delta.sim_s, "s"), _quantity(delta.real_s, "s"), number(delta.ratio)
+
+
+def _waits(delta: Delta) -> Names:
+    return _quantity(delta.sim_wait_s, "s"), _quantity(delta.real_wait_s, "s")
+
+
+def _steps(check: CrossCheck) -> Table:
+    table = _table("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"))
+    for each in check.comparisons:
+        step = step_times(each)
+        noise = "–" if step.real_iqr_s is None else _quantity(step.real_iqr_s, "s")
+        times = (_quantity(step.sim_s, "s"), _quantity(step.real_s, "s"), noise, number(step.ratio))
+        table.add_row(each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}")
+    return table
+
+
+def _quantity(value: float, unit: str) -> str:
+    return plain(quantity(value, unit))

@@ -1,0 +1,47 @@
+"""`simfrontier emulate`: a scenario's plans simulated, and run for real in the emulated machine, side by side."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from simfrontier.cli.emulate_jobs import JOBS, EmulateSettings, prepare
+from simfrontier.cli.emulate_report import report
+from simfrontier.errors import InputError, SimfrontierError, nearest
+from simfrontier.scenario import Scenario
+from simfrontier.wholefile import ensure_writable
+
+
+def emulate(scenario: Scenario, how: EmulateSettings, out: Path, as_json: bool) -> bool:
+    """Simulate, run, compare; whether all limits hold. Raises InputError where the scenario is none of an emulation,
+    and SimfrontierError where the run failed."""
+    if scenario.file.emulation is None:
+        keys = "{ scale, packet_bytes, burst_bytes }"
+        raise InputError(f"{scenario.where}: emulation: missing; allowed: a table {keys}, as in scenarios/emulate.toml")
+    wires = [wire.name for wire in scenario.machine.node.links]
+    if how.slow_wire not in wires:
+        raise InputError(
+            f"--slow: a node of {scenario.machine.name}: got {how.slow_wire!r}; {nearest(how.slow_wire, wires)}"
+        )
+    ensure_writable(out)
+    size = max(scenario.file.run.devices)
+    typer.echo(f"Simulating {', '.join(scenario.plans)} and single collectives on {size} devices", err=as_json)
+    prepare(scenario, how, out)
+    typer.echo(f"Running the same schedules on {size} gloo ranks in network namespaces", err=as_json)
+    _run(out / JOBS)
+    return report(how, out, as_json)
+
+
+def _run(jobs: Path) -> None:
+    """The real half, which says itself what is missing or went wrong, and ends with this process."""
+    command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
+    done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
+    if done.returncode >= 128:  # stopped by a signal, which is no answer
+        raise typer.Exit(done.returncode)
+    if done.returncode:
+        error = InputError if done.returncode == InputError.exit_code else SimfrontierError
+        raise error(f"the run in the emulated machine ended with {done.returncode}; what it said is above")

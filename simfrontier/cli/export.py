@@ -1,0 +1,67 @@
+"""`simfrontier export`: the schedule files of a scenario's plans at one size, each with its simulated trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from simfrontier.collectives import save_lowered
+from simfrontier.scenario import Scenario
+from simfrontier.schedule import Schedule, digest, save
+from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule
+from simfrontier.study import simulated
+from simfrontier.trace import save_links, write_perfetto
+from simfrontier.tuning import GridSearcher
+from simfrontier.units import written
+from simfrontier.wholefile import ensure_writable, filled
+
+
+def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, exact: bool) -> None:
+    """Write schedule-PLAN.json and trace-PLAN.json (all rank classes) of every plan at the scenario's largest size, at
+    fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
+    ensure_writable(out)
+    size, searcher, chosen = max(scenario.file.run.devices), GridSearcher(), fidelity or scenario.file.run.fidelity
+    scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
+    parts = []
+    with filled(out, "export") as new:
+        for plan in scenario.plans:
+            built = shop.get(scenario, plan, size)
+            step = simulated(scenario, built, chosen, exact)
+            digested = write_simulated(scenario, plan, step, new)
+            classes = step.cluster.folding.num_rank_classes
+            parts.append(
+                f"{plan} on {size}: digest {digested[:16]}, {_ops(built.schedule)}, "
+                f"{classes} class{'es' if classes > 1 else ''} of ranks, step {written(step.step_s, 's')} ({chosen})"
+            )
+    for line in parts:
+        typer.echo(line)
+    more = ", lowered-*.json, links-*.json" if chosen == "chunk" else ""
+    typer.echo(f"Written to {out}: schedule-*.json, trace-*.json (also for Perfetto){more}")
+
+
+def _ops(schedule: Schedule) -> str:
+    """How many ops a rank runs, or the ranks of all roles together."""
+    count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
+    return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")
+
+
+def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:
+    """Write a schedule and the trace of its simulated step; where single messages were simulated also the recipes of
+    its collectives and the bytes of every link; the recipes too of one that codes per hop, which runs by them only.
+    Returns the schedule's digest."""
+    digested = digest(step.schedule)
+    title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
+    save(step.schedule, folder / f"schedule-{name}.json")
+    write_perfetto(step.trace(digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
+    if step.link_bytes is not None or step.schedule.codes_per_hop:
+        save_lowered(lowered_schedule(step.cluster, digested), folder / f"lowered-{name}.json")
+    if step.link_bytes is not None:
+        save_links(step.link_table(digested, title), folder / f"links-{name}.json")
+    return digested
+
+
+def notes_of(scenario: Scenario) -> dict[str, str]:
+    """What a simulated trace says of the scenario that it was made with."""
+    calibration = scenario.file.library.calibration
+    return {"scenario": scenario.name} | ({"calibration": Path(calibration).name} if calibration else {})

@@ -1,0 +1,102 @@
+"""Options that several verbs of the command line have, and what their texts mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simfrontier.errors import InputError
+from simfrontier.wholefile import parse_place
+
+if TYPE_CHECKING:
+    from simfrontier.scenario import Scenario
+    from simfrontier.simulation import Fidelity
+
+MAX_DIGITS = 9  # of a number of devices
+
+ScenarioArgument = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
+]
+Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
+Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
+FidelityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fidelity",
+        help="flow (links shared fairly), analytic (no contention) or chunk (every message, up to 128 ranks)",
+    ),
+]
+
+YesLarge = Annotated[
+    bool,
+    typer.Option("--yes-large", help="do it although it may take more than half an hour or 8 GB of memory"),
+]
+
+
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write."""
+    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
+
+
+def load(
+    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | None, laid_out: bool = True
+) -> Scenario:
+    """The scenario as the command line sets it; `laid_out` as in `scenario.load_scenario`. Raises InputError."""
+    from simfrontier.scenario import load_scenario, parse_setting
+
+    names = names_of("--plans", plans, "zero3,zero-topo")
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, _sizes(devices), laid_out)
+
+
+def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
+    """What chooses among a scenario's schedules means nothing for a file that is one."""
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option}: got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)")
+
+
+def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and not names:
+        raise InputError(f"{option}: got nothing; allowed: names separated by commas, e.g. {example}")
+    return names
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    sizes = [part.strip() for part in text.split(",") if part.strip()]
+    if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
+        raise InputError(f"--devices: got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384")
+    return tuple(map(int, sizes))
+
+
+def fidelity_of(text: str | None) -> Fidelity | None:
+    from simfrontier.errors import nearest
+
+    match text:
+        case None | "analytic" | "flow" | "chunk":
+            return text
+        case _:
+            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}")
+
+
+def num_bytes(option: str, text: str) -> int:
+    """A number of bytes such as 4096, 64kB or 1MiB."""
+    from simfrontier.units import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError:
+        raise InputError(f"{option}: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
+
+
+def byte_sizes(option: str, text: str) -> tuple[int, ...]:
+    """Different numbers of bytes, the smallest first."""
+    sizes = {num_bytes(option, part.strip()) for part in text.split(",")}
+    if min(sizes) < 1:
+        raise InputError(f"{option}: got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB")
+    return tuple(sorted(sizes))

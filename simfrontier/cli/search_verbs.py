@@ -1,0 +1,125 @@
+"""Verbs of the command line that look for the best plan and say why it is: `tune` and `explain`, with their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfrontier.cli.options import FidelityOption, ScenarioArgument, Settings, YesLarge, fidelity_of, load, to_write
+from simfrontier.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from simfrontier.cli.tune import SearchSettings
+
+SEARCHED, GRIDS = ("flow", "analytic"), ("axonn-a", "axonn-b")
+
+
+def tune(
+    scenario: ScenarioArgument,
+    devices: Annotated[int | None, typer.Option(help="size to tune for (default: the scenario's largest)")] = None,
+    set_: Settings = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", help="dimension=value or =value,value: hold a dimension of the plans, e.g. tensor=4,8"),
+    ] = None,
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="allow plans that send weights or gradients in fewer bits")
+    ] = False,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            "--max-error",
+            help="allow the codecs and compression whose error bound is within so much (0 to 1), instead of --lossy",
+        ),
+    ] = None,
+    simulate: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="simulate so many of the best (default: 5 % of those that fit, 5 to 20)"),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="processes to use (default: the machine's cores)")] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the results (default: reports/tune-NAME)")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="begin anew: forget what a stopped search has left in the folder")
+    ] = False,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="print so many plans (default: 10; grids: 20; with --json all)")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
+    fidelity: Annotated[
+        str | None,
+        typer.Option(
+            "--fidelity",
+            help="flow (links shared fairly) or analytic (no contention); axonn-a or axonn-b list AxoNN's grids by the "
+            "communication model of its authors instead",
+        ),
+    ] = None,
+    page: Annotated[bool | None, typer.Option("--page/--no-page", help="write index.html (default: yes)")] = None,
+    yes_large: YesLarge = False,
+) -> None:
+    """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
+    best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
+    size = None if devices is None else str(devices)
+    if fidelity in GRIDS:
+        from simfrontier.cli.tune_grids import tune_scenario
+
+        given = {"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out, "--fresh": fresh}
+        given |= {"--max-error": max_error is not None, "--page": page is not None}
+        for option, value in given.items():
+            if value:
+                raise InputError(f"{option}: means nothing with --fidelity {fidelity}; allowed: only in the search")
+        raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
+    if fidelity is not None and fidelity not in SEARCHED:
+        raise InputError(f"--fidelity: got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *GRIDS))}")
+    from simfrontier.cli.tune import cores, search_plans
+
+    settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
+    loaded = load(scenario, settings, None, size, laid_out=False)
+    if loaded.file.run.fidelity not in SEARCHED:
+        text = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
+        raise InputError(f"{text}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
+    from simfrontier.cli.large import announce
+    from simfrontier.forecast import forecast_tune
+
+    announce(forecast_tune(loaded, devices, simulate), str(scenario), yes_large)
+    how: SearchSettings = {
+        "pins": pin or (),
+        "lossy": lossy,
+        "max_error": max_error,
+        "simulate": simulate,
+        "jobs": jobs or cores(),
+        "fresh": fresh,
+    }
+    search_plans(loaded, how, out, top, page is not False, json)
+
+
+def explain(
+    scenario: ScenarioArgument,
+    plan: Annotated[str | None, typer.Option(help="plan to explain (default: the scenario's first)")] = None,
+    against: Annotated[str | None, typer.Option(help="another plan: what makes the two differ")] = None,
+    devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
+    set_: Settings = None,
+    fidelity: FidelityOption = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="simulate what would help: links, overlaps, codecs ...")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="processes to use")] = 1,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: YesLarge = False,
+) -> None:
+    """Say why a plan is as fast as it is: the critical path of its step, what would help most (each simulated again),
+    and what makes it differ from another plan. Exit code 1 where it does not fit into memory."""
+    from simfrontier.cli.explain import explain_plan
+    from simfrontier.cli.large import announce
+    from simfrontier.forecast import forecast_explain
+
+    for option, name in (("--plan", plan), ("--against", against)):
+        if name is not None and (not name.strip() or "," in name):
+            raise InputError(f"{option}: got {name!r}; allowed: the name of one plan")
+    names = None if plan is None else plan if against is None else f"{plan},{against}"
+    loaded = load(scenario, set_, names, None if devices is None else str(devices))
+    chosen = fidelity_of(fidelity)
+    announce(forecast_explain(loaded, plan, against, chosen, what_if), str(scenario), yes_large)
+    explain_plan(loaded, plan, against, devices, chosen, what_if, jobs, out, json)

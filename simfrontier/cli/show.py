@@ -1,0 +1,106 @@
+"""`simfrontier show`: a schedule, or a machine's links and routes, as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from simfrontier.analysis import moves_of
+from simfrontier.errors import InputError, nearest
+from simfrontier.network import route_table, save_routes
+from simfrontier.scenario import Scenario
+from simfrontier.schedule import Schedule, check, load, render, save
+from simfrontier.study import schedule_of, simulated
+from simfrontier.tuning import GridSearcher
+from simfrontier.units import written
+
+
+def show_file(path: Path, target: Path | None, large: bool = False) -> None:
+    """Print the schedule of a file, also of a `large` one; write it to `target` if given. Raises InputError where it
+    names what is not there."""
+    schedule = load(path, large)
+    report = check(schedule)
+    if report.peak is None:
+        raise InputError(f"{path}: cannot be shown: {report.findings[0]}")
+    _show(schedule, target)
+
+
+def show_schedule(scenario: Scenario, plan: str | None, target: Path | None) -> None:
+    """Print the schedule of a scenario's plan (by default the first) at its smallest size; write it to `target`."""
+    chosen, size = _plan(scenario, plan), min(scenario.file.run.devices)
+    _show(schedule_of(GridSearcher().resolved(scenario, (size,), (chosen,)), chosen, size), target)
+
+
+def _show(schedule: Schedule, target: Path | None) -> None:
+    if target is not None:
+        save(schedule, target)
+    typer.echo(render(schedule))
+
+
+def show_volumes(scenario: Scenario, plan: str | None) -> None:
+    """Print what each kind of move brings into a node in a step: what it needs, and what the algorithm does bring."""
+    chosen = _plan(scenario, plan)
+    size = min(scenario.file.run.devices)
+    searcher = GridSearcher()
+    scenario = searcher.resolved(scenario, (size,), (chosen,))
+    step = simulated(scenario, searcher.shop.get(scenario, chosen, size), "analytic")
+    typer.echo(f"{chosen} on {size}: bytes per step into each node")
+    moves = moves_of(step)
+    by = max((len(moved.algorithm) for moved in moves), default=0)
+    form = f"{{:<15}} {{:<16}} {{:<18}} {{:<10}} {{:<{max(by, 7)}}} {{:>6}} {{:>10}} {{:>10}} {{:>10}}"
+    typer.echo(form.format("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link"))
+    for moved in moves:
+        sizes = (moved.message_bytes, moved.need, moved.link)
+        cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, moved.calls)
+        typer.echo(form.format(*cells, *("–" if value is None else written(float(value), "bytes") for value in sizes)))
+    typer.echo("need: what any algorithm must bring in; link: what this one brings in (scales and padding included).")
+
+
+def _plan(scenario: Scenario, plan: str | None) -> str:
+    chosen = plan or next(iter(scenario.plans))
+    if chosen not in scenario.plans:
+        raise InputError(f"--plan {chosen}: {nearest(chosen, scenario.plans)}")
+    return chosen
+
+
+def show_links(scenario: Scenario) -> None:
+    """Print every link of a node by name, as `perturbation.links` takes them."""
+    machine = scenario.machine
+    typer.echo(
+        f"{machine.title}: directed links of one node; nominal bandwidth, and the share that a plain copy achieves"
+    )
+    for link in machine.node.links:
+        share = machine.link_classes[link.link_class].share
+        typer.echo(f"  {link.name:<14} {link.link_class:<8} {written(link.bytes_per_s, 'bytes/s'):>10}  {share:.3f}")
+
+
+def show_routes(scenario: Scenario, target: Path | None) -> None:
+    """Print the links that messages pass, once for each pair of devices of a node and for the network between nodes, at
+    the scenario's smallest size; write them to `target`, for programs, if given."""
+    machine, size = scenario.machine, min(scenario.file.run.devices)
+    table = route_table(machine, -(-size // machine.devices_per_node))
+    if target is not None:
+        save_routes(table, target)
+    ways = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
+    out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
+    back = {f"net>{b}": way for b, way in enumerate(table.from_network)}
+    typer.echo(f"{machine.title}: links that a message passes on {_nodes(table.num_nodes)}, in order")
+    for title, part in (("within a node", ways), ("to the network", out), ("from the network", back)):
+        if part:
+            typer.echo(f"{title}:")
+        for pair, way in part.items():
+            typer.echo(f"  {pair:<8} {', '.join(way)}")
+    between = table.between
+    if between is not None:
+        groups = f"{between.num_groups} groups of {between.nodes_per_group} nodes, {{a}} and {{b}}"
+        typer.echo(f"between the two, where the nodes are in two of {groups}:")
+        typer.echo(f"  {'{a}>{b}':<8} {', '.join(between.route)} ({written(between.bytes_per_s, 'bytes/s')} each)")
+        if between.nonminimal_share:
+            typer.echo(
+                f"  of traffic at fidelity flow, a share of {between.nonminimal_share:g} by way of a third group"
+            )
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node{'s' if count > 1 else ''}"

@@ -1,0 +1,121 @@
+"""`simfrontier tune`: search for the best plan for a scenario's machine, model and batch, and write its folder."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import typer
+
+from simfrontier.cli.bar import bar_of_work
+from simfrontier.cli.tune_files import BEST, as_document, write_files
+from simfrontier.cli.tune_table import print_tuning
+from simfrontier.errors import InputError
+from simfrontier.scenario import Scenario
+from simfrontier.tuning import NAME, TuningOutcome, Value, parse_pin, pins_of, tune
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled
+
+SHOWN = 10
+
+
+class SearchSettings(TypedDict):
+    """How to search: pins as the command line has them, whether plans may lose precision, how many to simulate,
+    processes, and whether to forget what a stopped search has left."""
+
+    pins: Sequence[str]
+    lossy: bool
+    max_error: float | None
+    simulate: int | None
+    jobs: int
+    fresh: bool
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def search_plans(
+    scenario: Scenario, how: SearchSettings, out: Path | None, top: int | None, page: bool, as_json: bool
+) -> None:
+    """Search, then write everything: what fails leaves the folder as it was, but for the search's own file."""
+    gc.disable()  # as for a run: it ends soon and makes few cycles
+    folder = out or Path("reports") / f"tune-{scenario.name}"
+    pins = _pins(how["pins"])
+    ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)
+    if how["fresh"]:
+        _forget(folder)
+
+    def finish(outcome: TuningOutcome) -> None:
+        try:
+            with filled(folder, "tune", MANIFEST) as new:
+                write_files(outcome, new, folder, page)
+        except InputError as error:
+            raise InputError(f"{error}; {NAME} stays: the same command goes on from there") from None
+
+    outcome = _searched(scenario, how, pins, folder, finish)
+    if as_json:
+        typer.echo(json.dumps(as_document(outcome, top), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        print_tuning(outcome, folder, SHOWN if top is None else top, page)
+
+
+def _searched(
+    scenario: Scenario,
+    how: SearchSettings,
+    pins: dict[str, list[Value]],
+    folder: Path,
+    finish: Callable[[TuningOutcome], None],
+) -> TuningOutcome:
+    with bar_of_work() as bar:
+        task = bar.add_task("laying out the space of plans", total=None)
+
+        def said(what: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        try:
+            return tune(
+                scenario,
+                pins=pins,
+                lossy=True if how["lossy"] else None,
+                max_error=how["max_error"],
+                simulate=how["simulate"],
+                jobs=how["jobs"],
+                folder=folder,
+                progress=said,
+                finish=finish,
+            )
+        except KeyboardInterrupt:
+            if (folder / NAME).exists():
+                bar.stop()
+                sys.stderr.write(
+                    f"simfrontier: {folder / NAME} has what is done: the same command goes on from there\n"
+                )
+            raise
+
+
+def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
+    """What `--pin` says; of a dimension that is named twice, all values. Raises InputError."""
+    given: dict[str, list[Value]] = {}
+    for text in texts:
+        name, values = parse_pin(text)
+        given.setdefault(name, []).extend(values)
+    try:
+        pins_of(given, ())
+    except InputError as error:
+        raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
+    return given
+
+
+def _forget(folder: Path) -> None:
+    try:
+        (folder / NAME).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"--fresh: {folder / NAME} cannot be removed: {error.strerror}") from None

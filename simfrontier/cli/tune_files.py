@@ -1,0 +1,82 @@
+"""What `simfrontier tune` writes: the table of all plans, the best as a scenario, the manifest and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from simfrontier.report import inputs, rows_csv, versions
+from simfrontier.tuning import COLUMNS, TuningOutcome, best_toml, rows
+from simfrontier.wholefile import write_whole
+
+BEST = "best.toml"
+
+
+def write_files(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
+    """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
+    done."""
+    write_whole(new / "results.csv", rows_csv(COLUMNS, rows(outcome)))
+    write_whole(new / BEST, best_toml(outcome, folder))
+    text = json.dumps(manifest(outcome), indent=1, default=str, ensure_ascii=False)
+    write_whole(new / "manifest.json", text + "\n")
+    if page:
+        from simfrontier.report import write_tuning_page
+
+        write_tuning_page(outcome, new / "index.html")
+
+
+def manifest(outcome: TuningOutcome) -> dict[str, Any]:
+    """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
+    absolute paths."""
+    scenario = outcome.scenario
+    return {
+        "scenario": scenario.name,
+        "file": Path(scenario.where).name,
+        "fidelity": scenario.file.run.fidelity,
+        "devices": outcome.devices,
+        "batch": outcome.batch,
+        "pins": {name: list(values) for name, values in outcome.pins.values.items()},
+        "lossy": outcome.loss.lossy,
+        "max_error": outcome.loss.max_error,
+        "inputs": inputs(scenario),
+        "settings": scenario.document,
+        "versions": versions(),
+        "plans": {"total": outcome.total, "simulated": len(outcome.simulated), "ruled_out": outcome.ruled_out},
+    }
+
+
+def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
+    """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
+    the scenario's own plans."""
+    plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(outcome)]
+    return {
+        "scenario": outcome.scenario.name,
+        "title": outcome.scenario.file.title,
+        "devices": outcome.devices,
+        "batch": outcome.batch,
+        "fidelity": outcome.scenario.file.run.fidelity,
+        "pins": {name: list(values) for name, values in outcome.pins.values.items()},
+        "lossy": outcome.loss.lossy,
+        "max_error": outcome.loss.max_error,
+        "total": outcome.total,
+        "too_big": outcome.too_big + len(outcome.misfits),
+        "faulty": outcome.faulty,
+        "ruled_out": outcome.ruled_out,
+        "simulated": len(outcome.simulated),
+        "headroom": outcome.headroom,
+        "errors": list(outcome.errors),
+        "why": outcome.why,
+        "plans": plans[:top],
+        "own": [
+            {
+                "plan": own.name,
+                "step_time_s": None if own.simulated is None else own.simulated.step_s,
+                "peak_memory_bytes": None if own.simulated is None else own.simulated.peak_bytes,
+                "fits": own.fits,
+                "why": own.why,
+            }
+            for own in outcome.own
+        ],
+        "front": [plan.candidate.key for plan in outcome.front()],
+    }

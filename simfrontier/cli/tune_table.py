@@ -1,0 +1,145 @@
+"""The outcome of a search on a terminal or in a log: what was searched, the best plans, why, and how sure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from simfrontier.cli.console import console, plain
+from simfrontier.cli.tune_files import BEST
+from simfrontier.report import (
+    band_words,
+    beaten_sentence,
+    chance_text,
+    errors_sentence,
+    given_words,
+    headroom_sentence,
+    num_samples,
+    own_words,
+    percent,
+    quantity,
+    searched_sentence,
+    why_sentence,
+)
+from simfrontier.tuning import LossyPolicy, TunedPlan, TuningOutcome
+
+WIDE = 110  # columns of a terminal that hold everything in one table
+_PARTS = {
+    "compute": "compute",
+    "inter_node": "between nodes",
+    "intra_node": "in a node",
+    "package": "in a package",
+    "codec": "codec",
+    "idle": "idle",
+}
+_LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
+
+Column = tuple[str, Callable[[int, TunedPlan], str]]
+
+
+def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> None:
+    """Print the outcome; `top` plans of the table."""
+    screen = console()
+    screen.print(f"{plain(searched_sentence(outcome))}.", soft_wrap=True)
+    if outcome.pins.values or outcome.loss != LossyPolicy():
+        screen.print(f"{_capital(given_words(outcome))}.", soft_wrap=True)
+    shown = outcome.simulated[:top]
+    of = f"the best {len(shown)} of {len(outcome.simulated)}" if len(shown) < len(outcome.simulated) else "all"
+    title = f"Simulated plans ({of}; fidelity {outcome.scenario.file.run.fidelity})"
+    times, parts = _times(outcome), _shares(shown)
+    if screen.width >= WIDE:
+        screen.print(_table(title, shown, [*times, *parts]))
+    else:
+        screen.print(_table(title, shown, times))
+        screen.print(_table("Where the time goes", shown, parts, named=False))
+    if num_samples(outcome):
+        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {num_samples(outcome)} samples"
+        screen.print(f"{text}; 9 of 10: what nine samples of ten lie within.", style="dim", soft_wrap=True)
+    screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
+    screen.print()
+    if outcome.own:
+        screen.print(_own(outcome))
+    for line in _conclusions(outcome):
+        screen.print(plain(line), soft_wrap=True)
+    screen.print()
+    for line in _files(folder, page):
+        screen.print(line, soft_wrap=True)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _conclusions(outcome: TuningOutcome) -> Iterator[str]:
+    if beaten := beaten_sentence(outcome):
+        yield f"{beaten}."
+    if outcome.why:
+        yield f"Why: {why_sentence(outcome)}"
+    yield f"{errors_sentence(outcome)}."
+    yield f"{headroom_sentence(outcome)}."
+
+
+def _files(folder: Path, page: bool) -> Iterator[str]:
+    best = shlex.quote(str(folder / BEST))
+    first = f"{folder / 'index.html'} (open it in a browser)" if page else f"{folder}:"
+    yield f"Written: {first}{',' if page else ''} results.csv (all plans), {BEST}, manifest.json"
+    yield f"Run the best:     simfrontier run {best}"
+    yield f"Explain the best: simfrontier explain {best} --plan best"
+
+
+def _times(outcome: TuningOutcome) -> list[Column]:
+    def chance(place: int, _: TunedPlan) -> str:
+        return chance_text(outcome, place)
+
+    def band(_: int, plan: TunedPlan) -> str:
+        return band_words(plan.simulated.band_s) if plan.simulated else ""
+
+    columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
+    if num_samples(outcome):
+        columns += [("9 of 10", band), ("fastest", chance)]
+    return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
+
+
+def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:
+    columns: list[Column] = []
+    for name, words in _PARTS.items():
+
+        def share(_: int, plan: TunedPlan, name: str = name) -> str:
+            return percent(plan.simulated.parts[name] / plan.step_s) if plan.simulated else ""
+
+        if any(p.simulated is not None and p.simulated.parts[name] >= _LEAST * p.step_s for p in shown):
+            columns.append((words, share))
+    return columns
+
+
+def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], named: bool = True) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("#", justify="right", no_wrap=True)
+    if named:
+        table.add_column("plan", overflow="fold")
+    for head, _ in columns:
+        table.add_column(head, justify="right", no_wrap=" " not in head)
+    for place, plan in enumerate(shown):
+        cells = [plain(cell(place, plan)) for _, cell in columns]
+        name = [plan.candidate.name] if named else []
+        table.add_row(f"{place + 1}", *name, *cells, style="bold" if place == 0 else "")
+    return table
+
+
+def _own(outcome: TuningOutcome) -> Table:
+    title = "The scenario's own plans"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("plan", overflow="fold")
+    table.add_column("step", justify="right", no_wrap=True)
+    table.add_column("memory", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for own in outcome.own:
+        cells = ["", ""]
+        if own.simulated is not None:
+            cells = [quantity(own.simulated.step_s, "s"), quantity(own.simulated.peak_bytes, "bytes")]
+        table.add_row(own.name, *map(plain, cells), plain(own_words(outcome, own)), style="" if own.fits else "dim")
+    return table

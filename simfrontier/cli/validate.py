@@ -1,0 +1,294 @@
+"""`simfrontier validate`: measured tables held against the shipped models, as a table, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.table import Table as Grid
+
+from simfrontier.cli.calibrate_rows import has_columns
+from simfrontier.cli.console import console, plain
+from simfrontier.errors import InputError
+from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
+from simfrontier.report import (
+    NOTHING,
+    apart,
+    counted,
+    harness_notes,
+    percent,
+    unit_notes,
+    validation_findings,
+    validation_lead,
+    which,
+)
+from simfrontier.validation import (
+    BoundedRate,
+    ComparedRow,
+    Errors,
+    Harness,
+    JudgedBound,
+    Summary,
+    Validation,
+    load_bounds,
+    named_harnesses,
+    shipped_harnesses,
+    shipped_models,
+    validate,
+)
+from simfrontier.wholefile import ensure_writable, filled
+
+
+def validate_tables(
+    data: Sequence[Path],
+    setup: Setup,
+    harness: str | None,
+    cross: bool | None,
+    out: Path | None,
+    as_json: bool,
+) -> bool:
+    """Hold the shipped tables, or the files in `data`, against the shipped models; say what was found, write the page
+    to `out`. `harness`: names of those whose time is in `data`, None where sources are to tell it. `cross`: fitted rows
+    of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
+    files of a user are held to none. Raises InputError."""
+    _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
+    if out is not None:
+        ensure_writable(out, "index.html")
+    done = held_files(data, setup, harness) if data else held_shipped(cross is not False)
+    if out is not None:
+        from simfrontier.report import write_validation_page
+
+        with filled(out, "validate") as new:
+            write_validation_page(done, new / "index.html")
+    if as_json:
+        typer.echo(json.dumps(as_document(done), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        print_validation(done, out)
+    return done.holds
+
+
+def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bool | None) -> None:
+    """Raise InputError for what is told of files where there are none, or of the shipped tables beside files."""
+    for option, value in known.items():
+        if value is not None and not data:
+            raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if cross is not None and data:
+        option = "--cross" if cross else "--no-cross"
+        raise InputError(
+            f"{option}: got --data too; allowed: without it, for the tables that the models were fitted to"
+        )
+
+
+def held_shipped(cross: bool) -> Validation:
+    """The tables that simfrontier brings along, and the bounds that they are held to."""
+    if not cross:
+        return validate(load_tables(), shipped_models(), load_bounds())
+    from simfrontier.cli.validate_cross import left_out
+
+    return validate(load_tables(), shipped_models(), load_bounds(), left_out())
+
+
+def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
+    """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
+    _refuse_idle(paths, setup)
+    harnesses = None if harness is None else named_harnesses(harness)
+    faults = call_faults()
+    files = list(dict.fromkeys(paths))
+    are_told_apart = len({path.name for path in files}) == len(files)
+    tables = [
+        Table(
+            name=path.name if are_told_apart else str(path),
+            file=str(path),
+            form="calls",
+            title=path.name,
+            citation="",
+            method="",
+            caveats=(),
+            rows=read_any(path, setup),
+            pathologies=faults,
+        )
+        for path in files
+    ]
+    done = validate(tables, shipped_models(harnesses))
+    for table in tables:
+        _refuse_unpredicted(done.of(table.name), table.file)
+    _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
+    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if harnesses is None else ())))
+
+
+def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
+    """Raise InputError for what is told beside tables alone, whose rows say it themselves."""
+    if not all(map(has_columns, paths)):
+        return
+    for option, value in asdict(setup).items():
+        if value is not None:
+            raise InputError(
+                f"--{option}: got {value!r} beside {paths[0]}, a table whose rows say it (column {option}); allowed: "
+                "beside output of nccl-tests or OSU"
+            )
+
+
+def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
+    """Raise InputError for a named program that cannot have measured any row."""
+    for one in harnesses:
+        if not any(map(one.may_cover, rows)):
+            known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
+            raise InputError(
+                f"--harness: got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
+                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}"
+            )
+
+
+def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
+    if any(row.prediction is not None for row in rows):
+        return
+    [(why, number)] = Counter(row.why for row in rows).most_common(1)
+    first = next(row.row.place for row in rows if row.why == why).first
+    raise InputError(
+        f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
+    )
+
+
+# ── for a program ──
+
+
+def as_document(done: Validation) -> dict[str, Any]:
+    """Every row with its prediction, the errors of every table, and the bounds."""
+    by_name = {summary.name: summary for summary in done.summaries}
+    return {
+        "holds": done.holds,
+        "said": [plain(text) for text in (validation_lead(done), *validation_findings(done))],
+        "notes": [plain(note) for note in done.notes],
+        "overall": _summary_document(done.overall),
+        "tables": {
+            table.name: {
+                "title": table.title,
+                "citation": table.citation,
+                "method": table.method,
+                "caveats": table.caveats,
+                **_summary_document(by_name[table.name]),
+            }
+            for table in done.tables
+        },
+        "bounds": [_bound_document(each) for each in done.judged],
+        "training": [_training_document(each) for each in done.bounded],
+        "rows": [row_document(row) for row in done.rows],
+    }
+
+
+def row_document(held: ComparedRow) -> dict[str, Any]:
+    """A row under the names of its file's columns, and what is predicted."""
+    made = held.prediction
+    return {
+        "table": held.table,
+        **_columns(held.row),
+        "time_s": held.measured_s,
+        "predicted_s": made and made.predicted_s,
+        "low_s": made and _finite(made.low_s),
+        "high_s": made and _finite(made.high_s),
+        "error": held.error,
+        "harness_s": made and made.harness_s,
+        "use": held.use,
+        "why": held.why,
+    }
+
+
+def _columns(row: Row) -> dict[str, Any]:
+    names = {"num_bytes": "bytes", "seconds": "time_s"}
+    row_json = asdict(row) | {"place": str(row.place)}
+    return {names.get(name, name): value for name, value in row_json.items()}
+
+
+def _summary_document(summary: Summary) -> dict[str, Any]:
+    return {
+        "num_rows": summary.num_rows,
+        "num_pathologies": summary.num_pathologies,
+        "num_not_predicted": summary.num_unknown,
+        "errors": _errors_document(summary.errors),
+        "unseen": _errors_document(summary.unseen),
+        "by_use": {use: _errors_document(errors) for use, errors in summary.by_use.items()},
+    }
+
+
+def _errors_document(errors: Errors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    numbers = {name: getattr(errors, name) for name in ("count", "median", "mean_abs", "p90_abs", "covered")}
+    return {**numbers, "worst": row_document(errors.worst)}
+
+
+def _bound_document(judged: JudgedBound) -> dict[str, Any]:
+    errors = _errors_document(judged.errors)
+    return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": errors}
+
+
+def _training_document(bounded: BoundedRate) -> dict[str, Any]:
+    return {
+        **_columns(bounded.row),
+        "published_flops_per_s": bounded.published_flops_per_s,
+        "bound_flops_per_s": bounded.bound_flops_per_s,
+        "holds": bounded.holds,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ── for a person ──
+
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+
+
+def print_validation(done: Validation, out: Path | None) -> None:
+    """A table of errors and what they come to, for a person."""
+    screen = console()
+    grid = _grid("predicted / measured − 1, all sizes", _HEAD)
+    for summary in done.summaries:
+        for place, (words, errors) in enumerate(which(summary)):
+            name = summary.name if place == 0 else ""
+            style = "dim" if words == "fitted" else "bold" if "+" in words else ""
+            grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
+    screen.print(grid)
+    if done.judged:
+        bounds = _grid("what tables are held to", _BOUNDS_HEAD)
+        for each in done.judged:
+            bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
+        screen.print(bounds)
+    screen.print(plain(validation_lead(done)), style="bold")
+    for text in validation_findings(done):
+        screen.print(plain(f"– {text}"))
+    if out is not None:
+        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def _grid(title: str, head: Sequence[str]) -> Grid:
+    """A table of which the first column may be broken into lines and the second is words."""
+    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for place, name in enumerate(head):
+        grid.add_column(name, justify="right" if place > 1 else "left", no_wrap=place > 0, overflow="fold")
+    return grid
+
+
+def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
+    bound, errors = judged.bound, judged.errors
+    means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
+    p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
+    count = f"{errors.count:,}" if errors else "0"
+    return (", ".join(judged.uses), count, *map(plain, (*means, *p90s)))
+
+
+def _cells(errors: Errors | None) -> tuple[str, ...]:
+    if errors is None:
+        return ("0", *[NOTHING] * 5)
+    off = (apart(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), apart(errors.worst.error))
+    shown = (*off, percent(errors.covered))
+    return (f"{errors.count:,}", *map(plain, shown))

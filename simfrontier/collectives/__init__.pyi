@@ -1,0 +1,41 @@
+from .algorithms import (
+    Algorithm as Algorithm,
+    algorithm as algorithm,
+    all_algorithms as all_algorithms,
+    in_plans as in_plans,
+)
+from .calibration import (
+    HARNESS as HARNESS,
+    RESIDUAL as RESIDUAL,
+    Calibration as Calibration,
+    CallTable as CallTable,
+    MeasuredPoint as MeasuredPoint,
+    load_calibration as load_calibration,
+    write_calibration as write_calibration,
+)
+from .fit_record import Far as Far, FitRecord as FitRecord, Place as Place
+from .library import Library as Library, Residual as Residual
+from .load import libraries as libraries, load_library as load_library, ranks_and_packages as ranks_and_packages
+from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
+from .lowering.program import LoweredSchedule as LoweredSchedule
+from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
+from .merge import merged as merged
+from .nccl_tests import read_log as read_log
+from .overlay import machine_numbers as machine_numbers
+from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, Pipeline as Pipeline
+from .step_law import StepLaw as StepLaw
+from .toml_text import number as number, text as text
+from .tuning import TuningModel as TuningModel
+from .two_level import Levels as Levels
+from .volume import (
+    Message as Message,
+    Part as Part,
+    brought_bytes as brought_bytes,
+    call_of as call_of,
+    exchanged_bytes as exchanged_bytes,
+    messages_of as messages_of,
+    sent_part as sent_part,
+    sent_share as sent_share,
+    whole_side as whole_side,
+    wire_of as wire_of,
+)

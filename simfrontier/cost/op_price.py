@@ -1,0 +1,90 @@
+"""A schedule on a machine: where its ranks stand, which algorithms its collectives take, and what all that loads."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import Library, exchanged_bytes, messages_of
+from simfrontier.cost.choice import MEETING, AlgorithmChoices, pattern_key
+from simfrontier.cost.cluster import Cluster
+from simfrontier.cost.exchange import pattern_of_pairs
+from simfrontier.cost.role_assignment import cast_of, exchange_key, users_of
+from simfrontier.cost.work import LOCAL
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine
+from simfrontier.network import Fabric, Perturbation, fold, local
+from simfrontier.schedule import Collective, Exchange, Schedule
+
+SMALL_BYTES = 1024  # a message up to this size takes its time alone and no bandwidth: 0.1 us on the slowest link here
+Placement = Literal["block", "cyclic"]
+
+
+def price(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    perturbation: Perturbation | None = None,
+    exact: bool = False,
+    placement: Placement = "block",
+) -> Cluster:
+    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them.
+
+    Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
+    """
+    mesh, cast = schedule.mesh, cast_of(schedule)
+    if mesh.num_ranks > machine.num_devices:
+        raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
+    num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
+    device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
+    fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
+    maker = AlgorithmChoices(fabric, mesh, library)
+    collectives = {id(op): op for op in schedule.distinct_ops() if isinstance(op, Collective)}
+    algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
+    small = frozenset(
+        number
+        for number, op in collectives.items()
+        if sum(message.num_bytes for message in messages_of(op, schedule.tensors, mesh)) <= SMALL_BYTES
+    )
+    counted, patterns, carried = {}, {}, {}
+    for number, op in collectives.items():
+        algorithm = algorithms[number]
+        counted[pattern_key(op.axes, algorithm)] = maker.get(op.axes, algorithm)
+        carried[pattern_key(op.axes, algorithm)] = op.axes, algorithm
+        loading = MEETING if number in small else algorithm
+        patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
+    for exchange in [op for op in schedule.distinct_ops() if isinstance(op, Exchange)]:
+        sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
+        if (key := exchange_key(exchange, *sizes)) not in patterns:
+            counted[key] = patterns[key] = pattern_of_pairs(exchange, schedule, sizes, fabric, library)
+    patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
+    folding = fold(fabric, patterns, None if cast.is_one else cast.of_rank, exact=exact)
+    healthy = fabric
+    if perturbation is not None and library.tables:
+        healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
+    return Cluster(
+        schedule=schedule,
+        machine=machine,
+        library=maker.library,
+        fabric=fabric,
+        algorithms=algorithms,
+        patterns=patterns,
+        counted=counted,
+        carried=carried,
+        small=small,
+        folding=folding,
+        nominal=healthy.capacity[folding.link_representative],
+        cast=cast,
+        role_of=cast.of_rank[folding.representative],
+        users={} if cast.is_one else users_of(schedule),
+    )
+
+
+def placed(placement: Placement, num_ranks: int, num_nodes: int, machine: Machine) -> NDArray[np.int64] | None:
+    """The device of every rank [num_ranks]; None where rank i has device i."""
+    if placement == "block" or num_nodes == 1:
+        return None
+    ranks = np.arange(num_ranks)
+    return ranks % num_nodes * machine.devices_per_node + ranks // num_nodes

@@ -1,0 +1,7 @@
+from .explanation import (
+    DoesNotFitError as DoesNotFitError,
+    Explanation as Explanation,
+    PlanComparison as PlanComparison,
+    TriedChange as TriedChange,
+)
+from .run import explain as explain

@@ -1,0 +1,62 @@
+"""The scenario that an explanation starts from: one size, the plans in question, and searches decided once, with what
+was found in the place of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.plan import Options
+from simfrontier.scenario import GRID, Scenario, SearchTable, options_of, scenario_of
+from simfrontier.tuning import GridSearcher
+
+_ABOUT_PLANS = ("published", "sensitivity", "earlier")  # tables that compare plans, and name those that are not here
+
+
+def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
+    """The scenario with some plans at one size, and without what compares plans. Raises InputError for names that are
+    no plans, sizes that cannot be, and plans that cannot be at that size."""
+    document = {key: part for key, part in scenario.document.items() if key not in _ABOUT_PLANS}
+    tables = document.pop("at", {}).get(str(devices))
+    if tables is not None:
+        chosen = {name: table for name, table in tables.get("plans", {}).items() if name in plans}
+        rest = {key: table for key, table in tables.items() if key != "plans"}
+        document["at"] = {str(devices): {**rest, "plans": chosen} if chosen else rest}
+    made = scenario_of(document, scenario.where, None, plans, (devices,))
+    known = {key: options for key, options in scenario.found.items() if key[0] in plans and key[1] == devices}
+    return replace(made, found=known)
+
+
+def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
+    """The scenario with the plan's search at a size decided, and the setting that says so (nothing where the plan
+    leaves nothing open). Errors as `GridSearcher.resolved`."""
+    here = scenario.at(devices)
+    if plan not in here.searches:
+        return scenario, {}
+    result = searcher.resolved(scenario, (devices,), (plan,)).found[plan, devices]
+    table = _table(plan, here.file.plans[plan], here.searches[plan], result)
+    if "." in plan:
+        raise InputError(
+            f"{scenario.where}: plans.{plan!r}: got a full stop in its name, allowed: none, as it searches"
+        )
+    settings = {f"plans.{plan}": table}
+    return scenario_of(scenario.document, scenario.where, settings), settings
+
+
+def _table(plan: str, given: Mapping[str, Any], search: SearchTable, options: Options) -> dict[str, Any]:
+    """The plan's table with the values that a search has found."""
+    rest = {key: value for key, value in given.items() if key != "search"} | {"family": options.family}
+    for values in _combinations(search, options):
+        table = {**rest, **values}
+        if options_of(plan, table) == options:
+            return table
+    raise AssertionError(f"{plan}: its search has found {options}, which is none of its candidates")
+
+
+def _combinations(search: SearchTable, options: Options) -> Iterator[dict[str, Any]]:
+    grid = {key: getattr(options, key) for key in GRID} if search.by is not None else {}
+    for values in product(*search.values.values()):
+        yield {**grid, **dict(zip(search.values, values, strict=True))}

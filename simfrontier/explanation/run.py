@@ -1,0 +1,240 @@
+"""Explaining a plan: its step simulated, its critical path told, and every change that might help simulated, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from simfrontier.analysis import critical_path, differences, why_faster
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.explanation.changes import RESCHEDULED, WhatIf, what_ifs
+from simfrontier.explanation.decided import decided, only
+from simfrontier.explanation.explanation import DoesNotFitError, Explanation, PlanComparison, TriedChange
+from simfrontier.explanation.settings_text import setting_text
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule import digest
+from simfrontier.simulation import Fidelity, SimulatedStep, fullest
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tuning import GridSearcher
+from simfrontier.units import written
+
+Progress = Callable[[str, int], None]
+_Try = tuple[WhatIf, Scenario]
+
+
+def explain(
+    scenario: Scenario,
+    plan: str | None = None,
+    *,
+    devices: int | None = None,
+    against: str | None = None,
+    fidelity: Fidelity | None = None,
+    what_if: bool = True,
+    jobs: int = 1,
+    progress: Progress = lambda _, __: None,
+) -> Explanation:
+    """Why a plan of a scenario takes as long as it does, and what would help, each answer a simulation of its own.
+
+    Example, for a notebook::
+
+        from simfrontier.explanation import explain
+        from simfrontier.scenario import load_scenario
+
+        scenario = load_scenario("scenarios/frontier-20b.toml")
+        found = explain(scenario, "zero-topo", devices=384, against="zero3")
+        found.frame()          # the critical path by kind of op, axes and level; its seconds sum to found.step_s
+        found.changes_frame()  # links twice as fast, overlaps, codecs: seconds saved by each
+        found.against.sentence
+
+    `plan`: by default the scenario's first. `devices`: a size (default: the scenario's largest). `against`: another
+    plan of the scenario, or a family by its name. `fidelity`: by default the scenario's. `what_if`: whether to simulate
+    changes, on `jobs` processes. `progress` is called as each simulation ends, with a short text and how many there are
+    in all.
+
+    All times are in seconds, sizes in bytes. A plan that leaves options open is searched first, and what was found is
+    kept in all changes. Raises InputError for a plan, size or fidelity that cannot be, DoesNotFitError (or
+    NothingFitsError of a search) where a plan does not fit into memory.
+    """
+    names, size = _names(scenario, plan, against), devices or max(scenario.file.run.devices)
+    chosen = fidelity or scenario.file.run.fidelity
+    searcher = GridSearcher()
+    base, kept = decided(only(scenario, names, size), names[0], size, searcher)
+    ours = _run(base, names[0], size, chosen, searcher.shop)
+    theirs = None
+    tries = _possible(base, names[0], size, what_ifs(base, names[0], size, ours.step)) if what_if else []
+    total = 1 + (against is not None) + len(tries)
+    progress(names[0], total)
+    if against is not None:
+        other, _ = decided(base, against, size, searcher)
+        theirs = _against(ours, _run(other, against, size, chosen, searcher.shop))
+        progress(against, total)
+    path = critical_path(ours.step)
+    changes = _changes(base, ours, tries, jobs, searcher.shop, lambda text: progress(text, total))
+    return Explanation(
+        title=scenario.file.title,
+        scenario=scenario.name,
+        plan=names[0],
+        devices=size,
+        fidelity=chosen,
+        machine=scenario.machine.title,
+        device_word=scenario.machine.device_word,
+        step_s=ours.step.step_s,
+        samples=ours.samples,
+        path=path,
+        changes=changes,
+        against=theirs,
+        given=scenario.settings,
+        kept=tuple(setting_text(key, value) for key, value in kept.items()),
+    )
+
+
+def _names(scenario: Scenario, plan: str | None, against: str | None) -> tuple[str, ...]:
+    first = next(iter(scenario.plans)) if plan is None else plan
+    if against == first:
+        raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
+    return (first,) if against is None else (first, against)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SimulatedPlan:
+    """A plan that was simulated at a size, with the digest of its schedule and what its fullest rank holds."""
+
+    plan: str
+    devices: int
+    fidelity: Fidelity
+    step: SimulatedStep
+    digest: str
+    peak_bytes: int
+    samples: int
+
+
+def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: ScheduleCache) -> _SimulatedPlan:
+    """Raises DoesNotFitError, too."""
+    case = scenario.case(plan, devices)
+    built = shop.of_case(scenario, case)
+    step = simulated(scenario, built, fidelity)
+    memory, capacity = fullest(step, built.peaks), int(scenario.machine.device.hbm_bytes)
+    if memory.peak_bytes > capacity:
+        most = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:2]
+        parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in most)
+        raise DoesNotFitError(
+            f"{scenario.where}: plans.{plan}: at {devices} devices: does not fit into memory: needs "
+            f"{written(memory.peak_bytes, 'bytes')} of {written(capacity, 'bytes')} ({parts}); nothing to explain"
+        )
+    return _SimulatedPlan(
+        plan=plan,
+        devices=devices,
+        fidelity=fidelity,
+        step=step,
+        digest=digest(built.schedule),
+        peak_bytes=memory.peak_bytes,
+        samples=case.samples,
+    )
+
+
+def _against(ours: _SimulatedPlan, theirs: _SimulatedPlan) -> PlanComparison:
+    mine, other = critical_path(ours.step), critical_path(theirs.step)
+    sentence = why_faster(mine, other, theirs.plan)
+    if ours.samples != theirs.samples:
+        sentence += f" (a step of {theirs.plan} has {theirs.samples:,} sequences, not {ours.samples:,})"
+    return PlanComparison(
+        plan=theirs.plan,
+        path=other,
+        differences=differences(mine, other),
+        sentence=sentence,
+        samples=theirs.samples,
+    )
+
+
+# ── what would help ──
+
+
+def _possible(base: Scenario, plan: str, devices: int, tries: Iterator[WhatIf]) -> list[_Try]:
+    """Those that make a scenario; what a library, machine or plan does not have is left out."""
+    results = []
+    for each in tries:
+        with suppress(InputError):
+            results.append((each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))))
+    return results
+
+
+def _changes(
+    base: Scenario,
+    ours: _SimulatedPlan,
+    tries: Sequence[_Try],
+    jobs: int,
+    shop: ScheduleCache,
+    text: Callable[[str], None],
+) -> tuple[TriedChange, ...]:
+    """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
+    are left out. What saves most comes first."""
+    results = []
+    seen = {ours.digest}
+    given = (ours.plan, ours.devices, ours.fidelity)
+    for (each, _), ran in zip(tries, _all(given, tries, jobs, shop, text), strict=True):
+        if ran is None or (each.kind in RESCHEDULED and ran[2] in seen):
+            continue
+        step_s, peak_bytes, digested = ran
+        seen.add(digested)
+        results.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
+    return tuple(sorted(results, key=lambda change: -change.saved_s))
+
+
+def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capacity: float) -> TriedChange:
+    saved_s = before_s - step_s
+    fits = peak_bytes <= capacity
+    big = "" if fits else f"does not fit: {written(peak_bytes, 'bytes')} of {written(int(capacity), 'bytes')}"
+    return TriedChange(
+        label=each.label,
+        kind=each.kind,
+        settings=tuple(setting_text(key, value) for key, value in each.settings.items()),
+        step_s=step_s,
+        saved_s=saved_s,
+        share=saved_s / before_s,
+        peak_bytes=peak_bytes,
+        fits=fits,
+        note="; ".join(part for part in (each.note, big) if part),
+    )
+
+
+_Told = tuple[str, int, Fidelity]
+_Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, digest of the schedule
+
+
+def _all(
+    given: _Told, tries: Sequence[_Try], jobs: int, shop: ScheduleCache, text: Callable[[str], None]
+) -> Iterator[_Result | None]:
+    """The results in order; with several jobs on so many processes, each with every so-manieth change."""
+    parts = min(jobs, len(tries))
+    if parts <= 1:
+        for each, scenario in tries:
+            yield _try(given, scenario, shop)
+            text(each.label)
+        return
+    from simfrontier.pool import Pool
+
+    with Pool(parts) as pool:
+        dealt = [tries[part::parts] for part in range(parts)]
+        results: list[list[_Result | None]] = [[] for _ in dealt]
+        for part, made in enumerate(pool.in_order(_try_all, [(given, each) for each in dealt])):
+            results[part] = made
+            for each, _ in dealt[part]:
+                text(each.label)
+    yield from (results[number % parts][number // parts] for number in range(len(tries)))
+
+
+def _try_all(given: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
+    shop = ScheduleCache()
+    return [_try(given, scenario, shop) for _, scenario in tries]
+
+
+def _try(given: _Told, scenario: Scenario, shop: ScheduleCache) -> _Result | None:
+    """None where the plan cannot be built, or the machine cannot run it, with the change."""
+    plan, devices, fidelity = given
+    try:
+        built = shop.of_case(scenario, scenario.case(plan, devices))
+        step = simulated(scenario, built, fidelity)
+    except SimfrontierError:
+        return None
+    return step.step_s, fullest(step, built.peaks).peak_bytes, digest(built.schedule)

@@ -1,0 +1,44 @@
+from .bounds import (
+    AtLeastOne as AtLeastOne,
+    Derived as Derived,
+    Kind as Kind,
+    Line as Line,
+    Names as Names,
+    NotNegative as NotNegative,
+    Parsed as Parsed,
+    Part as Part,
+    Positive as Positive,
+    Rule as Rule,
+    Share as Share,
+    Sourced as Sourced,
+    Switch as Switch,
+    Text as Text,
+    told as told,
+)
+from .headers import headed as headed
+from .model import Strict as Strict
+from .node import Node as Node
+from .tables import (
+    AtLeastZeroNumber as AtLeastZeroNumber,
+    ChannelsNumber as ChannelsNumber,
+    CountNumber as CountNumber,
+    DeviationNumber as DeviationNumber,
+    NotNegativeFloat as NotNegativeFloat,
+    Number as Number,
+    PartNumber as PartNumber,
+    PositiveFloat as PositiveFloat,
+    PositiveNumber as PositiveNumber,
+    ShareNumber as ShareNumber,
+    SlicesNumber as SlicesNumber,
+    Table as Table,
+)
+from .text import (
+    json_of as json_of,
+    no_fraction as no_fraction,
+    read_json as read_json,
+    read_toml as read_toml,
+    refuse_unfit as refuse_unfit,
+    text_of as text_of,
+    toml_of as toml_of,
+)
+from .values import checked as checked, typed as typed

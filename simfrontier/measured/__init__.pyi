@@ -1,0 +1,15 @@
+from .csv_calls import COLUMNS as COLUMNS, read_calls as read_calls
+from .csvfile import Line as Line, read_lines as read_lines
+from .index import (
+    Pathology as Pathology,
+    Row as Row,
+    Table as Table,
+    call_faults as call_faults,
+    fault_of as fault_of,
+    load_table as load_table,
+    load_tables as load_tables,
+)
+from .of_tables import placed as placed
+from .read import form_of as form_of, read_any as read_any
+from .rows import CallRow as CallRow, CopyRow as CopyRow, RateRow as RateRow
+from .setup import Setup as Setup

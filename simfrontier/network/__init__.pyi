@@ -1,0 +1,31 @@
+from .boxes import ends as ends, joining_links as joining_links
+from .fabric import Fabric as Fabric, ResourceKind as ResourceKind
+from .folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold
+from .layout import GroupLayout as GroupLayout, lay_out as lay_out
+from .maxmin import solve as solve
+from .messages import messages_loads as messages_loads
+from .pairs import paired as paired
+from .pattern import (
+    Pattern as Pattern,
+    assemble as assemble,
+    equal_parts as equal_parts,
+    finished as finished,
+    local as local,
+    masks as masks,
+    meeting as meeting,
+    pool_loads as pool_loads,
+)
+from .perturbation import Perturbation as Perturbation
+from .route_tables import route_table as route_table, save_routes as save_routes
+from .routes import route as route
+from .servers import Server as Server, servers_of as servers_of
+from .template import (
+    NETWORK as NETWORK,
+    RingOrder as RingOrder,
+    Template as Template,
+    load as load,
+    orders as orders,
+    positions as positions,
+    send as send,
+)
+from .wiring import wiring_of as wiring_of

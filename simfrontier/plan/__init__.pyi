@@ -1,0 +1,38 @@
+from .compression import (
+    DIMENSIONS as DIMENSIONS,
+    OF_PURPOSE as OF_PURPOSE,
+    Compression as Compression,
+    compression_of as compression_of,
+    written as written,
+)
+from .families import FAMILIES as FAMILIES, make_plan as make_plan
+from .grid import DATA_AXES as DATA_AXES, listed as listed
+from .options import (
+    MOST_MICRO_BATCHES as MOST_MICRO_BATCHES,
+    PLAIN as PLAIN,
+    HopOptions as HopOptions,
+    Options as Options,
+    codec_of as codec_of,
+)
+from .plan import Engine as Engine, Plan as Plan
+from .rebind import (
+    rebound as rebound,
+    rebound_program as rebound_program,
+    resized as resized,
+    structure_of as structure_of,
+)
+from .tensor import (
+    AxonnOptions as AxonnOptions,
+    MegatronOptions as MegatronOptions,
+    TensorOptions as TensorOptions,
+    engine_of as engine_of,
+)
+from .to_schedule import build as build, tensors_of as tensors_of
+from .zero import (
+    ZERO as ZERO,
+    BucketOptions as BucketOptions,
+    DdpOptions as DdpOptions,
+    LatticeOptions as LatticeOptions,
+    TopoOptions as TopoOptions,
+    ZeroppOptions as ZeroppOptions,
+)

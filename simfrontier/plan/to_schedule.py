@@ -1,0 +1,78 @@
+"""Building a schedule: workload + plan + mesh → naive program → passes → collectives → schedule."""
+
+from __future__ import annotations
+
+from simfrontier.plan.builder import ModelPart, ProgramBuilder
+from simfrontier.plan.compress import Compressor
+from simfrontier.plan.hops import with_collectives
+from simfrontier.plan.layout import CutLayout
+from simfrontier.plan.optimizer import declare_scalars, end_of_step
+from simfrontier.plan.passes import passes_of
+from simfrontier.plan.plan import Engine, Plan, Purpose
+from simfrontier.plan.program import Program
+from simfrontier.plan.stages import roles_of
+from simfrontier.plan.tensors import Tensors
+from simfrontier.schedule import Mesh, Role, Schedule
+from simfrontier.workload import Workload
+
+
+def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
+    """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
+    tensors = tensors_of(workload, plan, mesh, engine)
+    if plan.pipeline is None:
+        program = lowered(naive_program(tensors, grad_accum), tensors)
+        roles: tuple[Role, ...] = (Role("all", Compressor().calls_of(program)),)
+    else:
+        roles = roles_of(tensors, plan.pipeline, grad_accum, lowered)
+    blocks = {call.block: call.ops for role in roles for call in role.calls}
+    ops = {op.number: op for block in blocks.values() for op in block}.values()
+    used = {ref.name for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
+    return Schedule(
+        mesh=mesh,
+        tensors={name: tensor for name, tensor in sorted(tensors.known.items()) if name in used},
+        roles=roles,
+        pools={"live": engine.live_elements},
+        meta={
+            "plan": plan.name,
+            "family": plan.family,
+            "model": workload.name,
+            "num_layers": workload.num_layers,
+            "batch": workload.batch,
+            "sequence": workload.sequence,
+            "grad_accum": grad_accum,
+            "checkpointing": "full" if workload.checkpointing else "none",
+            "quantised_gradients": int(plan.quantises_gradients),
+            "sharded_weights": int(bool(plan.weight)),
+            **({"compression": plan.compression} if plan.compression else {}),
+            **workload.traits,
+        },
+    )
+
+
+def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
+    """The tensors that are there before any op is."""
+    tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
+    declare_scalars(tensors)
+    return tensors
+
+
+def naive_program(tensors: Tensors, grad_accum: int) -> Program:
+    """The program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
+    builder = ProgramBuilder(tensors, ModelPart(range(tensors.workload.num_layers)), grad_accum - 1)
+    for micro in range(grad_accum):
+        builder.forward(micro)
+        builder.backward(micro)
+    end_of_step(builder)
+    return Program(pieces=builder.taken(), tensors=tensors.known)
+
+
+def lowered(program: Program, tensors: Tensors) -> Program:
+    """A naive program after the engine's passes, with its moves as collectives; their buffers become known tensors."""
+    engine, plan = tensors.engine, tensors.plan
+    for run in passes_of(engine, plan):
+        program = run(program)
+    blocks = plan.one_at_a_time and engine.blocking == "host"
+    blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
+    program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups)
+    tensors.known.update(program.tensors)
+    return program

@@ -1,0 +1,63 @@
+from .algorithms import (
+    ALGORITHMS as ALGORITHMS,
+    DIRECT as DIRECT,
+    HALVING as HALVING,
+    LIBRARY as LIBRARY,
+    RING as RING,
+    RING_TWICE as RING_TWICE,
+    TREE as TREE,
+    TWO_LEVEL as TWO_LEVEL,
+)
+from .as_text import render as render
+from .checker import check as check, check_sizes as check_sizes
+from .cost import (
+    matmul_dtype as matmul_dtype,
+    matmul_form as matmul_form,
+    matmul_shape as matmul_shape,
+    traffic_bytes as traffic_bytes,
+)
+from .expansion import ExpandedProgram as ExpandedProgram, expand as expand
+from .finding import title_of as title_of
+from .ir import (
+    Call as Call,
+    Collective as Collective,
+    CollectiveKind as CollectiveKind,
+    Compute as Compute,
+    Exchange as Exchange,
+    Op as Op,
+    Ref as Ref,
+    Role as Role,
+    Schedule as Schedule,
+    Stage as Stage,
+    Tensor as Tensor,
+    TensorRole as TensorRole,
+)
+from .issuer import Issuer as Issuer, ops_by_lane as ops_by_lane
+from .kinds import (
+    LOSS_KINDS as LOSS_KINDS,
+    LOSS_PARTS as LOSS_PARTS,
+    MODEL_KINDS as MODEL_KINDS,
+    NOT_SUMS as NOT_SUMS,
+    STEP_KINDS as STEP_KINDS,
+)
+from .lifetime import Lifetime as Lifetime, Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
+from .mesh import Mesh as Mesh
+from .names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
+from .placement import (
+    REPLICATE as REPLICATE,
+    PartialOp as PartialOp,
+    Placement as Placement,
+    block_shape as block_shape,
+    partial as partial,
+    placements_of as placements_of,
+)
+from .roles import (
+    Sequence as Sequence,
+    axis_of_roles as axis_of_roles,
+    members_of as members_of,
+    sequence_of as sequence_of,
+)
+from .segments import LANE as LANE, SegmentedProgram as SegmentedProgram, segmented as segmented
+from .softmax import IN_MEMORY as IN_MEMORY, KERNELS as KERNELS, MemoryPasses as MemoryPasses
+from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
+from .sweep_calls import SweepCall as SweepCall, sweep as sweep

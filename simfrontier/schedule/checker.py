@@ -1,0 +1,113 @@
+"""The type checker of schedules: references, placements, sums, versions, order, memory.
+
+It runs on every schedule that is built and on any schedule file, and says which op, which ranks, what was expected and
+what was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.schedule.check_families import check_families
+from simfrontier.schedule.check_gradients import check_gradients
+from simfrontier.schedule.check_layouts import check_layouts
+from simfrontier.schedule.check_meta import check_meta
+from simfrontier.schedule.check_order import check_comms, check_progress
+from simfrontier.schedule.check_placements import check_ops, check_tensors
+from simfrontier.schedule.check_states import check_states
+from simfrontier.schedule.check_streams import check_twins
+from simfrontier.schedule.check_unread import check_unread
+from simfrontier.schedule.check_values import check_values
+from simfrontier.schedule.expansion import ExpandedProgram, expand
+from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
+from simfrontier.schedule.ir import Schedule
+from simfrontier.schedule.lifetime import Peak, peak_bytes
+from simfrontier.schedule.roles import faults_of_places
+
+NAMED_HOLDERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """All findings, and the most memory that the ranks of each role hold; no `peaks` where the schedule was not
+    walked."""
+
+    findings: tuple[Finding, ...]
+    peaks: tuple[Peak, ...] = ()
+
+    @property
+    def peak(self) -> Peak | None:
+        """That of the role that needs most."""
+        return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings)) or "no findings"
+
+
+def check(
+    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[ExpandedProgram, ...] | None = None
+) -> CheckReport:
+    """Check a schedule against all rules; memory only against a given capacity per rank.
+
+    Tensors that do not fit the mesh, then ops that name what does not exist, are said first; only without such faults
+    is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
+    """
+    findings = Findings()
+    fits = _check_sizes(schedule, findings)
+    if not fits or any(finding.rule == "references" for finding in findings.all()):
+        return CheckReport(findings=findings.all())
+    if programs is None:
+        programs = tuple(expand(schedule, role) for role in schedule.roles)
+    walked = list(zip(schedule.roles, programs, strict=True))
+    check_values(schedule, walked, findings)
+    check_states(schedule, walked, findings)
+    check_unread(schedule, walked, findings)
+    check_comms(schedule, walked, findings)
+    check_progress(schedule, walked, findings)
+    peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
+    if capacity_bytes is not None:
+        _check_memory(schedule, peaks, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), peaks=peaks)
+
+
+def check_sizes(schedule: Schedule) -> CheckReport:
+    """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
+    findings = Findings()
+    _check_sizes(schedule, findings)
+    return CheckReport(findings=findings.all())
+
+
+def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
+    """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
+    at."""
+    if not schedule.roles:
+        findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
+    for number, text in faults_of_places(schedule.mesh, schedule.roles):
+        role = schedule.roles[number].name
+        findings.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", text)
+    check_tensors(schedule, findings)
+    if findings:
+        return False
+    check_ops(schedule, findings)
+    if not any(finding.rule == "references" for finding in findings.all()):
+        check_families(schedule, findings)
+        check_gradients(schedule, findings)
+        check_layouts(schedule, findings)
+        check_twins(schedule, findings)
+        check_meta(schedule, findings)
+    return True
+
+
+def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, findings: Findings) -> None:
+    """The role that needs most, if that is more than there is; the others are counted."""
+    needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
+    for peak, role in needs:
+        if peak.num_bytes > capacity_bytes:
+            most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
+            text = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
+            ranks = ranks_of_role(role, schedule.roles)
+            findings.add("memory", peak.op, ranks, f"at most {capacity_bytes} bytes", text, key="peak")

@@ -1,0 +1,193 @@
+"""A lowered call of one group: per message its transfers, their sizes and ways, and the law that they follow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.collectives import (
+    GroupShape,
+    Recipe,
+    StepLaw,
+    algorithm as algorithm_of,
+    lower,
+    messages_of,
+    sent_share,
+)
+from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, rates_alone
+from simfrontier.dtypes import DTYPE_BYTES
+from simfrontier.network import route, servers_of
+from simfrontier.schedule import Collective, CollectiveKind
+from simfrontier.simulation.lowering import recipes_of, wire_kind
+from simfrontier.simulation.transfer_lists import TransferLists
+from simfrontier.simulation.transit import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MessagePlan:
+    """One message of a call: parallel lists over its transfers, the law of single messages, the rate at which a member
+    can send on a channel at most, and how many direct messages of a member may be under way at once, inside its node
+    and as many out of it (None: any number). `is_host`: direct messages of a library that is not paced: the host's
+    start-up of a message comes before its links, and no longer than that is it counted as under way. `coding` is what
+    the two ends spend on a message that is coded by itself, before it sets out.
+    """
+
+    form: TransferLists
+    sizes: list[float]
+    ways: list[Path]
+    backs: list[Path]
+    law: StepLaw
+    cap_bytes_per_s: float
+    most_at_once: int | None
+    is_host: bool
+    coding: PerHopCoding
+    gap_s: float
+
+    def hop_s(self, index: int) -> float:
+        """Start-up of a transfer."""
+        start_s = self.law.between_nodes_s if self.ways[index].is_between_nodes else self.law.in_node_s
+        if not self.coding.num_gaps:
+            return start_s
+        return start_s + 2 * self.gap_s + self.coding.seconds * self.sizes[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CallPlan:
+    """A call of one group: its ranks, its messages, and how long it takes as a whole where that was measured."""
+
+    ranks: tuple[int, ...]
+    plans: tuple[MessagePlan, ...]
+    measured_s: float | None
+
+
+@dataclass
+class CallPlans:
+    """The calls of a cluster, each made once, and the servers of all links, by link id."""
+
+    cluster: Cluster
+    _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
+    _places: dict[tuple[str, ...], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(default_factory=dict)
+    _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
+    _forms: dict[tuple[CollectiveKind, Recipe], TransferLists] = field(default_factory=dict)
+    _ways: dict[tuple[str, int, int], Path] = field(default_factory=dict)
+    _rates: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.servers = servers_of(self.cluster.fabric)
+
+    def place(self, op: Collective, rank: int) -> tuple[int, int]:
+        """The group that a rank is in, and its number there."""
+        return self._groups(op.axes)[1][rank]
+
+    def planned(self, op: Collective, group: int) -> CallPlan:
+        """The op's call in one of its groups."""
+        if (id(op), group) not in self._planned:
+            self._planned[id(op), group] = self._plan(op, group)
+        return self._planned[id(op), group]
+
+    def count(self, planned: CallPlan) -> None:
+        """Count the bytes of a call that is not sent message by message."""
+        packets = self.cluster.machine.packets
+        for plan in planned.plans:
+            for num_bytes, way, back in zip(plan.sizes, plan.ways, plan.backs, strict=True):
+                if num_bytes:
+                    way.count(num_bytes if packets is None else packets.sent_bytes(num_bytes))
+                    back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
+
+    def _groups(self, axes: tuple[str, ...]) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        if axes not in self._places:
+            groups = self.cluster.schedule.mesh.groups(axes)
+            places = [(0, 0)] * self.cluster.fabric.num_ranks
+            for group, ranks in enumerate(groups.tolist()):
+                for member, rank in enumerate(ranks):
+                    places[rank] = group, member
+            self._places[axes] = groups, places
+        return self._places[axes]
+
+    def _plan(self, op: Collective, group: int) -> CallPlan:
+        cluster, algorithm = self.cluster, self.cluster.algorithms[id(op)]
+        ranks = tuple(self._groups(op.axes)[0][group].tolist())
+        shape = cluster.shape(op.axes)
+        messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
+        if id(op) not in self._recipes:
+            self._recipes[id(op)] = recipes_of(op, cluster)
+        recipe = self._recipes[id(op)][group]
+        form = self._form(wire_kind(op), recipe)
+        ways = [self._way(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
+        backs = [self._way(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
+        plans = []
+        for message in messages:
+            sizes = form.sizes(message.num_bytes, _element_bytes(op, message.what))
+            law = cluster.library.step_law(
+                algorithm, op.kind, message.num_bytes, shape, self._sent_per_s(op, group, shape), len(recipe.orders)
+            )
+            cap = cluster.library.cap_bytes_per_s(algorithm, shape)
+            if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
+                volume = float(sent_share(op, algorithm, cluster.schedule.mesh)) * message.num_bytes
+                cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
+            most = algorithm_of(algorithm).most_at_once(cluster.library)
+            is_host = most is not None and not cluster.library.paced
+            plans.append(
+                MessagePlan(
+                    form=form,
+                    sizes=sizes,
+                    ways=ways,
+                    backs=backs,
+                    law=law,
+                    cap_bytes_per_s=cap,
+                    most_at_once=most,
+                    is_host=is_host,
+                    coding=self._coding(op, len(recipe.orders)),
+                    gap_s=cluster.machine.device.kernel_gap_s,
+                )
+            )
+        table = cluster.table(op)
+        measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
+        return CallPlan(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
+
+    def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
+        """What each of the channels, which share the device, takes to code its messages."""
+        cluster = self.cluster
+        coding = PerHopCoding.of(op, cluster.schedule.tensors, cluster.schedule.mesh, cluster.machine) or NO_CODING
+        return replace(coding, seconds=coding.seconds * num_channels)
+
+    def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
+        library = self.cluster.library
+        if (kind, recipe) not in self._forms:
+            self._forms[kind, recipe] = TransferLists.of(lower(kind, recipe), library.paced, library.in_flight)
+        return self._forms[kind, recipe]
+
+    def _way(self, algorithm: str, source: int, target: int) -> Path:
+        """From rank to rank; where the machine has packets, links reach their whole capacity."""
+        key = algorithm, source, target
+        if key not in self._ways:
+            cluster, fabric = self.cluster, self.cluster.fabric
+            a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
+            links = route(fabric, a, b)
+            shares = cluster.library.shares_on(cluster.machine, algorithm)
+            names = [fabric.class_names[fabric.link_class[link]] for link in links]
+            self._ways[key] = Path(
+                servers=tuple(self.servers[link] for link in links),
+                shares=tuple(shares[name] if cluster.machine.packets is None else 1.0 for name in names),
+                is_between_nodes=a // cluster.machine.devices_per_node != b // cluster.machine.devices_per_node,
+            )
+        return self._ways[key]
+
+    def _sent_per_s(self, op: Collective, group: int, shape: GroupShape) -> float:
+        """The rate at which a rank sends when nothing but the op's groups runs."""
+        cluster, key = self.cluster, self.cluster.key_of(op)
+        if key not in self._rates:
+            pattern = cluster.pattern_of(op)
+            cap = cluster.library.cap_bytes_per_s(cluster.algorithms[id(op)], shape)
+            self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
+        return self._rates[key][group]
+
+
+def _element_bytes(op: Collective, what: str) -> int:
+    """Elements that chunks are cut at: scales are fp32, what is quantised goes as bytes."""
+    if what == "scales":
+        return DTYPE_BYTES["fp32"]
+    return 1 if op.codec.is_opaque else DTYPE_BYTES[op.codec.name]

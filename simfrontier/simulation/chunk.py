@@ -1,0 +1,299 @@
+"""Fidelity `chunk`: every message of every collective is an event, links serve messages one after the other.
+
+One issuer per rank. A collective is its lowered transfers: one may start when what it waits for has arrived, when the
+one before it between the same two ranks has started, and when both ranks have issued the call and have done with the
+call's message before. When it arrives, the links and the library's law of single messages say (`StepLaw`). Work of a
+rank by itself takes its time alone, and messages load wires only, not memory or compute units. A call of which times
+were measured takes the table's time as a whole, from when all its ranks have issued it; its bytes are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfrontier.cost import Cluster
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.network import Server
+from simfrontier.schedule import Collective, ExpandedProgram, Issuer, Op, ops_by_lane
+from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
+from simfrontier.simulation.timeline import Timeline
+from simfrontier.simulation.transit import Transit, at
+
+MAX_RANKS = 128
+_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
+
+
+def chunked(program: ExpandedProgram, cluster: Cluster) -> tuple[Timeline, NDArray[np.float64]]:
+    """Run one step of a cluster without folding: its times, and the bytes that each link carried [num_links]."""
+    assert cluster.folding.num_rank_classes == cluster.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
+    return _Engine(program, cluster).run()
+
+
+def refuse_many(num_ranks: int) -> None:
+    """Raises InputError above 128 ranks: every message is an event, so the job has to be small."""
+    if num_ranks > MAX_RANKS:
+        raise InputError(
+            f"fidelity chunk: got {num_ranks} ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
+        )
+
+
+class _Message:
+    """One message of a call under way: what its transfers still wait for, and what each member has left to do."""
+
+    __slots__ = ("caps", "left", "needs", "number", "plan", "under_way", "waiting")
+
+    def __init__(self, plan: MessagePlan, number: int) -> None:
+        form = plan.form
+        self.plan, self.number = plan, number
+        self.needs = list(form.needs)
+        self.left = [len(mine) for mine in form.of_member]
+        self.under_way: dict[tuple[int, bool], int] = {}
+        self.waiting: dict[tuple[int, bool], deque[int]] = {}
+        self.caps: dict[tuple[int, int], Server] = {}
+
+    def settle(self, indices: Iterable[int]) -> list[int]:
+        """One of the things that these transfers wait for has happened: those that wait for nothing more."""
+        needs, ready = self.needs, []
+        for index in indices:
+            needs[index] -= 1
+            if not needs[index]:
+                ready.append(index)
+        return ready
+
+    def may_go(self, index: int) -> bool:
+        """Whether a transfer goes out, or waits until fewer of its member's messages are under way."""
+        if self.plan.most_at_once is None:
+            return True
+        place = self._place(index)
+        if self.under_way.get(place, 0) >= self.plan.most_at_once:
+            self.waiting.setdefault(place, deque()).append(index)
+            return False
+        self.under_way[place] = self.under_way.get(place, 0) + 1
+        return True
+
+    def next_after(self, index: int) -> list[int]:
+        """What may go out now that a transfer is no longer under way."""
+        if self.plan.most_at_once is None:
+            return []
+        place = self._place(index)
+        self.under_way[place] -= 1
+        return [self.waiting[place].popleft()] if self.waiting.get(place) else []
+
+    def _place(self, index: int) -> tuple[int, bool]:
+        """Whose messages are counted together: a device's inside its node and out of it, a host's all."""
+        far = self.plan.ways[index].is_between_nodes and not self.plan.is_host
+        return self.plan.form.src[index], far
+
+    def cap(self, index: int) -> Server | None:
+        """What a transfer passes before its links, where the library caps what a rank sends."""
+        rate, end = self.plan.cap_bytes_per_s, (self.plan.form.src[index], self.plan.form.channel[index])
+        if math.isinf(rate):
+            return None
+        if end not in self.caps:
+            self.caps[end] = Server(bytes_per_s=rate)
+        return self.caps[end]
+
+
+@dataclass(slots=True)
+class _Call:
+    """One collective of one group: which ranks have issued it, and its messages so far."""
+
+    op: int
+    group: int
+    planned: CallPlan
+    num_joined: int = 0
+    num_left: int = 0
+    messages: list[_Message] = field(default_factory=list)
+
+
+class _Engine:
+    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
+        self.program, self.cluster = program, cluster
+        self.env = simpy.Environment()
+        self.calls = CallPlans(cluster)
+        self.packets = cluster.machine.packets
+        num, by_lane = cluster.fabric.num_ranks, ops_by_lane(program)
+        self.issuers = [Issuer(program, by_lane) for _ in range(num)]
+        self.ready, self.start, self.end = (np.zeros((num, program.num_ops)) for _ in range(3))
+        self.running: dict[tuple[int, int], _Call] = {}
+        self.pending: dict[_Message, tuple[_Call, list[int]]] = {}
+        self.alone_s = {id(op): self._alone_s(op) for op in program.ops if not isinstance(op, Collective)}
+
+    def run(self) -> tuple[Timeline, NDArray[np.float64]]:
+        for rank in range(len(self.issuers)):
+            self._start_ready(rank)
+        self.env.run()
+        if not all(issuer.is_finished for issuer in self.issuers):
+            raise SimfrontierError(self._stuck())
+        timeline = Timeline(ready=self.ready, start=self.start, end=self.end, num_solves=0)
+        return timeline, np.array([server.num_bytes for server in self.calls.servers])
+
+    def _stuck(self) -> str:
+        lines = []
+        for rank, issuer in enumerate(self.issuers):
+            for op, lacking in issuer.blocked():
+                waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
+                lines.append(f"rank {rank}: {self.program.ops[op].name} waits for {waits}")
+        names = dict.fromkeys(self.program.ops[call.op].name for call in self.running.values())
+        lines += [f"{name} is under way" for name in names]
+        return "the simulated step is stuck: " + "; ".join(lines[:8])
+
+    def _alone_s(self, op: Op) -> list[float]:
+        """Time of an op of a rank by itself, per rank."""
+        priced = self.cluster.of(op)
+        return [priced.works[own].alone_s for own in self.cluster.folding.activity_of(priced.pattern).tolist()]
+
+    # ── ops ──
+
+    def _start_ready(self, rank: int) -> None:
+        now = self.env.now
+        for index in self.issuers[rank].startable():
+            op = self.program.ops[index]
+            self.ready[rank, index] = now
+            if isinstance(op, Collective):
+                self._join(rank, index, op)
+            else:
+                self.start[rank, index] = now
+                at(self.env, now + self.alone_s[id(op)][rank], partial(self._finish, rank, index))
+
+    def _finish(self, rank: int, index: int, _: object = None) -> None:
+        self.end[rank, index] = self.env.now
+        self.issuers[rank].finish(index)
+        self._start_ready(rank)
+
+    def _join(self, rank: int, index: int, op: Collective) -> None:
+        group, member = self.calls.place(op, rank)
+        if (index, group) not in self.running:
+            self.running[index, group] = _Call(op=index, group=group, planned=self.calls.planned(op, group))
+        call = self.running[index, group]
+        planned = call.planned
+        call.num_joined += 1
+        if call.num_joined == len(planned.ranks):
+            self.start[list(planned.ranks), index] = self.env.now
+            if planned.measured_s is not None:
+                self.calls.count(planned)
+                at(self.env, self.env.now + planned.measured_s, partial(self._finish_all, call))
+        if planned.measured_s is None:
+            self._enter(call, member, 0)
+
+    def _finish_all(self, call: _Call, _: object) -> None:
+        for rank in call.planned.ranks:
+            self._leave(call, rank)
+
+    def _leave(self, call: _Call, rank: int) -> None:
+        call.num_left += 1
+        if call.num_left == len(call.planned.ranks):
+            del self.running[call.op, call.group]
+        self._finish(rank, call.op)
+
+    # ── messages of a call ──
+
+    def _enter(self, call: _Call, member: int, number: int) -> None:
+        """A member has done with the messages before."""
+        plans = call.planned.plans
+        if number == len(plans):
+            self._leave(call, call.planned.ranks[member])
+            return
+        if number == len(call.messages):
+            call.messages.append(_Message(plans[number], number))
+        base_s = plans[number].law.base_s
+        at(self.env, self.env.now + base_s, partial(self._open, call, call.messages[number], member))
+
+    def _open(self, call: _Call, message: _Message, member: int, _: object) -> None:
+        """The member sends and receives from now on."""
+        mine = message.plan.form.of_member[member]
+        if mine:
+            self._start_soon(call, message, message.settle(mine))
+        else:
+            self._enter(call, member, message.number + 1)
+
+    def _start_soon(self, call: _Call, message: _Message, ready: list[int]) -> None:
+        """Start transfers after everything else that happens at this time: of those that may start at one instant, the
+        list's order decides, not whose member happened to be looked at first."""
+        if not self.pending:
+            event = simpy.Event(self.env)
+            event._ok, event._value = True, None
+            assert event.callbacks is not None
+            event.callbacks.append(self._start_pending)
+            self.env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
+        self.pending.setdefault(message, (call, []))[1].extend(ready)
+
+    def _start_pending(self, _: object) -> None:
+        pending, self.pending = self.pending, {}
+        for message, (call, ready) in pending.items():
+            self._start(call, message, sorted(ready))
+
+    def _start(self, call: _Call, message: _Message, ready: list[int]) -> None:
+        """Start transfers that wait for nothing more, and all that may start with them."""
+        form, sizes = message.plan.form, message.plan.sizes
+        queue = deque(ready)
+        while queue:
+            index = queue.popleft()
+            travels = sizes[index] > 0.0 and form.src[index] != form.dst[index]
+            if travels and not message.may_go(index):
+                continue
+            if form.following[index] >= 0:
+                queue.extend(message.settle((form.following[index],)))
+            if travels and message.plan.is_host:
+                at(self.env, self.env.now + message.plan.hop_s(index), partial(self._set_out, call, message, index))
+            elif travels:
+                self._send(call, message, index, message.plan.hop_s(index))
+            else:
+                queue.extend(self._landed(call, message, index))
+
+    def _set_out(self, call: _Call, message: _Message, index: int, _: object) -> None:
+        """The host has started a message, and goes on to its next one."""
+        self._send(call, message, index, 0.0)
+        ready = message.next_after(index)
+        if ready:
+            self._start_soon(call, message, ready)
+
+    def _send(self, call: _Call, message: _Message, index: int, hop_s: float) -> None:
+        """Put a message on its links; `hop_s`: its start-up, as far as it is still to come."""
+        now, plan = self.env.now, message.plan
+        law, num_bytes, way = plan.law, plan.sizes[index], plan.ways[index]
+        pace_s = num_bytes / law.bytes_per_s
+        earliest = now + max(pace_s, hop_s + law.forwarded_share * pace_s)
+        added = hop_s if law.is_added else 0.0
+        carried = num_bytes if self.packets is None else self.packets.sent_bytes(num_bytes)
+        then = partial(self._carried, call, message, index, earliest, added)
+        Transit(self.env, way, carried, then).start(message.cap(index))
+
+    def _carried(
+        self, call: _Call, message: _Message, index: int, earliest: float, added: float, tail_s: float
+    ) -> None:
+        """The links have the whole message at its end by `tail_s`."""
+        at(self.env, max(earliest, tail_s + added), partial(self._arrived, call, message, index))
+        if self.packets is not None:
+            plan = message.plan
+            back = Transit(self.env, plan.backs[index], self.packets.replied_bytes(plan.sizes[index]), _nothing)
+            at(self.env, tail_s, back.go_on)
+
+    def _arrived(self, call: _Call, message: _Message, index: int, _: object) -> None:
+        ready = self._landed(call, message, index)
+        if not message.plan.is_host:
+            ready += message.next_after(index)
+        if ready:
+            self._start_soon(call, message, ready)
+
+    def _landed(self, call: _Call, message: _Message, index: int) -> list[int]:
+        """A transfer is done: what may start now; members that have done all of theirs go on to the next message."""
+        form = message.plan.form
+        src, dst = form.src[index], form.dst[index]
+        for member in (src,) if src == dst else (src, dst):
+            message.left[member] -= 1
+            if not message.left[member]:
+                self._enter(call, member, message.number + 1)
+        return message.settle(form.followers[index])
+
+
+def _nothing(_: float) -> None:
+    """Nobody waits for a reply."""

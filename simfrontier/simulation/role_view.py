@@ -1,0 +1,70 @@
+"""A role that was simulated in nodes, op by op again: for those who look at one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.schedule import Compute, ExpandedProgram, Op, Schedule, expand
+from simfrontier.simulation.role_timelines import RoleTimeline
+from simfrontier.simulation.timeline import CallTimes, Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleView:
+    """A role's program and its times, op by op; the timeline has a row for each of the rank classes."""
+
+    program: ExpandedProgram
+    timeline: Timeline
+    classes: tuple[int, ...]
+
+
+def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
+    """Per op: local work on the compute lane."""
+    return np.array([op.lane == "compute" and isinstance(op, Compute) for op in ops], bool)
+
+
+def view_of(schedule: Schedule, played: RoleTimeline) -> RoleView:
+    """The role expanded whole, and the times of nodes and of what is inside them."""
+    program = expand(schedule, played.segmented.role)
+    shape = len(played.classes), program.num_ops
+    ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    at = 0
+    for node, block in enumerate(played.segmented.blocks):
+        count = 1 if block is None else len(block)
+        for row, cls in enumerate(played.classes):
+            if block is None:
+                times = played.timeline
+                ready[row, at] = times.ready[row, node]
+                start[row, at] = times.start[row, node]
+                end[row, at] = times.end[row, node]
+            else:
+                since, inside = played.inside(cls, node)
+                ready[row, at : at + count] = since + inside.ready
+                start[row, at : at + count] = since + inside.start
+                end[row, at : at + count] = since + inside.end
+        at += count
+    timeline = Timeline(ready=ready, start=start, end=end, num_solves=played.timeline.num_solves)
+    return RoleView(program=program, timeline=timeline, classes=played.classes)
+
+
+def busy_s(played: RoleTimeline, cls: int) -> float:
+    """Time that a rank class's compute lane is busy with kernels."""
+    nodes = played.segmented
+    spent = played.timeline.end[played.classes.index(cls)] - played.timeline.start[played.classes.index(cls)]
+    single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
+    total = float(spent[single].sum())
+    kernels: dict[int, NDArray[np.bool_]] = {}
+    known: dict[int, tuple[CallTimes, float]] = {}  # with the times, so that their ids stay theirs
+    for node, block in enumerate(nodes.blocks):
+        if block is not None:
+            if id(block) not in kernels:
+                kernels[id(block)] = is_kernel(block)
+            inside = played.inside(cls, node)[1]
+            if id(inside) not in known:
+                known[id(inside)] = inside, float((inside.end - inside.start)[kernels[id(block)]].sum())
+            total += known[id(inside)][1]
+    return total

@@ -1,0 +1,64 @@
+"""Who waits for whom: an op for the ends of earlier ones, and a rank class for the others of its group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.cost import Cluster
+from simfrontier.schedule import ExpandedProgram, ops_by_lane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupWait:
+    """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
+    group."""
+
+    order: NDArray[np.int64]
+    first: NDArray[np.int64]
+    group: NDArray[np.integer]
+
+    def wait(self, ready: NDArray[np.float64]) -> None:
+        """Turn the times at which classes are ready [num_rank_classes, ...] into those at which groups are."""
+        if len(self.first) == 1:
+            ready[:] = ready.max(axis=0)
+        else:
+            ready[:] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
+
+
+def earlier(program: ExpandedProgram) -> list[list[int]]:
+    """The ops whose ends an op waits for, the one before it in its lane among them; all stand before it in the
+    program."""
+    by_lane = ops_by_lane(program)
+    out = []
+    for lane, position, waits in zip(program.lane, program.position, program.waits, strict=True):
+        before = [by_lane[lane][position - 1]] if position else []
+        out.append(before + [by_lane[other][count - 1] for other, count in waits])
+    return out
+
+
+def meeting_of(group: NDArray[np.integer]) -> GroupWait | None:
+    """How rank classes meet that are in these groups; None where each is a group by itself."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    if len(first) == len(group):
+        return None
+    of_label = np.cumsum(np.diff(group[order], prepend=-1) != 0) - 1
+    place = np.empty(len(group), np.int64)
+    place[order] = of_label
+    return GroupWait(order=order, first=first, group=place)
+
+
+def meetings(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
+    """How the rank classes of each op meet; None where each is a group by itself."""
+    known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
+    for op in program.ops:
+        if id(op) in by_op:
+            continue
+        key = cluster.of(op).pattern
+        if key not in known:
+            known[key] = meeting_of(cluster.folding.activity_of(key))
+        by_op[id(op)] = known[key]
+    return [by_op[id(op)] for op in program.ops]

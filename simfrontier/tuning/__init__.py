@@ -1,0 +1,6 @@
+"""Tuning: which plan to take: a search over the space of plans, AxoNN's grids by its authors' model, and searches that
+plans of a scenario leave open."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

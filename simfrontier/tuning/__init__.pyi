@@ -1,0 +1,19 @@
+from .axonn import GridRanking as GridRanking, rank_grids as rank_grids
+from .best import best_toml as best_toml
+from .evaluator import SimulatedPlan as SimulatedPlan
+from .grids import GridSearcher as GridSearcher, TriedGrid as TriedGrid
+from .journal import NAME as NAME
+from .lossy import LossyPolicy as LossyPolicy
+from .nothing_fits import NothingFitsError as NothingFitsError
+from .outcome import OwnPlan as OwnPlan, TunedPlan as TunedPlan, TuningOutcome as TuningOutcome
+from .pins import (
+    DIMENSIONS as DIMENSIONS,
+    Value as Value,
+    parse_pin as parse_pin,
+    pins_of as pins_of,
+    written as written,
+)
+from .result_rows import COLUMNS as COLUMNS, rows as rows
+from .runner import SLACK as SLACK
+from .space import Candidate as Candidate
+from .tuning import tune as tune

@@ -1,0 +1,129 @@
+"""Estimates: a whole step's time without contention, a floor under its simulated time, and its memory, out of
+miniatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simfrontier.plan import tensors_of
+from simfrontier.scenario import Case
+from simfrontier.tuning.small_steps import SmallSchedules, SmallStep, SmallSteps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a plan takes: `step_s` in closed form (no contention), `floor_s` which its simulated step never falls below,
+    `peak_bytes` on the fullest rank."""
+
+    step_s: float
+    floor_s: float
+    peak_bytes: float
+
+
+def estimate(case: Case, miniatures: SmallSchedules) -> Estimate:
+    """The estimate of a case. Raises InputError where its schedule cannot be made or priced."""
+    pair = miniatures.pair(case)
+    if case.stages > 1:
+        return _of_pipeline(case, pair, miniatures)
+    layers = case.shape.num_layers
+    return Estimate(
+        step_s=_step_s(case.grad_accum, _line(pair, layers)),
+        floor_s=_floor_s(case.grad_accum, _line(pair, layers)),
+        peak_bytes=_line(pair, layers)(lambda small: small.persistent_bytes + small.peak_bytes),
+    )
+
+
+Line = Callable[[Callable[[SmallStep], float]], float]
+
+
+def _line(pair: SmallSteps, num_layers: float) -> Line:
+    """What something of a small step is with any number of layers."""
+    first, second = pair.small
+    return lambda what: pair.at(num_layers, (what(first), what(second)))
+
+
+def _step_s(num_micro: int, at: Line) -> float:
+    """The first micro-batch, as many like the second as there are, and the last with the end of the step."""
+    if num_micro == 1:
+        return at(lambda small: small.step_s)
+    return (
+        at(lambda small: small.micro_s[0])
+        + (num_micro - 2) * at(lambda small: small.micro_s[1] - small.micro_s[0])
+        + at(lambda small: small.step_s - small.micro_s[-2])
+    )
+
+
+def _floor_s(num_micro: int, at: Line) -> float:
+    if num_micro == 1:
+        return at(lambda small: small.floor_s[-1])
+    return (
+        at(lambda small: small.floor_s[0])
+        + (num_micro - 2) * at(lambda small: small.floor_s[1] - small.floor_s[0])
+        + at(lambda small: small.floor_s[-1] - small.floor_s[-2])
+    )
+
+
+def _of_pipeline(case: Case, pair: SmallSteps, miniatures: SmallSchedules) -> Estimate:
+    """One micro-batch goes through all stages, the others follow at the pace of the slowest stage; then the step ends.
+
+    Stages have layers alone, the first and the last besides the embedding and the head, which are taken as the last's.
+    Where exchanges hold stages up, a stage meets both neighbours with every micro-batch.
+    """
+    pipeline = case.plan.pipeline
+    assert pipeline is not None, "a case of several stages has a pipeline"
+    stages, layers, micros = case.stages, case.shape.num_layers / case.stages, case.grad_accum
+    stage, bare = _line(pair, layers), _line(pair, 0)
+
+    def middle(small: SmallStep) -> float:
+        return small.micro_s[1] - small.micro_s[0]
+
+    last_s = stage(middle)
+    inner_s = last_s - bare(middle)
+    ways = miniatures.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
+    there_s, worst_s = sum(ways) / len(ways) * (stages - 1), max(ways)
+    if pipeline.overlap:
+        worst_s = 0.0
+    pace_s = max(last_s + worst_s, inner_s + 2 * worst_s) if stages > 2 else last_s + worst_s
+    fill_s = (stages - 1) * inner_s / pipeline.chunks + 2 * there_s
+    end_s = stage(lambda small: small.step_s - small.micro_s[-1])
+
+    def least(small: SmallStep) -> float:
+        return small.floor_s[1] - small.floor_s[0]
+
+    embedding_s, head_s = pair.small[0].embedding_s, pair.small[0].head_s
+    least_s = stage(least) - embedding_s  # of the last stage; a path without some of its ops is shorter by no more
+    return Estimate(
+        step_s=fill_s + last_s + (micros - 1) * pace_s + end_s,
+        floor_s=(stages - 1) * max(0.0, least_s - head_s) / pipeline.chunks + micros * least_s,
+        peak_bytes=_pipeline_bytes(case, pair, layers),
+    )
+
+
+def _pipeline_bytes(case: Case, pair: SmallSteps, layers: float) -> float:
+    """The fuller of the first stage, which has the most micro-batches under way, and the last, which has the head."""
+    pipeline = case.plan.pipeline
+    assert pipeline is not None
+    stage, bare = _line(pair, layers), _line(pair, 0)
+    most = {"gpipe": float(case.grad_accum), "1f1b": float(case.stages)}.get(
+        pipeline.order, case.stages + (case.stages - 1) / pipeline.chunks
+    )
+    under_way = min(most, case.grad_accum)
+    kept = stage(lambda small: small.persistent_bytes) - bare(lambda small: small.persistent_bytes)
+    saved = stage(lambda small: small.layers_bytes) - bare(lambda small: small.layers_bytes)
+    embedding, head = pair.ends_bytes
+    layers_bytes, end_bytes = stage(lambda small: small.layers_bytes), stage(lambda small: small.end_bytes)
+    first = kept + embedding + max(layers_bytes + (under_way - 1) * saved, end_bytes)
+    last = kept + head + max(layers_bytes, stage(lambda small: small.head_bytes), end_bytes)
+    return max(first, last)
+
+
+def states_bytes(case: Case) -> int:
+    """Weights, gradients and optimizer states of the layers of one stage, on one rank: a lower bound on its memory."""
+    tensors = tensors_of(case.workload, case.plan, case.mesh, case.engine)
+    layers = case.shape.num_layers // case.stages
+    return sum(
+        layers * tensor.held_bytes(case.mesh)
+        for tensor in tensors.known.values()
+        if tensor.persistent and tensor.per_layer
+    )

@@ -1,0 +1,184 @@
+"""What one process does of a search: it estimates plans, and simulates them. Results are plain numbers, which can be
+written down and read again, and do not depend on which process made them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from simfrontier.analysis import CriticalPath, Exposure, band_of, critical_path, exposure, sampled_step_s
+from simfrontier.cost import Prices
+from simfrontier.errors import InputError
+from simfrontier.scenario import Case, Scenario, options_of
+from simfrontier.schedule import peak_bytes
+from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
+from simfrontier.tuning.estimate import Estimate, estimate, states_bytes
+from simfrontier.tuning.small_steps import SmallSchedules
+
+Table = Mapping[str, Any]
+PARTS = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedPlan:
+    """A simulated plan: seconds of the step and of its parts on the critical rank (as `analysis.exposure`), bytes on
+    the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
+
+    step_s: float
+    parts: Mapping[str, float]
+    peak_bytes: int
+    samples_s: tuple[float, ...]
+
+    @property
+    def band_s(self) -> tuple[float, float, float] | None:
+        """The 5 %, the 50 % and the 95 % quantile of the samples."""
+        import numpy as np
+
+        return band_of(np.array(self.samples_s)) if self.samples_s else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFault:
+    """Why the machine or the library cannot run a plan."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOutline:
+    """What is estimated of a plan, or why it was not: it does not fit by its states alone, or cannot be made."""
+
+    estimate: Estimate | None
+    too_big: float = 0.0  # bytes of the states of a stage, where these alone do not fit
+    fault: str = ""
+
+
+@dataclass
+class PlanEvaluator:
+    """Prices, small schedules and states of a scenario at one size, each worked out once; `original`: the scenario with
+    its own plans and batch."""
+
+    scenario: Scenario
+    original: Scenario
+    size: int
+    states: dict[str, float] = field(default_factory=dict)
+    _miniatures: SmallSchedules | None = None
+
+    def case(self, table: Table, name: str) -> Case:
+        """The case of a plan's table. Raises InputError."""
+        return self.scenario.at(self.size).case_with(name, options_of(name, table), self.size)
+
+    def outline(self, table: Table, name: str) -> PlanOutline:
+        """The estimate of a plan."""
+        case = self.case(table, name)
+        least = self._states_bytes(case, table)
+        if least > self.scenario.machine.device.hbm_bytes:
+            return PlanOutline(estimate=None, too_big=least)
+        if self._miniatures is None:
+            here = self.scenario
+            self._miniatures = SmallSchedules(
+                Prices(here.machine, here.library, self.size, here.perturbation, here.file.run.placement)
+            )
+        try:
+            return PlanOutline(estimate=estimate(case, self._miniatures))
+        except InputError as error:
+            return PlanOutline(estimate=None, fault=str(error))
+
+    def _states_bytes(self, case: Case, table: Table) -> float:
+        """Weights, gradients and optimizer states of one stage's layers: a lower bound on memory."""
+        key = repr({name: value for name, value in table.items() if name not in ("micro_batch", "checkpointing")})
+        if key not in self.states:
+            self.states[key] = states_bytes(case)
+        return self.states[key]
+
+    def simulate(self, table: Table, name: str, seed_of: str) -> SimulatedPlan | PlanFault:
+        """The simulated plan; `seed_of` names the stream of what its samples have of their own. The
+        schedule is not checked: that is done for the best plan."""
+        try:
+            return self._simulate(self.case(table, name), seed_of)
+        except InputError as error:
+            return PlanFault(why=str(error))
+
+    def explained(self, table: Table, name: str, checked: bool) -> CriticalPath:
+        """The critical path of a plan, of which the schedule may be checked. Raises SimfrontierError where it is not
+        sound."""
+        case = self.case(table, name)
+        if checked:
+            built = ScheduleCache().of_case(self.scenario, case)
+        else:
+            built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case), program=None)
+        return critical_path(simulated(self.scenario, built, _fidelity(self.scenario)))
+
+    def own(self, plan: str) -> SimulatedPlan | PlanFault:
+        """A plan of the scenario itself, simulated."""
+        try:
+            return self._simulate(self.original.case(plan, self.size), plan)
+        except InputError as error:
+            return PlanFault(why=error.below(("plans", plan)))
+
+    def _simulate(self, case: Case, seed_of: str) -> SimulatedPlan:
+        schedule = schedule_of_case(self.scenario, case)
+        step = simulated(self.scenario, BuiltSchedule(schedule=schedule, program=None), _fidelity(self.scenario))
+        wanted = self.scenario.file.uncertainty
+        samples = sampled_step_s(step, seed_of, wanted.samples, wanted.seed)
+        return SimulatedPlan(
+            step_s=step.step_s,
+            parts=_parts(exposure(step)),
+            peak_bytes=_fullest_bytes(step),
+            samples_s=() if samples is None else tuple(samples.tolist()),
+        )
+
+
+def _fidelity(scenario: Scenario) -> Any:
+    return scenario.file.run.fidelity
+
+
+def _parts(spent: Exposure) -> dict[str, float]:
+    return {name: getattr(spent, name) for name in PARTS}
+
+
+def _fullest_bytes(step: SimulatedStep) -> int:
+    """Bytes on the fullest rank at its fullest moment. Of a pipeline's stages the first has the most micro-batches
+    under way and the embedding, the second the most without it, and the last the head."""
+    if step.play is None:
+        return memory_timeline(step).peak_bytes
+    played = step.play.played
+    chosen = sorted({0, min(1, len(played) - 1), len(played) - 1})
+    worst = max(chosen, key=lambda number: peak_bytes(step.schedule, step.schedule.roles[number]).num_bytes)
+    return memory_timeline(step, played[worst].classes[0]).peak_bytes
+
+
+def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:
+    """A result as JSON holds it."""
+    return asdict(value)
+
+
+def outline_of(known: Mapping[str, Any]) -> PlanOutline:
+    """The inverse of `plain`. Raises KeyError, TypeError or ValueError where it is none of its values."""
+    result = known["estimate"]
+    made = None if result is None else Estimate(**{name: _number(value) for name, value in result.items()})
+    return PlanOutline(estimate=made, too_big=_number(known["too_big"]), fault=str(known["fault"]))
+
+
+def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
+    """The inverse of `plain`. Raises as `outline_of`."""
+    if "why" in known:
+        return PlanFault(why=str(known["why"]))
+    parts = {name: _number(known["parts"][name]) for name in PARTS}
+    samples = tuple(_number(value) for value in known["samples_s"])
+    return SimulatedPlan(
+        step_s=_number(known["step_s"]), parts=parts, peak_bytes=int(_number(known["peak_bytes"])), samples_s=samples
+    )
+
+
+READERS = {"outline": outline_of, "simulated": simulated_of, "own": simulated_of}  # of what a journal holds, by kind
+
+
+def _number(value: Any) -> float:
+    """A finite number as it is. Raises ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"got {value!r}; allowed: a number")
+    return value

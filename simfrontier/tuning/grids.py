@@ -1,0 +1,122 @@
+"""Searches: the options of plans whose scenario leaves them open, as the fastest candidate that fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Any
+
+from simfrontier.analysis import VersionName
+from simfrontier.errors import InputError
+from simfrontier.plan import Options
+from simfrontier.scenario import Case, Scenario, options_of
+from simfrontier.simulation import fullest
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tuning.axonn import rank_grids
+from simfrontier.tuning.estimate import states_bytes
+from simfrontier.tuning.nothing_fits import NothingFitsError
+
+Found = dict[tuple[str, int], Options]
+TOO_BIG = "does not fit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedGrid:
+    """A candidate of a search: its sequences per second at fidelity `analytic`, or why it has none."""
+
+    options: Options
+    rate: float | None
+    why: str = ""
+
+
+@dataclass
+class GridSearcher:
+    """Resolves searches; schedules that were built before are used again. Candidates are compared at fidelity
+    `analytic`; `tried` has those of each search that was decided, by plan and size, in the order in which they were
+    tried."""
+
+    shop: ScheduleCache = field(default_factory=ScheduleCache)
+    tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
+
+    def resolved(
+        self,
+        scenario: Scenario,
+        sizes: tuple[int, ...],
+        plans: tuple[str, ...],
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Scenario:
+        """The scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
+        candidate fits, InputError where there is none."""
+        result: Found = dict(scenario.found)
+        for size in sizes:
+            for plan in plans:
+                if plan in scenario.at(size).searches and (plan, size) not in result:
+                    result[plan, size] = self._best(scenario, plan, size)
+                    progress(f"grid of {plan} on {size}")
+        return replace(scenario, found=result) if result != scenario.found else scenario
+
+    def complete(self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> Scenario:
+        """The scenario with all its searches decided at all its sizes; errors as `resolved`."""
+        return self.resolved(scenario, tuple(scenario.file.run.devices), tuple(scenario.plans), progress)
+
+    def _best(self, scenario: Scenario, plan: str, size: int) -> Options:
+        here = scenario.at(size)
+        best: tuple[float, Options] | None = None
+        tried: list[TriedGrid] = []
+        faults: list[str] = []
+        for options in _candidates(here, plan, size):
+            try:
+                case = here.case_with(plan, options, size)
+            except InputError as error:
+                faults.append(str(error))
+                tried.append(TriedGrid(options=options, rate=None, why=error.below(("plans", plan))))
+                continue
+            rate = self._rate(here, case)
+            tried.append(TriedGrid(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
+            if rate is not None and (best is None or rate > best[0] * (1 + 1e-9)):
+                best = rate, options
+        self.tried[plan, size] = tuple(tried)
+        if best is not None:
+            return best[1]
+        where = f"{scenario.where}: plans.{plan}: at {size} devices"
+        if len(faults) < len(tried):
+            count = len(tried) - len(faults)
+            raise NothingFitsError(f"{where}: none of the {count} candidates of its search fits into memory")
+        raise InputError(f"{where}: no candidate of its search can run; the first: {faults[0] if faults else 'none'}")
+
+    def _rate(self, scenario: Scenario, case: Case) -> float | None:
+        """Samples per second of a case; None where it does not fit."""
+        capacity = scenario.machine.device.hbm_bytes
+        if states_bytes(case) > capacity:
+            return None
+        built = self.shop.of_case(scenario, case)
+        if built.peaks and max(peak.num_bytes for peak in built.peaks) > capacity:
+            return None
+        step = simulated(scenario, built, "analytic")
+        return case.samples / step.step_s if fullest(step, built.peaks).peak_bytes <= capacity else None
+
+
+def _candidates(scenario: Scenario, plan: str, size: int) -> Iterator[Options]:
+    """The options to compare: grids in the order of AxoNN's model, times all combinations of values."""
+    search, base = scenario.searches[plan], scenario.plans[plan]
+    grids: list[dict[str, int]] = [{}]
+    if search.by is not None:
+        grids = list(islice(_axonn_grids(scenario, search.by, size), search.top))
+    for grid in grids:
+        for values in product(*search.values.values()):
+            yield _changed(scenario, plan, base, {**grid, **dict(zip(search.values, values, strict=True))})
+
+
+def _changed(scenario: Scenario, plan: str, base: Options, changes: Mapping[str, Any]) -> Options:
+    table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
+    try:
+        return options_of(plan, {**table, **changes, "family": base.family})
+    except InputError as error:
+        raise error.within(scenario.where) from None
+
+
+def _axonn_grids(scenario: Scenario, version: VersionName, size: int) -> Iterator[dict[str, int]]:
+    for one in rank_grids(scenario, version, size).grids:
+        if one.runs:
+            yield {"x": one.grid.x, "y": one.grid.y, "z": one.grid.z}

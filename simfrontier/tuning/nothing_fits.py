@@ -1,0 +1,130 @@
+"""What to say of a space in which no plan can run or fits: what binds, and the smallest change that opens it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn, Protocol
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.scenario import Scenario
+from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
+from simfrontier.tuning.pins import Pins, Value, written
+from simfrontier.tuning.space import TUNED, Candidate, Space
+from simfrontier.units import written as quantity
+
+MOST_TRIED = 200  # plans that are estimated for one change
+MOST_DOUBLINGS = 6  # of the devices
+
+
+class NothingFitsError(SimfrontierError):
+    """Of all plans that were looked at none fits into memory."""
+
+
+class SizedCandidate(Protocol):
+    """A plan with the bytes that it needs."""
+
+    @property
+    def candidate(self) -> Candidate: ...
+
+    @property
+    def peak_bytes(self) -> float: ...
+
+
+def refuse_empty(
+    space: Space, outlines: Mapping[Candidate, PlanOutline], misfits: Sequence[SizedCandidate]
+) -> NoReturn:
+    """Raise InputError where no plan of a space can run, NothingFitsError where none fits into memory: one line with
+    what binds and what would help."""
+    where = f"{space.scenario.where}: tune: at {space.size:,} devices"
+    held = f" with {space.pins}" if space.pins.values else ""
+    if not outlines:
+        common = Counter(space.refused).most_common(1)
+        fault = common[0][0] if common else "the pinned dimensions leave nothing: they belong to different families"
+        raise InputError(f"{where}: no plan can run{held}: {fault}{_advice(space)}")
+    needs = [
+        (outline.too_big if outline.estimate is None else outline.estimate.peak_bytes, candidate.name)
+        for candidate, outline in outlines.items()
+        if not outline.fault
+    ]
+    needs += [(plan.peak_bytes, plan.candidate.name) for plan in misfits]
+    if not needs:
+        raise InputError(f"{where}: no plan can run{held}: {next(iter(outlines.values())).fault}{_advice(space)}")
+    least, name = min(needs)
+    have = quantity(space.scenario.machine.device.hbm_bytes, "bytes")
+    raise NothingFitsError(
+        f"{where}: none of {len(outlines):,} plans fits into memory{held}: the smallest needs at least "
+        f"{quantity(least, 'bytes')} of {have} ({name}){_advice(space)}"
+    )
+
+
+def _advice(space: Space) -> str:
+    """The smallest change that opens the space: one pin held to its nearest other value, or more devices."""
+    for name in space.pins.values:
+        value = _nearest_value(space, name)
+        if value is not None:
+            return f"; smallest change that opens the space: {name} = {written(value)}"
+    for _, other in zip(range(MOST_DOUBLINGS), _larger(space), strict=False):
+        if _first_that_fits(other) is not None:
+            return f"; smallest change that opens the space: {other.size:,} devices"
+    if space.pins.values:
+        free = Space(space.scenario, space.size, space.batch, Pins({}), space.loss)
+        if _first_that_fits(free) is not None:
+            return "; no single pin opens the space, all pins left out do"
+    return "; no single change of a pin or of the number of devices opens it"
+
+
+def _nearest_value(space: Space, name: str) -> Value | None:
+    """The value of a dimension nearest to those it is held to with which a plan fits."""
+    free = Space(space.scenario, space.size, space.batch, space.pins.without(name), space.loss)
+    held = space.pins.values[name]
+
+    def distance(value: Value) -> float:
+        if isinstance(value, bool | str):
+            return 0.0
+        return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
+
+    result = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
+    return None if result is None else result.value(name)
+
+
+def _larger(space: Space) -> Iterator[Space]:
+    size, machine = space.size * 2, space.scenario.machine
+    while size <= machine.num_devices:
+        try:
+            grown = _at(space.scenario, size)
+            yield Space(grown, size, space.batch, space.pins, space.loss)
+        except InputError:
+            pass
+        size *= 2
+
+
+def _at(scenario: Scenario, size: int) -> Scenario:
+    from simfrontier.scenario import scenario_of
+
+    return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
+
+
+def _first_that_fits(space: Space, distance: object = None) -> Candidate | None:
+    """The plan that fits with the least distance, the leanest first; of so many that are tried."""
+    order = distance if callable(distance) else lambda _: 0.0
+    candidates = sorted(space.candidates(), key=lambda candidate: (order(candidate), *_lean(candidate)))
+    shop = PlanEvaluator(space.scenario, space.scenario, space.size)
+    capacity = space.scenario.machine.device.hbm_bytes
+    for candidate in candidates[:MOST_TRIED]:
+        outline = shop.outline(candidate.table, TUNED)
+        if outline.estimate is not None and outline.estimate.peak_bytes <= capacity:
+            return candidate
+    return None
+
+
+def _lean(candidate: Candidate) -> tuple[int, ...]:
+    """Plans that need little memory first."""
+    states = candidate.states
+    model = math.prod(n for n in candidate.grid.values() if not isinstance(n, bool | str))
+    return (
+        candidate.checkpointing == "none",
+        -states.spread if not candidate.grid else -9 - model,
+        candidate.micro_batch,
+    )

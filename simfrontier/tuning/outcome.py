@@ -1,0 +1,139 @@
+"""What a search has found: plans with their estimates and simulations, what is ruled out, and how sure the order is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simfrontier.analysis import CriticalPath
+from simfrontier.scenario import Scenario
+from simfrontier.tuning.estimate import Estimate
+from simfrontier.tuning.evaluator import SimulatedPlan
+from simfrontier.tuning.lossy import LossyPolicy
+from simfrontier.tuning.pins import Pins
+from simfrontier.tuning.space import Candidate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedPlan:
+    """A plan that fits, with its estimate, and its simulation if it was among the best."""
+
+    candidate: Candidate
+    estimate: Estimate
+    simulated: SimulatedPlan | None = None
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the step: simulated, or else estimated."""
+        return self.estimate.step_s if self.simulated is None else self.simulated.step_s
+
+    @property
+    def peak_bytes(self) -> float:
+        """Bytes on the fullest rank: simulated, or else estimated."""
+        return self.estimate.peak_bytes if self.simulated is None else self.simulated.peak_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuledOut:
+    """A plan that is not estimated, as no plan with its grid, micro-batch and checkpointing can be faster than one that
+    was simulated: seconds below which its step cannot be."""
+
+    candidate: Candidate
+    floor_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPlan:
+    """A plan that the scenario itself has, simulated at this size, or why not (`why`)."""
+
+    name: str
+    simulated: SimulatedPlan | None
+    fits: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOutcome:
+    """The outcome of a search. `plans`: those that fit, the simulated ones first, the fastest first; `passed_over`:
+    those that their floor ruled out before they were estimated. `total`: plans that divide devices, model and batch;
+    `too_big` of them do not fit into memory, `faulty` the library cannot run. `misfits`: plans that were thought to
+    fit, and do not as their simulation shows. `why`: one sentence on why the best is faster than the next of another
+    kind (empty where there is none); `path`: its critical path."""
+
+    scenario: Scenario
+    devices: int
+    batch: int
+    pins: Pins
+    loss: LossyPolicy
+    plans: tuple[TunedPlan, ...]
+    passed_over: tuple[RuledOut, ...]
+    own: tuple[OwnPlan, ...]
+    total: int
+    too_big: int
+    faulty: int
+    misfits: tuple[TunedPlan, ...]
+    why: str
+    path: CriticalPath
+
+    @property
+    def best(self) -> TunedPlan:
+        """The fastest plan."""
+        return self.plans[0]
+
+    @property
+    def simulated(self) -> tuple[TunedPlan, ...]:
+        """The plans that were simulated and fit, the fastest first."""
+        return tuple(plan for plan in self.plans if plan.simulated is not None)
+
+    @property
+    def estimated(self) -> tuple[TunedPlan, ...]:
+        """The plans that were only estimated, the fastest first."""
+        return tuple(plan for plan in self.plans if plan.simulated is None)
+
+    @cached_property
+    def ruled_out(self) -> int:
+        """How many plans that were not simulated cannot be faster than the best, as their floor says."""
+        return len(self.passed_over) + sum(plan.estimate.floor_s > self.best.step_s for plan in self.estimated)
+
+    @property
+    def headroom(self) -> float:
+        """By what share the best step could still be shorter: no plan of the space goes below the lowest floor."""
+        floors = [plan.estimate.floor_s for plan in self.estimated]
+        return max(0.0, 1.0 - min(floors, default=self.best.step_s) / self.best.step_s)
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The least and the most by which simulated steps are longer than estimated, as shares."""
+        off = [plan.simulated.step_s / plan.estimate.step_s - 1.0 for plan in self.simulated if plan.simulated]
+        return min(off), max(off)
+
+    @cached_property
+    def chances(self) -> tuple[float | None, ...]:
+        """For each simulated plan, the share of samples in which it is the fastest of them; None without samples."""
+        import numpy as np
+
+        samples = [plan.simulated.samples_s for plan in self.simulated if plan.simulated is not None]
+        if not all(samples):
+            return (None,) * len(samples)
+        first = np.argmin(np.array(samples), axis=0)
+        return tuple(float(np.mean(first == number)) for number in range(len(samples)))
+
+    def front(self) -> tuple[TunedPlan, ...]:
+        """The Pareto front: plans than which none is both faster and smaller, the fastest first."""
+        out: list[TunedPlan] = []
+        for plan in sorted(self.plans, key=lambda plan: (plan.step_s, plan.peak_bytes)):
+            if not out or plan.peak_bytes < out[-1].peak_bytes:
+                out.append(plan)
+        return tuple(out)
+
+    def frame(self) -> pd.DataFrame:
+        """A table with one row per plan, as results.csv has them (see `rows.rows`)."""
+        import pandas as pd
+
+        from simfrontier.tuning.result_rows import rows
+
+        return pd.DataFrame(rows(self))

@@ -1,0 +1,286 @@
+"""Miniatures: a plan for a few layers and micro-batches, timed without contention, of which a whole step follows.
+
+A step repeats itself: one layer more, or one micro-batch more, adds what the last one added. So the schedules of two
+and of three layers, and of at most three micro-batches, say what those of any number take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simfrontier.cost import Prices
+from simfrontier.plan import build, resized, structure_of
+from simfrontier.scenario import Case
+from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, expand, lifetimes
+from simfrontier.simulation import earlier
+from simfrontier.workload import Workload, workload_of
+
+FEW_LAYERS = (2, 3)
+STREAM = "x"  # what a layer takes over from the one before, and a stage from another
+_LAYERS, _HEAD, _END = range(3)  # phases
+_PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallStep:
+    """One small step without contention: seconds at the end of each micro-batch, and of the step.
+
+    `floor_s`: the same ends if there were nothing but the model's kernels and the collectives inside layers that they
+    wait for, each at its least (`Prices.floor_s`): the same wherever a plan keeps its weights. `embedding_s`, `head_s`:
+    the sums of these over the embedding and the head, in one micro-batch.
+
+    Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, and in program order
+    `layers_bytes` during layers, `head_bytes` during the head and `end_bytes` at the end of the step.
+    """
+
+    micro_s: tuple[float, ...]
+    step_s: float
+    floor_s: tuple[float, ...]
+    embedding_s: float
+    head_s: float
+    persistent_bytes: int
+    peak_bytes: float
+    layers_bytes: int
+    head_bytes: int
+    end_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallSteps:
+    """A plan with two and with three layers, with as many micro-batches as its step has, or three. Bytes on a rank:
+    of what the embedding and the head keep (`ends_bytes`), and of the stream between layers."""
+
+    small: tuple[SmallStep, SmallStep]
+    ends_bytes: tuple[int, int]
+    stream_bytes: int
+
+    def at(self, num_layers: float, values: tuple[float, float]) -> float:
+        """What has these values with two and with three layers, with any number of layers."""
+        return values[0] + (num_layers - FEW_LAYERS[0]) * (values[1] - values[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepForm:
+    """What small steps of one structure have in common: the program with the number of each op among the distinct ones,
+    who waits for whom, the last op of each micro-batch, who holds buffers from which op to which, and whether an op is
+    one of layers, of a head, or of the end of the step. `chain`: the kernels of the model and the collectives inside
+    layers, who of them waits for whom, the last of each micro-batch, and in the first one the call that each is of."""
+
+    program: ExpandedProgram
+    number: list[int]
+    before: list[list[int]]
+    ends: list[int]
+    held: list[tuple[str, int, int]]
+    phase: list[int]
+    chain: list[int]
+    chain_before: list[list[int]]
+    chain_ends: list[int]
+    chain_phase: list[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepForms:
+    """Both small steps of a structure, their distinct ops, which of these are of the `chain`, and the schedule that has
+    all of their tensors."""
+
+    schedule: Schedule
+    ops: list[Op]
+    inside: list[bool]
+    both: tuple[StepForm, StepForm]
+
+
+@dataclass
+class SmallSchedules:
+    """Builds small schedules, once for each structure, and times them for cases."""
+
+    prices: Prices
+    forms: dict[Hashable, StepForms] = field(default_factory=dict)
+    works: dict[tuple[object, ...], Workload] = field(default_factory=dict)
+
+    def pair(self, case: Case) -> SmallSteps:
+        """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
+        num_micro = 1
+        if case.stages > 1 or case.grad_accum > 1:
+            num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
+        forms = self._forms(case, num_micro)
+        mesh, prices = case.mesh, self.prices
+        ops, tensors = resized(
+            forms.ops, forms.schedule.tensors, case.micro_batch * case.batch_ranks, int(forms.schedule.meta["batch"])
+        )
+        schedule = replace(forms.schedule, mesh=mesh, tensors=tensors)
+        took = [prices.seconds(op, schedule) for op in ops]
+        floor = [
+            prices.floor_s(op, schedule) if inside else 0.0  # type: ignore[arg-type]
+            for op, inside in zip(ops, forms.inside, strict=True)
+        ]
+        size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
+        each = zip(forms.both, FEW_LAYERS, strict=True)
+        first, second = (_small(form, schedule, layers, size, took, floor) for form, layers in each)
+        return SmallSteps(
+            small=(first, second), ends_bytes=_ends_bytes(case, schedule, size), stream_bytes=size.get(STREAM, 0)
+        )
+
+    def _forms(self, case: Case, num_micro: int) -> StepForms:
+        plan = replace(case.plan, pipeline=None)
+        key = structure_of(self._work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
+        if key not in self.forms:
+            batch = case.micro_batch * case.batch_ranks
+            two, three = (
+                build(self._work(case, layers, batch), plan, case.mesh, case.engine, num_micro) for layers in FEW_LAYERS
+            )
+            self.forms[key] = _forms_of(two, three, case)
+        return self.forms[key]
+
+    def _work(self, case: Case, num_layers: int, batch: int) -> Workload:
+        shape = replace(case.shape, num_layers=num_layers)
+        if batch > 1:
+            return workload_of(shape, batch, case.checkpointing, case.precision, case.attention, case.softmax)
+        key = num_layers, case.checkpointing, case.attention, case.softmax
+        if key not in self.works:
+            self.works[key] = workload_of(shape, 1, case.checkpointing, case.precision, case.attention, case.softmax)
+        return self.works[key]
+
+
+def _is_inside(op: Op, case: Case) -> bool:
+    """Whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
+    if isinstance(op, Compute):
+        return op.lane == "compute" and op.kind in MODEL_KINDS
+    return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
+
+
+def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
+    known: dict[Op, int] = {}
+    ops: list[Op] = []
+
+    def number(op: Op) -> int:
+        if op not in known:
+            known[op] = len(ops)
+            ops.append(op)
+        return known[op]
+
+    forms = []
+    for schedule in (two, three):
+        program = expand(schedule, schedule.roles[0])
+        number_of = [number(op) for op in schedule.ops]
+        fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
+        ends: dict[int, int] = {}
+        for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
+            if op.lane == "compute" and isinstance(op, Compute) and call.label in _PASSES:
+                ends[call.micro] = index
+        before = earlier(program)
+        chain = [
+            index
+            for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True))
+            if call.label in _PASSES and _is_inside(op, case)
+        ]
+        last = {
+            program.calls[index].micro: at for at, index in enumerate(chain) if program.ops[index].lane == "compute"
+        }
+        forms.append(
+            StepForm(
+                program=program,
+                number=[number_of[op.number] for op in program.ops],
+                before=before,
+                ends=[ends[micro] for micro in sorted(ends)],
+                held=[(ref.name, first, last) for ref, first, last in lifetimes(program) if ref.name not in fixed],
+                phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in program.calls],
+                chain=[number_of[program.ops[index].number] for index in chain],
+                chain_before=_chained(program, before, chain),
+                chain_ends=[last[micro] for micro in sorted(last)],
+                chain_phase=[program.calls[i].label if program.calls[i].micro == 0 else "" for i in chain],
+            )
+        )
+    whole = replace(three, tensors={**two.tensors, **three.tensors}, roles=(*two.roles, *three.roles))
+    return StepForms(schedule=whole, ops=ops, inside=[_is_inside(op, case) for op in ops], both=(forms[0], forms[1]))
+
+
+def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]) -> list[list[int]]:
+    """Which ops of a chain each of them waits for: the one before it on its lane, and what it waits for itself."""
+    place = {index: at for at, index in enumerate(chain)}
+    on_lane: dict[str, int] = {}
+    out = []
+    for at, index in enumerate(chain):
+        lane = program.ops[index].lane
+        others = {place[other] for other in before[index] if other in place}
+        out.append(sorted(others | ({on_lane[lane]} if lane in on_lane else set())))
+        on_lane[lane] = at
+    return out
+
+
+def _small(
+    form: StepForm, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
+) -> SmallStep:
+    start, end = _passed(form.before, [took[number] for number in form.number])
+    _, least = _passed(form.chain_before, [floor[number] for number in form.chain])
+    layers_bytes, head_bytes, end_bytes = _peaks_in_order(form, size)
+    of_call: dict[str, float] = {}
+    for number, label in zip(form.chain, form.chain_phase, strict=True):
+        of_call[label] = of_call.get(label, 0.0) + floor[number]
+    return SmallStep(
+        micro_s=tuple(end[op] for op in form.ends),
+        step_s=max(end),
+        floor_s=tuple(least[op] for op in form.chain_ends),
+        embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
+        head_s=of_call.get("head", 0.0),
+        persistent_bytes=sum(
+            size[name] * (num_layers if tensor.per_layer else 1)
+            for name, tensor in schedule.tensors.items()
+            if tensor.persistent
+        ),
+        peak_bytes=_peak_in_time(form, size, start, end),
+        layers_bytes=layers_bytes,
+        head_bytes=head_bytes,
+        end_bytes=end_bytes,
+    )
+
+
+def _passed(before: list[list[int]], length: list[float]) -> tuple[list[float], list[float]]:
+    """When every op starts and ends, if it starts as soon as what it waits for is done."""
+    start: list[float] = []
+    end: list[float] = []
+    for others, own in zip(before, length, strict=True):
+        begin = 0.0
+        for other in others:
+            if end[other] > begin:
+                begin = end[other]
+        start.append(begin)
+        end.append(begin + own)
+    return start, end
+
+
+def _peak_in_time(form: StepForm, size: Mapping[str, int], start: list[float], end: list[float]) -> float:
+    """The most bytes of buffers at once."""
+    held = [(size[name], start[first], end[last]) for name, first, last in form.held if size[name]]
+    if not held:
+        return 0.0
+    sizes, begins, ends = (np.array(each) for each in zip(*held, strict=True))
+    change = np.concatenate([sizes, -sizes])
+    order = np.lexsort((change, np.concatenate([begins, ends])))  # what ends makes room before what begins
+    return float(np.cumsum(change[order]).max())
+
+
+def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:
+    """The most bytes of buffers during an op, as `lifetimes.peak_bytes`, by phase."""
+    change = [0] * (len(form.number) + 1)
+    for name, first, last in form.held:
+        change[first] += size[name]
+        change[last + 1] -= size[name]
+    held, most = 0, [0, 0, 0]
+    for phase, delta in zip(form.phase, change, strict=False):
+        held += delta
+        most[phase] = max(most[phase], held)
+    return most
+
+
+def _ends_bytes(case: Case, schedule: Schedule, size: Mapping[str, int]) -> tuple[int, int]:
+    """Persistent bytes of the weights that the embedding uses, and the head."""
+    work = case.workload
+    out = []
+    for phase in (work.embedding, work.head):
+        used = {weight for op in (*phase.forward, *phase.backward) for weight in (*op.weights, *op.gradients)}
+        mine = [t for t in schedule.tensors.values() if t.persistent and not t.per_layer and t.weight in used]
+        out.append(sum(size[tensor.name] for tensor in mine))
+    return out[0], out[1]

@@ -1,0 +1,298 @@
+"""The space of plans for a model, a batch and a number of devices: partition lattice × grid × pipeline × micro-batch ×
+checkpointing × routes × codecs, every plan with the table that a scenario would have of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from simfrontier.errors import InputError
+from simfrontier.plan import DATA_AXES, TensorOptions
+from simfrontier.scenario import Case, Scenario, mesh_of, options_of
+from simfrontier.schedule import Mesh
+from simfrontier.tuning.lossy import LossyPolicy
+from simfrontier.tuning.pins import FAMILIES, Pins
+from simfrontier.tuning.states import StateSharding, point_on, points
+from simfrontier.workload import USUAL_WAY
+
+TUNED = "tuned"  # what a plan is called before it has a place
+MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
+Grid = Mapping[str, int | bool | str]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """One plan of the space. `grid`: its keys beside those of the data axes; `states`: what it does on these."""
+
+    family: str
+    grid: Grid
+    states: StateSharding
+    micro_batch: int
+    checkpointing: str
+    case: Case = field(compare=False, repr=False)
+    table: Mapping[str, Any] = field(compare=False, repr=False)
+
+    @cached_property
+    def key(self) -> str:
+        """The plan's table as one line: the same for the same plan."""
+        return json.dumps(self.table, sort_keys=True)
+
+    @cached_property
+    def core(self) -> tuple[object, ...]:
+        """What says how fast it could be at best: all but who keeps which states."""
+        kernel = self.value("softmax")
+        return self.family, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidate) and self.key == other.key
+
+    def value(self, dimension: str) -> int | str | bool:
+        """Its value of a dimension (`pins.DIMENSIONS`)."""
+        match dimension:
+            case "family" | "micro_batch" | "checkpointing":
+                return getattr(self, dimension)  # type: ignore[no-any-return]
+            case "states":
+                return self.states.plain_name
+            case "copy" | "route" | "codec":
+                return getattr(self.states, dimension)  # type: ignore[no-any-return]
+            case "order":
+                return self.grid.get(dimension, "1f1b")
+            case "compression":
+                return self.grid.get(dimension, "none")
+            case "cross_entropy":
+                return self.grid.get(dimension, USUAL_WAY)
+            case "softmax":
+                return self.case.softmax
+            case "sequence_parallel":
+                return bool(self.grid.get(dimension, False))
+        return self.grid.get(dimension, 1)
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Its family, and the dimensions of its grid that are longer than 1, or else its states."""
+        cut = tuple(sorted(key for key, value in self.grid.items() if not isinstance(value, bool | str) and value > 1))
+        return (self.family, *(cut or (self.states.plain_name,)))
+
+    @property
+    def layout(self) -> str:
+        """Grid and states in words, without what is of the batch: `tensor 8 × 16 stages, zero1`."""
+        sizes = {key: value for key, value in self.grid.items() if not isinstance(value, bool | str) and value > 1}
+        words = {"pipeline": lambda n: f"{n} stages", "tensor": lambda n: f"tensor {n}"}
+        grid = " × ".join(words.get(key, lambda n, key=key: f"{key} {n}")(n) for key, n in sizes.items())
+        more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
+        more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
+        more += [str(self.grid[key]) for key in ("compression", "cross_entropy") if key in self.grid]
+        return ", ".join([*([f"{self.family} {grid}"] if grid else []), *more, self.states.name])
+
+    @property
+    def name(self) -> str:
+        """The plan in words."""
+        return f"{self.layout}, {self.of_the_batch}"
+
+    @property
+    def of_the_batch(self) -> str:
+        """What the layout leaves out, in words: `micro-batch 2, recomputing`."""
+        recomputed = "recomputing" if self.checkpointing == "full" else "keeping activations"
+        kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
+        return f"micro-batch {self.micro_batch}, {recomputed}{kernel}"
+
+
+@dataclass
+class Space:
+    """All plans of a scenario at a size that a user's `pins` leave, for `batch` sequences of a step; those that lose
+    precision only as far as that is allowed (`loss`). `refused` collects why plans cannot run."""
+
+    scenario: Scenario
+    size: int
+    batch: int
+    pins: Pins
+    loss: LossyPolicy
+    refused: list[str] = field(default_factory=list)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The plans that divide devices, model and batch; from the plainest to the most divided."""
+        for family, grid, mesh, states in self._layouts():
+            keys: dict[str, Any] = {}
+            if family != "zero":
+                keys = {"family": family, **grid, "data": _short(states.table(mesh, DATA_AXES))}
+            else:
+                keys = states.table(mesh, _zero_axes(mesh))
+            ranks = self._batch_ranks(keys, mesh)
+            for micro, checkpointing, more in product(
+                self._micro_batches(ranks), self._checkpointings(), self._kernels()
+            ):
+                table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
+                case = self._tried(table)
+                if case is not None:
+                    yield Candidate(
+                        family=family,
+                        grid=grid,
+                        states=states,
+                        micro_batch=micro,
+                        checkpointing=checkpointing,
+                        case=case,
+                        table=table,
+                    )
+
+    def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, StateSharding]]:
+        for family in self.pins.of("family", FAMILIES):
+            for grid in self._grids(str(family)):
+                mesh = self._mesh(str(family), grid)
+                if mesh is None:
+                    continue
+                data = _zero_axes(mesh) if family == "zero" else DATA_AXES
+                stages = grid.get("pipeline", 1) != 1
+                for states in points(mesh, data, codecs=self.loss.codecs(), stages=stages):
+                    if grid.get("compression") and states.codec != "plain":
+                        continue  # one of the two says how gradients are sent
+                    if self._belongs(str(family), states) and self._allows(str(family), states, mesh):
+                        yield str(family), grid, mesh, states
+
+    def _belongs(self, family: str, states: StateSharding) -> bool:
+        """Beside a grid, routes and copies only where they are asked for; AxoNN spreads weights over Z, not data."""
+        asked = self.pins.values
+        if family != "zero" and states.copy and True not in asked.get("copy", ()):
+            return False
+        if family != "zero" and states.route != "flat" and states.route not in asked.get("route", ()):
+            return False
+        return family != "axonn" or (states.weight, states.gradient) == ("none", "none")
+
+    def _allows(self, family: str, states: StateSharding, mesh: Mesh) -> bool:
+        """Whether pins allow what a plan does on its data axes. Without a grid, a name means what it is on this mesh:
+        hsdp on one node is zero3."""
+        pins = self.pins
+        named = pins.allow("states", states.point) or pins.allow("states", states.plain_name)
+        if family == "zero":
+            named |= states.point in {point_on(str(name), mesh, mesh.names) for name in pins.of("states", ())}
+        moves = pins.allow("copy", states.copy) and pins.allow("route", states.route)
+        return named and moves and pins.allow("codec", states.codec)
+
+    # ── grids ──
+
+    def _grids(self, family: str) -> Iterator[Grid]:
+        """The grids of a family; dimensions that it has not are 1 there, so that pins may exclude it."""
+        pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
+        lacks = {"zero": ("tensor", "x", "y", "z", "pipeline"), "megatron": ("x", "y", "z"), "axonn": ("tensor",)}[
+            family
+        ]
+        if not all(pins.allow(name, 1) for name in lacks):
+            return
+        plain = pins.allow("compression", "none")
+        if family == "zero":
+            usual = pins.allow("cross_entropy", USUAL_WAY) and pins.allow("order", "1f1b")
+            if plain and usual and pins.allow("sequence_parallel", False):
+                yield {}
+        elif family == "megatron":
+            depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
+            yield from self._megatron_grids(depths)
+        elif plain and pins.allow("sequence_parallel", False) and pins.allow("order", "1f1b"):
+            yield from self._axonn_grids()
+
+    def _megatron_grids(self, depths: Sequence[int]) -> Iterator[Grid]:
+        pins = self.pins
+        for tensor, pipeline in product(pins.numbers("tensor", self._few()), pins.numbers("pipeline", depths)):
+            if not 1 < tensor * pipeline <= self.size:
+                self._refuse(
+                    f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
+                )
+                continue
+            orders = pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",)
+            for order, sequence in product(orders, (False, True) if tensor > 1 else (False,)):
+                if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
+                    grid: dict[str, int | bool | str] = {"tensor": tensor, "pipeline": pipeline}
+                    grid |= {"sequence_parallel": True} if sequence else {}
+                    grid |= {"order": str(order)} if order != "1f1b" else {}
+                    for policy, way in product(self.loss.compressions(pins), self._ways()):
+                        yield grid | ({"compression": policy} if policy != "none" else {}) | way
+
+    def _axonn_grids(self) -> Iterator[Grid]:
+        pins, few = self.pins, self._few()
+        storage = sorted({*(n for n in _powers(self.size) if self.size % n == 0), *_rests(self.size)})
+        is_asked = {"x", "y"} & set(pins.values)
+        for x, y, z, pipeline, way in product(
+            pins.numbers("x", few),
+            pins.numbers("y", few),
+            pins.numbers("z", storage),
+            pins.numbers("pipeline", (1,)),
+            self._ways(),
+        ):
+            if (is_asked or x * y <= max(few)) and x * y * z > 1 and x * y * z * pipeline <= self.size:
+                yield {"x": x, "y": y, "z": z} | ({"pipeline": pipeline} if pipeline > 1 else {}) | way
+            elif set(self.pins.values) & {"x", "y", "z", "pipeline"}:
+                ranks = x * y * z * pipeline
+                self._refuse(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
+
+    def _ways(self) -> list[dict[str, int | bool | str]]:
+        """Keys of the ways to form the loss over cut classes: the usual one unless others are asked for."""
+        ways = self.pins.of("cross_entropy", (USUAL_WAY,))
+        return [{"cross_entropy": str(way)} if way != USUAL_WAY else {} for way in ways]
+
+    def _few(self) -> tuple[int, ...]:
+        """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
+        return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
+
+    def _mesh(self, family: str, grid: Grid) -> Mesh | None:
+        table = {"family": family, **grid} if family != "zero" else {"family": "ddp"}
+        try:
+            options = options_of(TUNED, table)
+            if isinstance(options, TensorOptions):
+                options.refuse_shape(self.scenario.at(self.size).shape)
+            return mesh_of(options, self.size, self.scenario.file.mesh, self.scenario.machine)
+        except InputError as error:
+            self._refuse(error.below(("plans", TUNED)))
+            return None
+
+    # ── the batch ──
+
+    def _batch_ranks(self, table: Mapping[str, Any], mesh: Mesh) -> int:
+        options = options_of(TUNED, table)
+        return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+
+    def _micro_batches(self, ranks: int) -> tuple[int, ...]:
+        if self.batch % ranks:
+            self._refuse(f"{self.batch} sequences of a step do not divide over {ranks} data-parallel ranks")
+            return ()
+        each = self.batch // ranks
+        return self.pins.numbers("micro_batch", [n for n in _powers(MOST_SEQUENCES) if each % n == 0])
+
+    def _checkpointings(self) -> tuple[str, ...]:
+        return tuple(map(str, self.pins.of("checkpointing", ("full", "none"))))
+
+    def _kernels(self) -> list[dict[str, str]]:
+        """Keys of the kernels of softmaxes that are asked for; none: as the model says."""
+        return [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]
+
+    def _tried(self, table: Mapping[str, Any]) -> Case | None:
+        try:
+            return self.scenario.at(self.size).case_with(TUNED, options_of(TUNED, table), self.size)
+        except InputError as error:
+            self._refuse(error.below(("plans", TUNED)))
+            return None
+
+    def _refuse(self, why: str) -> None:
+        self.refused.append(why)
+
+
+def _zero_axes(mesh: Mesh) -> tuple[str, ...]:
+    return mesh.names
+
+
+def _short(table: dict[str, Any]) -> Any:
+    """A family's name where nothing else is said of it."""
+    return table["family"] if set(table) == {"family"} else table
+
+
+def _rests(size: int) -> list[int]:
+    """What is left of a number beside powers of two: 384, 192, 96, 48, 24 of 384; nothing new of a power of two."""
+    return [size // power for power in _powers(size) if (size % power == 0 and size // power % 2 == 0) or power == 1]
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    return tuple(2**n for n in range(most.bit_length()) if 2**n <= most)

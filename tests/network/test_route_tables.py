@@ -1,0 +1,101 @@
+"""The table of routes: Frontier's worked by hand, and those that single messages take on machines with pools."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from simfrontier.machine import load_machine
+from simfrontier.network import Fabric
+from simfrontier.network.route_tables import RouteTable, route_table
+from simfrontier.network.routes import route
+from tests.invoke import ROOT, TOY, invoke, refusal
+
+FRONTIER = ROOT / "scenarios" / "frontier-20b.toml"
+# Links of 200 GB/s join 0-1 2-3 4-5 6-7, of 100 GB/s 0-6 2-4, of 50 GB/s 0-2 1-3 1-5 3-7 4-6 5-7; NIC k is on GCD 2k+1.
+BY_HAND = {
+    (0, 1): ["xgmi 0>1"],
+    (0, 4): ["xgmi 0>2", "xgmi 2>4"],  # by 6 it is as narrow; the link to 2 comes first
+    (0, 3): ["xgmi 0>1", "xgmi 1>3"],  # by 2 it is as narrow; the link to 1 comes first
+    (0, 7): ["xgmi 0>6", "xgmi 6>7"],  # the only way of two links
+    (1, 6): ["xgmi 1>0", "xgmi 0>6"],
+    (4, 7): ["xgmi 4>5", "xgmi 5>7"],  # by 6 it is as narrow; the link to 5 comes first
+    (7, 0): ["xgmi 7>6", "xgmi 6>0"],
+}
+
+
+def joined(table: RouteTable, source: int, target: int) -> list[str]:
+    """The links between two devices of a job, put together as the table's docstring says."""
+    (a, here), (b, there) = divmod(source, table.devices_per_node), divmod(target, table.devices_per_node)
+    if a == b:
+        return [f"node {a} {name}" for name in table.within_node[here][there]]
+    middle: list[str] = []
+    if table.between is not None:
+        first, second = a // table.between.nodes_per_group, b // table.between.nodes_per_group
+        if first != second:
+            middle = [name.format(a=first, b=second) for name in table.between.route]
+    out, back = table.to_network[here], table.from_network[there]
+    return [*(f"node {a} {name}" for name in out), *middle, *(f"node {b} {name}" for name in back)]
+
+
+def test_frontiers_routes_are_those_worked_by_hand() -> None:
+    table = route_table(load_machine("frontier"), 256)
+    for (a, b), way in BY_HAND.items():
+        assert list(table.within_node[a][b]) == way, (a, b)
+    assert table.to_network[2] == ("xgmi 2>3", "pcie 3>nic1", "nic1>net")
+    assert table.to_network[3] == ("pcie 3>nic1", "nic1>net")
+    assert table.from_network[4] == ("net>nic2", "pcie nic2>5", "xgmi 5>4")
+    assert joined(table, 2, 200 * 8 + 5) == [  # node 200 is in the second group of 128
+        *("node 0 xgmi 2>3", "node 0 pcie 3>nic1", "node 0 nic1>net"),
+        "global 0>1",
+        *("node 200 net>nic2", "node 200 pcie nic2>5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "num_nodes"), [("toy-cluster", 9), ("toy-tree", 5), ("toy-cluster", 2), ("box", 1)]
+)
+def test_the_table_has_the_routes_of_single_messages(machine: str, num_nodes: int) -> None:
+    hardware = load_machine(machine)
+    table, fabric = route_table(hardware, num_nodes), Fabric.build(hardware, num_nodes)
+    for a, b in product(range(fabric.num_devices), repeat=2):
+        assert joined(table, a, b) == [fabric.describe(link) for link in route(fabric, a, b)], (a, b)
+
+
+def test_a_table_grows_with_a_nodes_devices_not_with_ranks(tmp_path: Path) -> None:
+    sizes = {}
+    for devices in (8, 75_264):
+        path = tmp_path / f"{devices}.json"
+        ran = invoke("show", FRONTIER, "--routes", "--devices", str(devices), "--save", path)
+        assert (ran.code, ran.err) == (0, "")
+        sizes[devices] = path.stat().st_size
+    form = json.loads(path.read_text(encoding="ascii"))
+    assert (form["format"], form["version"], form["num_nodes"]) == ("simfrontier.routes", 1, 9_408)
+    assert form["between"]["num_groups"] == 74 and form["between"]["nonminimal_share"] == 0.77
+    assert {one["name"] for one in form["link_classes"]} >= {"xgmi1", "nic", "global"}
+    assert sizes[75_264] - sizes[8] < 1_000
+
+
+def test_show_lists_routes_by_pair() -> None:
+    ran = invoke("show", FRONTIER, "--routes", "--devices", "64")
+    assert ran.code == 0
+    assert "  0>7      xgmi 0>6, xgmi 6>7\n" in ran.out
+    assert "  2>net    xgmi 2>3, pcie 3>nic1, nic1>net\n" in ran.out
+    assert "{a}>{b}" not in ran.out
+
+
+def test_what_is_listed_instead_of_a_schedule_is_one_thing(tmp_path: Path) -> None:
+    message = refusal("show", TOY, "--links", "--routes")
+    assert message == "--routes: got it beside --links; allowed: one of --links, --routes, --volumes"
+    message = refusal("show", TOY, "--links", "--save", tmp_path / "links.json")
+    assert message.startswith("--save: got ") and "allowed: with --routes, or for a schedule" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_file_has_no_routes(tmp_path: Path) -> None:
+    path = tmp_path / "schedule.json"
+    assert invoke("show", TOY, "--save", path).code == 0
+    assert refusal("show", path, "--routes").startswith(str(path))

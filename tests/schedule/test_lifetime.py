@@ -1,0 +1,54 @@
+"""Lifetimes and peaks, worked by hand on a program of four ops."""
+
+from dataclasses import replace
+
+from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, lifetimes, peak_bytes
+from simfrontier.schedule.lifetime import Holder
+from simfrontier.schedule.placement import Placement
+from tests.schedule.builders import frontier_20b
+
+HALF = Tensor(
+    name="w", shape=(8,), dtype="fp16", role="weight", placement=Placement(flat=frozenset({"x"})), nesting=("x",)
+)
+
+
+def op(name: str, reads: str, writes: str) -> Op:
+    return Compute(kind="slice", name=name, reads=tuple(map(Ref, reads)), writes=tuple(map(Ref, writes)))
+
+
+def four_ops() -> Schedule:
+    """w is persistent (8 bytes on each of two ranks); a, b, c are whole and transient: 20, 40 and 80 bytes."""
+    sizes = {"a": 10, "b": 20, "c": 40}
+    whole = {
+        name: replace(HALF, name=name, shape=(n,), role="gathered", placement=Placement(), nesting=())
+        for name, n in sizes.items()
+    }
+    ops = (op("one", "w", "a"), op("two", "a", "b"), op("three", "b", "c"), op("four", "c", "w"))
+    return Schedule(
+        mesh=Mesh((("x", 2),)),
+        tensors={"w": replace(HALF, persistent=True), **whole},
+        roles=(Role("all", (Call("step", 0, 0, ops),)),),
+        pools={},
+        meta={},
+    )
+
+
+def test_lifetimes_run_from_the_first_write_to_the_last_touch() -> None:
+    schedule = four_ops()
+    program = expand(schedule, schedule.roles[0])
+    assert lifetimes(program) == [(Ref("w"), 0, 3), (Ref("a"), 0, 1), (Ref("b"), 1, 2), (Ref("c"), 2, 3)]
+
+
+def test_peak_counts_what_an_op_reads_and_writes() -> None:
+    peak = peak_bytes(four_ops())
+    assert (peak.num_bytes, peak.persistent_bytes) == (8 + 40 + 80, 8)
+    assert peak.op == "step of layer 0, micro-batch 0: slice three of b"
+    assert peak.holders == (Holder("gathered", "c", 1, 80), Holder("gathered", "b", 1, 40), Holder("weight", "w", 1, 8))
+
+
+def test_zero3_holds_a_384th_of_the_states_of_ddp() -> None:
+    """16 bytes per parameter and rank: fp16 weights and gradients, fp32 master, two moments."""
+    num_parameters = 20_554_567_680
+    assert peak_bytes(frontier_20b("ddp")).persistent_bytes // num_parameters == 16
+    sharded = peak_bytes(frontier_20b("zero3")).persistent_bytes
+    assert 16 * num_parameters / 384 < sharded < 1.02 * 16 * num_parameters / 384

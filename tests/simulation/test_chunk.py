@@ -1,0 +1,219 @@
+"""Fidelity `chunk` by hand: what single messages take, what happens where they meet, and what is counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simfrontier.collectives import CallTable, Library, MeasuredPoint, load_library
+from simfrontier.errors import InputError
+from simfrontier.machine import Machine, Packets, load_machine
+from simfrontier.schedule.ir import Collective
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.simulation.calls import CallPlans
+from simfrontier.simulation.chunk import MAX_RANKS
+from simfrontier.workload import find_model
+from tests.simulation.singles import calls, single, with_links
+from tests.simulation.steps import schedule, step
+
+MIB = 2**20
+GLOO, RCCL, TOY = load_library("gloo"), load_library("rccl"), load_machine("toy-cluster")
+PAIR = Mesh((("node", 1), ("gcd", 2)))
+BLOCK_S = MIB / 10e9  # of 1 MiB on xgmi of the toy machine
+
+
+def unpaced(hop_s: float = 0.0) -> Library:
+    """A library whose messages cost their links and `hop_s`, by one ring of the ranks."""
+    times = replace(GLOO.ring, base_s=0.0, in_node_s=hop_s, between_nodes_s=hop_s)
+    return replace(GLOO, ring=times, direct=times, ring_slices=1, reduces_backwards=False)
+
+
+def pair(machine: Machine, library: Library, num_bytes: int, fidelity: Fidelity = "chunk") -> SimulatedStep:
+    """An all-gather of two ranks of a node: one message of half the bytes each way."""
+    return simulate_step(calls(PAIR, ("all_gather", ("gcd",), num_bytes, "a", "library")), machine, library, fidelity)
+
+
+def test_a_message_takes_its_link_its_latency_and_its_hop() -> None:
+    """1 MiB at 10 GB/s, 5 us of the link, 20 us of the library."""
+    done = pair(with_links(TOY, latency_s=5e-6), unpaced(20e-6), 2 * MIB)
+    assert done.step_s == pytest.approx(BLOCK_S + 25e-6)
+
+
+@pytest.mark.parametrize("cut_through", [True, False])
+def test_ways_over_the_network_meet_at_the_nic(cut_through: bool) -> None:
+    """Four groups over two nodes, one message of 1 MiB each way; 1 us after every link. Devices 0 and 1 share a NIC.
+
+    Device 1: pcie (p = 1 MiB / 10 GB/s), tx, rx (n = 1 MiB / 1 GB/s), pcie; device 0 has a hop on xgmi (p) before and
+    after. Device 1's message comes to tx first and is served first. Cut-through: n and 4 us; device 0's waits at tx
+    until n + 1 us, and has 4 links' latency from there: 2 n + 5 us. Store-and-forward: device 1 has 2 p + 2 n + 4 us;
+    device 0's message gets tx when device 1's has left it, at p + 1 us + n, and then needs n, n, p, p and 4 us.
+    """
+    p, n, us = MIB / 10e9, MIB / 1e9, 1e-6
+    machine, mesh = with_links(TOY, latency_s=1e-6, cut_through=cut_through), Mesh((("node", 2), ("gcd", 4)))
+    done = simulate_step(calls(mesh, ("all_gather", ("node",), 2 * MIB, "a", "library")), machine, unpaced(), "chunk")
+    near = n + 4 * us if cut_through else 2 * p + 2 * n + 4 * us
+    far = 2 * n + 5 * us if cut_through else (p + us + n) + 2 * n + 2 * p + 4 * us
+    assert done.timeline.end[:, 0] == pytest.approx([far, near] * 4)
+
+
+def test_a_burst_passes_at_once() -> None:
+    """1 MiB on an idle link whose bucket holds a quarter of it."""
+    done = pair(with_links(TOY, burst_bytes=MIB / 4), unpaced(), 2 * MIB)
+    assert done.step_s == pytest.approx(0.75 * BLOCK_S)
+
+
+def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
+    """Two all-gathers of a pair at once, of 16 and 2 MiB: blocks of 8 and 1 MiB on the same link, a base of 36 us.
+
+    chunk: the link serves the large block first, so the small one is there after 9 MiB. flow: both have half the link
+    until the small one is there, after 2 MiB; the large one is there after 9 MiB. The link carries as much either way.
+    """
+    both = calls(
+        PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), ("all_gather", ("gcd",), 2 * MIB, "b", "library")
+    )
+    sharp = replace(RCCL, pipeline=replace(RCCL.pipeline, sharpness=math.inf))  # large blocks take c/B, no more
+    chunk, flow = (simulate_step(both, TOY, sharp, fidelity).timeline.end[0] for fidelity in ("chunk", "flow"))
+    assert chunk == pytest.approx([36e-6 + 8 * BLOCK_S, 36e-6 + 9 * BLOCK_S])
+    assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
+
+
+def test_many_small_messages_beside_a_large_one_wait_for_it_once() -> None:
+    """Where a large block is ahead, the first small call waits for it; those after it find the link free."""
+    small = [("all_gather", ("gcd",), 2 * MIB, "b", "library")] * 3
+    both = calls(PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), *small)  # type: ignore[arg-type]
+    end = simulate_step(both, TOY, unpaced(), "chunk").timeline.end[0]
+    assert end == pytest.approx([8 * BLOCK_S, 9 * BLOCK_S, 10 * BLOCK_S, 11 * BLOCK_S])
+
+
+def test_a_call_waits_for_all_its_ranks_and_ends_rank_by_rank() -> None:
+    """Two groups over `node` that share a NIC end one after the other; the call inside the node that follows starts
+    where all its ranks are done with theirs."""
+    mesh = Mesh((("node", 2), ("gcd", 4)))
+    ops = calls(
+        mesh, ("all_gather", ("node",), 2 * MIB, "a", "library"), ("all_gather", ("gcd",), 8 * MIB, "a", "library")
+    )
+    timeline = simulate_step(ops, TOY, unpaced(), "chunk").timeline
+    assert timeline.end[:, 0].max() == pytest.approx(2 * timeline.end[:, 0].min())
+    assert (timeline.ready[:, 1] == timeline.end[:, 0]).all()
+    assert (timeline.start[:, 1] == timeline.end[:, 0].max()).all()
+
+
+def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
+    """Eight devices of a node of Frontier, 7 peers, pieces of 2 bytes: with 8 channels one start-up, with 2 four."""
+    base, hop = RCCL.direct.base_s, RCCL.direct.in_node_s
+    for channels, rounds in ((8, 1), (7, 1), (2, 4), (1, 7)):
+        library = replace(RCCL, num_channels=channels)
+        done = single("all_to_all", 16, 8, library=library)
+        assert done.step_s == pytest.approx(base + rounds * hop, rel=1e-3), channels
+
+
+def test_a_host_starts_direct_messages_one_after_the_other_and_does_not_wait_for_them() -> None:
+    """Four devices, three peers, 10 us for each start. Pieces of 1000 bytes: the third goes at 30 us over idle links.
+    Pieces of 1 MiB: the links have more to do than the host, and none of them waits for a message to arrive."""
+    mesh = Mesh((("node", 1), ("gcd", 4)))
+    ops = calls(mesh, ("all_to_all", ("gcd",), 4 * 1000, "a", "library"))
+    end = simulate_step(ops, TOY, unpaced(10e-6), "chunk").timeline.end
+    assert end == pytest.approx(30e-6 + 1000 / 10e9)
+    waiting = simulate_step(
+        calls(mesh, ("all_to_all", ("gcd",), 4 * MIB, "a", "library")), TOY, unpaced(10e-6), "chunk"
+    )
+    assert waiting.step_s < 30e-6 + 3 * BLOCK_S
+    over = calls(Mesh((("node", 2), ("gcd", 4))), ("all_to_all", ("node", "gcd"), 8 * 10, "a", "library"))
+    assert simulate_step(over, TOY, unpaced(10e-6), "chunk").step_s == pytest.approx(70e-6, rel=1e-2)  # near and far
+
+
+def test_headers_and_replies_are_counted_and_take_time() -> None:
+    """Packets of 1000 bytes with 66 of headers: 10,000 bytes and 20 of their own are 11 packets, 10,746 bytes; back go
+    11 * 54 + 10 = 604. Each way has the other's replies: 11,350 bytes. The last packet goes when it is its turn."""
+    packets = Packets(payload_bytes=1000, header_bytes=66, message_bytes=20, reply_bytes=54, reply_message_bytes=10)
+    done = pair(replace(TOY, packets=packets), unpaced(), 20_000)
+    fabric, carried = done.cluster.fabric, done.link_bytes
+    assert carried is not None
+    for name in ("xgmi 0>1", "xgmi 1>0"):
+        assert carried[fabric.link_named(0, name)] == 10_746 + 604
+    assert carried.sum() == 2 * (10_746 + 604)
+    assert done.step_s == pytest.approx(10_746 / 10e9)
+    slow = simulate_step(
+        calls(PAIR, *[("all_gather", ("gcd",), 20_000, "a", "library")] * 2),  # type: ignore[arg-type]
+        replace(TOY, packets=packets),
+        unpaced(),
+        "chunk",
+    )
+    assert slow.step_s == pytest.approx((2 * 10_746 + 604) / 10e9)  # the second message waits for the reply
+
+
+def test_replies_go_the_way_back() -> None:
+    """A ring of four devices in their order sends 3 blocks over each of 0>1>2>3>0, and replies the other way."""
+    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=7, reply_message_bytes=0)
+    mesh = Mesh((("node", 1), ("gcd", 4)))
+    ring = calls(mesh, ("all_gather", ("gcd",), 4000, "a", "library"))
+    done = simulate_step(ring, replace(TOY, packets=packets), unpaced(), "chunk")
+    named = {link.name: link.num_bytes for link in done.link_table("", "").links if link.num_bytes}
+    there, back = ("0>1", "1>2", "2>3", "3>0"), ("1>0", "2>1", "3>2", "0>3")
+    assert named == {f"node 0 xgmi {one}": 3000.0 for one in there} | {f"node 0 xgmi {one}": 21.0 for one in back}
+
+
+def test_scales_are_cut_at_whole_numbers_of_theirs() -> None:
+    """Coded weights of a small model over the four rings of two nodes of Frontier: parts of scales are multiples of 4
+    bytes, and unequal where there are not as many in each; coded data are cut at bytes."""
+    mesh = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
+    built = schedule("zeropp", mesh, find_model("tiny"), options={"weight_codec": "int8:96"}, persistence_elements=128)
+    made, scales, data = CallPlans(step(built, fidelity="analytic").cluster), set[float](), set[float]()
+    for op in built.distinct_ops():
+        if isinstance(op, Collective) and op.kind == "all_gather" and op.codec.is_opaque:
+            first, second = made.planned(op, 0).plans
+            data.update(first.sizes)
+            scales.update(second.sizes)
+    assert len(scales) > 1 and all(size % 4 == 0 for size in scales)
+    assert any(size % 4 for size in data)
+
+
+def test_with_packets_links_reach_all_of_their_capacity() -> None:
+    """A share of 0.5 stands for what packets now say themselves."""
+    half = with_links(TOY, share=0.5)
+    packets = Packets(payload_bytes=1000, header_bytes=0, message_bytes=0, reply_bytes=0, reply_message_bytes=0)
+    assert pair(half, unpaced(), 2 * MIB).step_s == pytest.approx(2 * BLOCK_S)
+    assert pair(replace(half, packets=packets), unpaced(), 2 * MIB).step_s == pytest.approx(BLOCK_S)
+
+
+def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> None:
+    points = (
+        MeasuredPoint(num_bytes=1, seconds=1e-3, spread=None),
+        MeasuredPoint(num_bytes=4 * MIB, seconds=5e-3, spread=None),
+    )
+    table = CallTable(kind="all_gather", ranks=2, nodes=1, packages=1, points=points)
+    done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
+    assert done.step_s == pytest.approx(5e-3)
+    assert done.link_bytes is not None
+    assert done.link_bytes[done.cluster.fabric.link_named(0, "xgmi 0>1")] == 2 * MIB
+
+
+def test_coded_calls_send_data_and_scales() -> None:
+    """ZeRO++ at four ranks: the bytes of all links are what its patterns say, scales among them."""
+    from tests.simulation.test_chunk_agrees import loads
+
+    done = step(schedule("zeropp", Mesh((("node", 1), ("package", 2), ("gcd", 2)))), "toy-cluster", "chunk")
+    assert done.link_bytes is not None
+    # but for a few elements: the parts of a tree's message are not all of one size
+    np.testing.assert_allclose(done.link_bytes, loads(done), rtol=0, atol=16)
+
+
+def test_at_most_128_ranks() -> None:
+    with pytest.raises(InputError) as caught:
+        single("all_gather", 1024, 256)
+    assert str(caught.value) == (
+        f"fidelity chunk: got 256 ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
+    )
+
+
+def test_only_chunk_counts_bytes_of_links() -> None:
+    assert single("all_gather", 1024, 8, fidelity="flow").link_bytes is None
+    table = single("all_gather", 8192, 8).link_table("abc", "one call")
+    assert (table.digest, table.title, len(table.links)) == ("abc", "one call", 40)
+    named = {link.name: link for link in table.links}
+    hop = named["node 0 xgmi 4>6"]
+    assert (hop.src, hop.dst, hop.num_bytes) == ("node 0 gcd 4", "node 0 gcd 6", 7 * 1024 / 4)

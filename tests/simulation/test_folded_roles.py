@@ -1,0 +1,153 @@
+"""Pipelines folded = exact, and calls that run as a whole = op by op, with and without faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simfrontier.analysis.step_bounds import bounds
+from simfrontier.collectives import load_library
+from simfrontier.cost import price
+from simfrontier.machine import load_machine
+from simfrontier.network import Perturbation
+from simfrontier.schedule.ir import Call, Collective
+from simfrontier.schedule.segments import segmented
+from simfrontier.simulation import simulate_step
+from simfrontier.simulation.role_timelines import RoleTimelines
+from simfrontier.simulation.role_view import view_of
+from simfrontier.simulation.roles import simulate_roles
+from tests.simulation.pipelines import Crossed, Order, Pipeline
+
+FAULTS = {
+    "healthy": None,
+    "slow device": Perturbation(slow={3: 0.7}),
+    "degraded links": Perturbation(links={(1, "xgmi 0>1"): 0.3, (0, "nic1>net"): 0.5}),
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "tensor in half a node": {"stages": 4, "micros": 6, "tensor": 2, "data": 2},
+    "a node each": {"stages": 2, "micros": 3, "tensor": 4, "data": 2, "layers": 3},
+    "tensor over nodes": {"stages": 4, "micros": 3, "tensor": 8, "data": 2},
+    "exchanges apart": {"stages": 4, "micros": 5, "tensor": 4, "data": 4, "apart": True},
+    "reductions apart": {"stages": 4, "micros": 4, "tensor": 2, "data": 4, "reduce_lane": "reduce"},
+}
+AXES = (("stage", "data", "tensor"), ("data", "stage", "tensor"))
+
+
+def played(
+    pipeline: Pipeline, perturbation: Perturbation | None, whole: bool, exact: bool, contended: bool = True
+) -> RoleTimelines:
+    made = pipeline.schedule()
+    cluster = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
+    return simulate_roles([segmented(made, role, whole) for role in made.roles], cluster, contended)
+
+
+def times(pipeline: Pipeline, play: RoleTimelines) -> list[np.ndarray[Any, Any]]:
+    """Per role the starts and ends of all ops on the role's slowest rank, op by op."""
+    made = pipeline.schedule()
+    out = []
+    for one in play.played:
+        line = view_of(made, one).timeline
+        out += [line.ready.max(axis=0), line.start.max(axis=0), line.end.max(axis=0)]
+    return out
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("size", SIZES)
+def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[str, ...], fault: str) -> None:
+    pipeline = Pipeline(order=order, axes=axes, **SIZES[size])
+    exact = played(pipeline, FAULTS[fault], whole=False, exact=True)
+    expected = times(pipeline, exact)
+    step_s = max(one.timeline.step_s for one in exact.played)
+    for whole in (True, False):
+        result = times(pipeline, played(pipeline, FAULTS[fault], whole, exact=False))
+        assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("size", SIZES)
+def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None:
+    pipeline = Pipeline(**SIZES[size])
+    expected = times(pipeline, played(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
+    result = times(pipeline, played(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
+    assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
+
+
+def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
+    """The comparison above is not one of a path with itself."""
+    pipeline = Pipeline(**SIZES["a node each"])
+    for one in played(pipeline, None, whole=True, exact=False).played:
+        assert one.whole and not one.apart
+    disturbed = Pipeline(**SIZES["exchanges apart"])
+    assert any(one.apart for one in played(disturbed, None, whole=True, exact=False).played)
+    skewed = Pipeline(**SIZES["tensor over nodes"], axes=("data", "stage", "tensor"))
+    assert any(one.apart for one in played(skewed, FAULTS["slow device"], whole=True, exact=False).played)
+
+
+def test_a_fault_is_felt() -> None:
+    pipeline = Pipeline(**SIZES["a node each"])
+    healthy, *others = (played(pipeline, fault, True, False) for fault in FAULTS.values())
+    for other in others:
+        assert max(one.timeline.step_s for one in other.played) > 1.01 * max(
+            one.timeline.step_s for one in healthy.played
+        )
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("size", SIZES)
+def test_simulated_is_never_below_its_bounds(size: str, axes: tuple[str, ...]) -> None:
+    made = Pipeline(axes=axes, **SIZES[size]).schedule()
+    flow, alone = (
+        simulate_step(made, load_machine("toy-cluster"), load_library("rccl"), fidelity)
+        for fidelity in ("flow", "analytic")  # type: ignore[arg-type]
+    )
+    assert bounds(flow).step_s <= alone.step_s * (1 + 1e-9)
+    assert bounds(flow).step_s <= flow.step_s * (1 + 1e-9)
+    assert alone.step_s <= flow.step_s * (1 + 1e-9)
+
+
+def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
+    """As many nodes per role for two nodes per stage as for four, and few rank classes."""
+
+    def sizes(data: int) -> list[tuple[int, int]]:
+        play = played(Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), None, whole=True, exact=False)
+        return [(one.segmented.program.num_ops, len(one.classes)) for one in play.played]
+
+    assert [nodes for nodes, _ in sizes(2)] == [nodes for nodes, _ in sizes(4)]
+    assert max(classes for _, classes in (*sizes(2), *sizes(4))) <= 4
+    assert all(nodes < 8 * 4 * 2 + 40 for nodes, _ in sizes(2))
+
+
+def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
+    """Devices 1 and 3 begin the next call's sum over links that 0 and 2, one of them slow, still use in this one."""
+    pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), Perturbation(slow={0: 0.5})
+    expected = times(pipeline, played(pipeline, slow, whole=False, exact=True))
+    result = times(pipeline, played(pipeline, slow, whole=True, exact=False))
+    assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
+    healthy = played(pipeline, None, whole=True, exact=False).played
+    assert all(one.whole and not one.apart for one in healthy)
+
+
+def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
+    """A sum of the first stage alone and one of both stages, over the same groups: with the other stage's beside it a
+    rank sends more slowly."""
+    made = Pipeline(stages=2, data=8, axes=("data", "stage", "tensor")).schedule()
+    both = next(op for _, op in made.roles[0].instances() if isinstance(op, Collective) and op.comm == "data")
+    first = replace(both)
+    more = [Call("reduce", 0, 0, (both,))]
+    roles = (
+        replace(made.roles[0], calls=(*made.roles[0].calls, *more, Call("reduce", 0, 0, (first,)))),
+        replace(made.roles[1], calls=(*made.roles[1].calls, *more)),
+    )
+    schedule, speeds = replace(made, roles=roles), []
+    both, first = (call.ops[0] for call in schedule.roles[0].calls[-2:])
+    for order in ((both, first), (first, both)):
+        cluster = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
+        works = {id(op): [work for work in cluster.of(op).works if work.amount] for op in order}
+        speeds.append([work.amount / work.alone for op in (both, first) for work in works[id(op)]])
+    assert speeds[0] == speeds[1]
+    assert speeds[0][0] > speeds[0][-1]

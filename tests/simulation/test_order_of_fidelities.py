@@ -1,0 +1,188 @@
+"""Which of bound, analytic and flow is never below which: what always holds, what does not, and where it does.
+
+bound <= flow         always: no lane and no wire of a simulated step is faster than alone and at full capacity
+lane bound <= analytic  always; not the link bound, because ops that share a wire do not slow each other there
+analytic <= flow      where the groups of a call that share a link are alike, so that they always run together
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from simfrontier.analysis.step_bounds import bounds
+from simfrontier.collectives import Library, load_library
+from simfrontier.cost import Prices
+from simfrontier.machine import Machine, load_machine
+from simfrontier.network import Perturbation
+from simfrontier.schedule.ir import Call, Compute, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import REPLICATE
+from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.workload import GptShape
+from tests.simulation.pipelines import Pipeline
+from tests.simulation.singles import calls
+from tests.simulation.steps import NAMED, schedule
+
+NEAR = 1 + 1e-9
+TOY = Mesh(
+    (("node", 2), ("gcd", 4))
+)  # of toy-cluster: devices 0 and 1 of a node share a NIC of 1 GB/s, 2 and 3 another
+
+
+def groups_are_alike(step: SimulatedStep) -> bool:
+    """Whether every op takes, alone with all its groups, no longer than with those alone that are like each."""
+    cluster = step.cluster
+    for _, op in (result for role in step.schedule.roles for result in role.instances()):
+        for work in cluster.of(op).works:
+            if work.amount > 0.0:
+                flow = cluster.flows[work.flow]
+                used = flow.load > 0.0
+                links = cluster.folding.capacity[flow.rows[used]] / flow.load[used]
+                fastest = min(float(links.min(initial=np.inf)), flow.cap)
+                if work.alone > fastest * NEAR or work.alone * NEAR < fastest:
+                    return False
+    return True
+
+
+def check(flow: SimulatedStep, alone: SimulatedStep) -> bool:
+    """Hold a step to what always holds, and, where groups are alike, to all of it; whether they are."""
+    lowest, alike = bounds(flow), groups_are_alike(flow)
+    assert lowest.step_s <= flow.step_s * NEAR
+    assert lowest.lane_s <= alone.step_s * NEAR
+    if alike:
+        assert alone.step_s <= flow.step_s * NEAR
+    return alike
+
+
+def on(
+    made: Schedule, machine: Machine, library: Library, fault: Perturbation | None
+) -> tuple[SimulatedStep, SimulatedStep]:
+    return simulate_step(made, machine, library, "flow", fault), simulate_step(
+        made, machine, library, "analytic", fault
+    )
+
+
+# ── random steps ──
+
+
+def random_step(draw: Random) -> tuple[SimulatedStep, SimulatedStep]:
+    """A plan of the ZeRO family on a machine, with any engine, healthy or with a slow device: flow and analytic."""
+    machine = load_machine(draw.choice(["frontier", "perlmutter", "lassen", "toy-cluster", "toy-tree"]))
+    nodes, per_package = draw.choice([1, 2, 3, 4, 8]), machine.devices_per_package
+    mesh = Mesh((("node", nodes), ("package", machine.devices_per_node // per_package), ("gcd", per_package)))
+    shape = GptShape(
+        name="small",
+        num_layers=draw.choice([1, 2]),
+        hidden=draw.choice([64, 512]),
+        heads=4,
+        vocabulary=512,
+        sequence=draw.choice([64, 512]),
+        source="test",
+    )
+    built = schedule(
+        draw.choice(NAMED),
+        mesh,
+        shape,
+        grad_accum=draw.choice([1, 2]),
+        overlap=draw.random() < 0.8,
+        persistence_elements=draw.choice([0, 100_000]),
+        prefetch_elements=draw.choice([0, 50_000, 50_000_000]),
+        live_elements=draw.choice([100_000, 10**9]),
+        reuse_elements=draw.choice([0, 10**9]),
+        reduce_bucket_elements=draw.choice([30_000, 5 * 10**8]),
+        outstanding_fetches=draw.choice([1, 2]),
+        blocking=draw.choice(["host", "stream"]),
+        granularity=draw.choice(["module", "layer"]),
+    )
+    slow = {draw.randrange(mesh.num_ranks): draw.choice([0.3, 0.7])}
+    fault = Perturbation(slow=slow) if draw.random() < 0.4 else None
+    library = load_library(draw.choice(["rccl", "nccl", "cray-mpich"]))
+    flow, alone = on(built, machine, library, fault)
+    _no_op_is_below_its_floor(flow, Prices(machine, library, mesh.num_ranks, fault))
+    return flow, alone
+
+
+def _no_op_is_below_its_floor(step: SimulatedStep, prices: Prices) -> None:
+    """What `tune` takes as the least time of an op, however its groups come together."""
+    assert step.program is not None
+    took = (step.timeline.end - step.timeline.start).min(axis=0)
+    for op, seconds in zip(step.program.ops, took.tolist(), strict=True):
+        if op.kind != "hook":
+            assert prices.floor_s(op, step.schedule) <= seconds * NEAR, op.name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_steps_keep_to_the_order(seed: int) -> None:
+    draw = Random(seed)
+    alike = [check(*random_step(draw)) for _ in range(6)]
+    assert any(alike)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_pipelines_keep_to_the_order(seed: int) -> None:
+    draw, alike = Random(seed), []
+    for _ in range(6):
+        made = Pipeline(
+            stages=draw.choice([2, 4]),
+            micros=draw.choice([1, 3, 5]),
+            data=draw.choice([1, 2]),
+            tensor=draw.choice([1, 2]),
+            layers=draw.choice([1, 2]),
+            rows=draw.choice([64, 2048]),
+            order=draw.choice(["gpipe", "1f1b"]),  # type: ignore[arg-type]
+            apart=draw.random() < 0.5,
+            reduce_lane=draw.choice(["compute", "reduce"]),
+            axes=draw.choice([("stage", "data", "tensor"), ("data", "stage", "tensor"), ("tensor", "data", "stage")]),
+        ).schedule()
+        fault = Perturbation(slow={1: 0.5}) if draw.random() < 0.4 else None
+        alike.append(check(*both(made, fault)))
+    assert any(alike)
+
+
+# ── what does not hold ──
+
+
+def after_a_kernel(messages: Schedule) -> Schedule:
+    """The call, and before it, on the same lane, a kernel on what it sends."""
+    (call,) = messages.roles[0].calls
+    elements = 200_000_000
+    tensors = {
+        name: Tensor(name=name, shape=(elements,), dtype="fp16", role="activation", placement=REPLICATE)
+        for name in ("x", "y")
+    }
+    kernel = Compute(kind="add", name="kernel", reads=(Ref("x"),), writes=(Ref("y"),), lane=call.ops[0].lane)
+    role = Role("all", (Call("step", 0, 0, (kernel, *call.ops)),))
+    return Schedule(mesh=TOY, tensors={**messages.tensors, **tensors}, roles=(role,), pools={}, meta={})
+
+
+def test_analytic_may_be_longer_than_flow() -> None:
+    """A gather of 16 MB between two nodes, by four groups of which two share a NIC of 1 GB/s at RCCL's share of 0.864;
+    8 MB a rank. A kernel of 800 MB comes before: 8 ms at 100 GB/s, but 8 / 0.2 = 40 ms on device 0. The other three
+    groups are done by the time that device 0's starts, so it has its NIC to itself: 8 MB / 0.864 GB/s = 9.26 ms.
+    `analytic` takes what a group takes when all four start at once, twice as long, after the same start-up."""
+    made = after_a_kernel(calls(TOY, ("all_gather", ("node",), 16_000_000, "compute", "ring")))
+    flow, alone = both(made, Perturbation(slow={0: 0.2}))
+    assert alone.step_s - flow.step_s == pytest.approx(8e-3 / 0.864, rel=1e-9)
+    assert alone.step_s > 1.15 * flow.step_s
+    assert not check(flow, alone)
+    together, the_same = both(made)  # on healthy devices all four do start at once
+    assert together.step_s == pytest.approx(the_same.step_s, rel=1e-9)
+
+
+def test_analytic_may_be_shorter_than_the_fullest_link() -> None:
+    """Two such gathers on two lanes: each has the NICs to itself in `analytic`, 18.5 ms for two groups of 8 MB a rank,
+    though together they need 2 · 2 · 8 MB / 0.864 GB/s = 37.0 ms of the link, which `flow` takes."""
+    gathers = [("all_gather", ("node",), 16_000_000, lane, "ring") for lane in ("one", "two")]
+    flow, alone = both(calls(TOY, *gathers))  # type: ignore[arg-type]
+    lowest = bounds(flow)
+    assert lowest.link_s == pytest.approx(32e-3 / 0.864, rel=1e-9)
+    check(flow, alone)
+    assert flow.step_s >= lowest.link_s > alone.step_s
+
+
+def both(made: Schedule, fault: Perturbation | None = None) -> tuple[SimulatedStep, SimulatedStep]:
+    """A schedule on the toy: flow and analytic."""
+    return on(made, load_machine("toy-cluster"), load_library("rccl"), fault)

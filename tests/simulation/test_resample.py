@@ -1,0 +1,153 @@
+"""Resampling: without errors it is the simulated step, with errors it is worked by hand, and it is a max-plus pass."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
+
+from simfrontier.collectives import load_library
+from simfrontier.machine import load_machine
+from simfrontier.network import Perturbation
+from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.simulation import Fidelity, SimulatedStep, Timeline, resample, simulate_step
+from simfrontier.simulation.resample import DurationFactors, resampled_s
+from simfrontier.workload import find_model
+from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
+
+
+def factors(of_op: NDArray[np.float64], of_class: NDArray[np.float64], on_device: object = True) -> DurationFactors:
+    return DurationFactors(
+        of_op=of_op, of_class=of_class, on_device=np.broadcast_to(np.array(on_device), (len(of_op),))
+    )
+
+
+def ones(done: SimulatedStep, num_samples: int = 1) -> DurationFactors:
+    classes = done.cluster.folding.num_rank_classes
+    return factors(np.ones((done.program.num_ops, num_samples)), np.ones((classes, num_samples)))
+
+
+# ── without errors ──
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("nodes", [1, 2, 5])
+@pytest.mark.parametrize("family", NAMED)
+def test_without_errors_it_is_the_simulated_step(family: str, nodes: int, overlap: bool) -> None:
+    done = step(schedule(family, frontier_mesh(nodes), overlap=overlap))
+    assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("family", ["zero3", "zeropp", "zero-topo"])
+def test_without_errors_it_is_the_simulated_step_of_several_micro_batches_on_an_ill_machine(family: str) -> None:
+    ill = Perturbation(slow={3: 0.7}, links={(1, "nic0>net"): 0.25})
+    done = step(schedule(family, frontier_mesh(2), grad_accum=2), perturbation=ill)
+    assert done.cluster.folding.num_rank_classes > 1
+    assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])
+@pytest.mark.parametrize("family", NAMED)
+def test_without_errors_it_is_the_simulated_step_rank_by_rank_at_every_fidelity(
+    family: str, fidelity: Fidelity
+) -> None:
+    built = schedule(family, Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"))
+    ill = Perturbation(slow={1: 0.5})
+    done = simulate_step(built, load_machine("toy-cluster"), load_library("rccl"), fidelity, ill, exact=True)
+    assert done.cluster.folding.num_rank_classes == 8
+    assert resampled_s(done, ones(done)) == pytest.approx(done.step_s, rel=1e-9)
+
+
+# ── with errors ──
+
+
+def by_hand() -> SimulatedStep:
+    """Two rank classes; the compute lane has a, c, d, the gather lane b, for which the classes meet.
+
+    a takes 1 s on class 0 and 2 s on class 1; b waits for a and takes 3 s: 2 to 5 on both; c takes 4 s: 1 to 5 and 2 to
+    6; d waits for b as well and takes 1 s: 5 to 6 and 6 to 7.
+    """
+    a, b, c, d = (SimpleNamespace(name=name) for name in "abcd")
+    program = ExpandedProgram(
+        lanes=("compute", "gather"),
+        ops=[a, b, c, d],  # type: ignore[list-item]
+        calls=[],
+        lane=[0, 1, 0, 0],
+        position=[0, 0, 1, 2],
+        waits=[(), ((0, 1),), (), ((1, 1),)],
+        reads=[],
+        writes=[],
+        accumulates=[],
+    )
+    start = np.array([[0.0, 2.0, 1.0, 5.0], [0.0, 2.0, 2.0, 6.0]])
+    end = np.array([[1.0, 5.0, 5.0, 6.0], [2.0, 5.0, 6.0, 7.0]])
+    meets = {"together": np.array([0, 0]), "alone": np.array([0, 1])}
+    cluster: Any = SimpleNamespace(
+        of=lambda op: SimpleNamespace(pattern="together" if op is b else "alone"),
+        folding=SimpleNamespace(activity_of=meets.__getitem__, num_rank_classes=2),
+    )
+    timeline = Timeline(ready=start, start=start, end=end, num_solves=0)
+    return SimulatedStep(schedule=None, program=program, cluster=cluster, timeline=timeline, fidelity="flow")  # type: ignore[arg-type]
+
+
+def test_a_step_worked_by_hand() -> None:
+    of_op, of_class = np.ones((4, 5)), np.ones((2, 5))
+    of_op[1, 1] = 2.0  # b 2 to 8, so d 8 to 9
+    of_class[0, 2] = 3.0  # class 0: a 0 to 3, c 3 to 15, d 15 to 18
+    of_class[1, 3] = 2.0  # class 1: a 0 to 4, c 4 to 12, d 12 to 14
+    of_op[1, 4], of_class[1, 4] = 0.5, 0.5  # a 1 s on both: b 1 to 2.5; class 0: c 1 to 5, d 5 to 6
+    samples = resampled_s(by_hand(), factors(of_op, of_class, [True, False, True, True]))
+    assert samples.tolist() == pytest.approx([7.0, 9.0, 18.0, 14.0, 6.0], rel=1e-12)
+
+
+def test_what_is_not_done_by_a_device_is_not_slowed_by_it() -> None:
+    # a, c, d are slowed threefold on both classes: a 0 to 3, 0 to 6; b 6 to 9; class 1: c 6 to 18, d 18 to 21. With b
+    # slowed too, b is 6 to 15: hidden by c all the same; with nothing slowed but b, 2 to 11: d 11 to 12.
+    slow = np.full((2, 1), 3.0)
+    for on_device, seconds in (([1, 0, 1, 1], 21.0), ([1, 1, 1, 1], 21.0), ([0, 1, 0, 0], 12.0), ([0, 0, 0, 0], 7.0)):
+        samples = resampled_s(by_hand(), factors(np.ones((4, 1)), slow, np.array(on_device, bool)))
+        assert samples.tolist() == pytest.approx([seconds], rel=1e-12), on_device
+
+
+@cache
+def several_classes() -> SimulatedStep:
+    built = schedule("zero-topo", Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"))
+    return simulate_step(built, load_machine("toy-cluster"), load_library("rccl"))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), scale=st.floats(0.1, 10.0))
+def test_all_times_as_many_times_longer_make_the_step_as_many_times_longer(seed: int, scale: float) -> None:
+    done, random = several_classes(), np.random.default_rng(seed)
+    of_op = np.exp(random.normal(size=(done.program.num_ops, 3)))
+    of_class = np.ones((done.cluster.folding.num_rank_classes, 3))
+    once, scaled = (resampled_s(done, factors(of_op * by, of_class)) for by in (1.0, scale))
+    assert scaled == pytest.approx(scale * once, rel=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
+    done, random = several_classes(), np.random.default_rng(seed)
+    of_op = np.exp(random.normal(size=(done.program.num_ops, 3)))
+    of_class = np.exp(random.normal(size=(done.cluster.folding.num_rank_classes, 3)))
+    longer = of_op * random.choice([1.0, 1.5], size=of_op.shape)
+    more = of_class * random.choice([1.0, 1.5], size=of_class.shape)
+    before, after = resampled_s(done, factors(of_op, of_class)), resampled_s(done, factors(longer, more))
+    assert (after >= before).all()
+
+
+def test_samples_do_not_depend_on_how_many_are_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, random = several_classes(), np.random.default_rng(1)
+    given = factors(np.exp(random.normal(size=(done.program.num_ops, 7))), np.ones((4, 7)))
+    assert done.cluster.folding.num_rank_classes == 4
+    together = resampled_s(done, given)
+    for room in (0, 3 * 8 * 4 * done.program.num_ops):  # one sample after the other; three at a time
+        monkeypatch.setattr(resample, "BLOCK_BYTES", room)
+        assert (resampled_s(done, given) == together).all()

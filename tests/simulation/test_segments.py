@@ -1,0 +1,131 @@
+"""Calls as nodes: which may stand for their ops, and what is found where other lanes look into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.collectives import load_library
+from simfrontier.cost import price
+from simfrontier.machine import load_machine
+from simfrontier.schedule.expansion import expand
+from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.mesh import Mesh
+from simfrontier.schedule.placement import REPLICATE
+from simfrontier.schedule.segments import KIND, segmented
+from simfrontier.simulation import simulate
+from simfrontier.simulation.roles import simulate_roles
+from tests.simulation.pipelines import Pipeline
+
+NAMES = ("a", "b", "c", "d")
+
+
+def kernel(name: str, lane: str = "compute", reads: str = "", writes: str = "", adds: str = "") -> Compute:
+    def refs(names: str) -> tuple[Ref, ...]:
+        return tuple(map(Ref, names))
+
+    return Compute(kind="add", name=name, reads=refs(reads), writes=refs(writes), accumulates=refs(adds), lane=lane)
+
+
+def of(*calls: tuple[Op, ...]) -> Schedule:
+    """One role on two devices; tensors of one name each, of different sizes."""
+    tensors = {
+        name: Tensor(name=name, shape=(10_000 * 3**i,), dtype="fp32", role="activation", placement=REPLICATE)
+        for i, name in enumerate(NAMES)
+    }
+    blocks: dict[tuple[Op, ...], tuple[Op, ...]] = {}
+    made = tuple(Call("call", 0, 0, blocks.setdefault(ops, ops)) for ops in calls)
+    mesh = Mesh((("gcd", 2),))
+    return Schedule(mesh=mesh, tensors=tensors, roles=(Role("all", made),), pools={}, meta={"num_layers": 1})
+
+
+def kinds(schedule: Schedule) -> list[str]:
+    return [op.name for op in segmented(schedule, schedule.roles[0]).program.ops]
+
+
+def test_a_call_on_one_lane_is_a_node() -> None:
+    made = of((kernel("1", writes="a"), kernel("2", reads="a")), (kernel("3"),))
+    program = segmented(made, made.roles[0])
+    assert [op.kind for op in program.program.ops] == [KIND, "add"]  # a call of one op is that op
+    assert program.blocks == [made.roles[0].calls[0].ops, None]
+    assert program.num_ops == expand(made, made.roles[0]).num_ops == 3
+
+
+def test_a_call_with_an_op_on_another_lane_is_not() -> None:
+    assert kinds(of((kernel("1", writes="a"), kernel("2", "side", reads="a")))) == ["1", "2"]
+
+
+def test_another_lane_may_wait_for_the_last_op_alone() -> None:
+    """The same call twice: one is waited for in its middle and taken apart, where the other stays whole."""
+    last = (kernel("1", writes="a"), kernel("2", writes="b"))
+    assert kinds(of(last, (kernel("3", "side", reads="b"),))) == [KIND, "3"]
+    assert kinds(of(last, (kernel("3", "side", reads="a"),))) == ["1", "2", "3"]
+    assert kinds(of(last, (kernel("3", "side", reads="a"),), last)) == ["1", "2", "3", KIND]
+    assert kinds(of(last, last, (kernel("3", "side", reads="a"),))) == [KIND, "1", "2", "3"]
+
+
+def test_only_the_first_op_may_wait_for_another_lane() -> None:
+    side = (kernel("0", "side", writes="a"),)
+    assert kinds(of(side, (kernel("1", reads="a"), kernel("2", reads="ab")))) == ["0", KIND]
+    assert kinds(of(side, (kernel("1", reads="b"), kernel("2", reads="a")))) == ["0", "1", "2"]
+    # what the lane has waited for once it need not wait for again
+    assert kinds(of(side, (kernel("1", reads="a"),), (kernel("2", reads="b"), kernel("3", reads="a")))) == [
+        "0",
+        "1",
+        KIND,
+    ]
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    """Calls of one to four kernels on two lanes, mostly on `compute`, with any operands."""
+    some = st.text(alphabet=NAMES, max_size=2).map(lambda text: "".join(sorted(set(text))))
+
+    def op(number: int) -> Compute:
+        lane = draw(st.sampled_from(("compute", "compute", "compute", "side")))
+        return kernel(str(number), lane, draw(some), draw(some), draw(some))
+
+    blocks = [tuple(op(10 * i + j) for j in range(draw(st.integers(1, 4)))) for i in range(draw(st.integers(1, 3)))]
+    return of(*draw(st.lists(st.sampled_from(blocks), min_size=1, max_size=6)))
+
+
+@settings(deadline=None)
+@given(made=schedules())
+def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
+    """Whatever waits for whatever: as many seconds as one rank that runs op by op, with contention for memory."""
+    cluster = price(made, load_machine("toy-pair"), load_library("rccl"))
+    result = simulate_roles([segmented(made, made.roles[0])], cluster).played[0].timeline
+    assert result.step_s == pytest.approx(simulate(expand(made, made.roles[0]), cluster).step_s, rel=1e-9)
+
+
+def nodes(pipeline: Pipeline) -> Iterator[list[str]]:
+    made = pipeline.schedule()
+    for role in made.roles:
+        yield [op.kind for op in segmented(made, role).program.ops]
+
+
+def test_calls_of_a_pipeline_are_whole_but_for_what_meets_other_stages() -> None:
+    for kinds_of in nodes(Pipeline(stages=2, micros=3, tensor=2)):
+        assert kinds_of.count(KIND) == 3 * 2 * 2  # micro-batches, layers, ways
+        assert "matmul" not in kinds_of and "exchange" in kinds_of and "all_reduce" in kinds_of
+
+
+def test_exchanges_on_lanes_of_their_own_leave_calls_whole() -> None:
+    """They wait for a call's last op, and its first op waits for them."""
+    for kinds_of in nodes(Pipeline(stages=2, micros=3, tensor=2, apart=True)):
+        assert kinds_of.count(KIND) == 3 * 2 * 2
+
+
+def test_a_communicator_of_two_lanes_keeps_its_calls_apart() -> None:
+    made = Pipeline(stages=2, micros=2, tensor=2, data=2, reduce_lane="reduce").schedule()
+    calls = [
+        replace(
+            call, ops=tuple(replace(op, comm="tensor") if getattr(op, "comm", "") == "data" else op for op in call.ops)
+        )
+        for call in made.roles[0].calls
+    ]
+    role = Role("s0", tuple(calls), made.roles[0].at)
+    assert KIND not in [op.kind for op in segmented(made, role).program.ops]

@@ -1,0 +1,172 @@
+"""No floor is above a simulated time, whatever the plan; and estimates lie close to simulations."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.cost import Prices
+from simfrontier.errors import InputError
+from simfrontier.plan.tensor import MegatronOptions
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.tuning.estimate import estimate
+from simfrontier.tuning.lossy import LossyPolicy
+from simfrontier.tuning.pins import pins_of
+from simfrontier.tuning.small_steps import SmallSchedules
+from simfrontier.tuning.space import Candidate, Space
+from simfrontier.workload import CrossEntropy, Softmax
+from tests.tuning.small import scenario
+
+WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
+SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
+
+
+@lru_cache(maxsize=32)
+def the_space(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
+    """All plans of a scenario, codecs and routes beside grids too, in any order."""
+    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
+    plain = list(Space(made, devices, batch, pins_of({}), LossyPolicy(True)).candidates())
+    routed = list(Space(made, devices, batch, pins_of({"route": ["flat", "two_level"]}), LossyPolicy()).candidates())
+    return made, plain + routed
+
+
+@lru_cache(maxsize=32)
+def compressed(machine: str, devices: int, layers: int, hidden: int, batch: int) -> tuple[Scenario, list[Candidate]]:
+    """All plans of a scenario whose messages are compressed, by any policy."""
+    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
+    every = Space(made, devices, batch, pins_of({}), LossyPolicy(max_error=0.7)).candidates()
+    return made, [candidate for candidate in every if candidate.value("compression") != "none"]
+
+
+@lru_cache(maxsize=32)
+def formed(machine: str, devices: int, layers: int, hidden: int) -> tuple[Scenario, list[Candidate]]:
+    """All plans with a grid, in every way to form the loss and with every kernel of a softmax."""
+    made = scenario(devices, devices, machine=machine, layers=layers, hidden=hidden)
+    pins = {"cross_entropy": [*WAYS], "softmax": [*KERNELS], "micro_batch": 1, "states": ["ddp", "zero1"]}
+    pins |= {"family": ["megatron", "axonn"], "checkpointing": "full"}
+    return made, list(Space(made, devices, devices, pins_of(pins), LossyPolicy()).candidates())
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(("frontier", "perlmutter")), st.sampled_from((512, 2048)), st.floats(0, 1, exclude_max=True))
+def test_no_floor_is_above_a_simulated_time_however_the_loss_is_formed(machine: str, hidden: int, place: float) -> None:
+    made, candidates = formed(machine, 16, 2, hidden)
+    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], 16)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
+    st.sampled_from((1, 2, 3, 4, 6)),
+    st.sampled_from((512, 2048)),
+    st.sampled_from((1, 2, 4)),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_floor_is_above_a_simulated_time(
+    where: tuple[str, int], layers: int, hidden: int, each: int, place: float
+) -> None:
+    machine, devices = where
+    made, candidates = the_space(machine, devices, layers, hidden, each * devices)
+    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], devices)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.sampled_from(("frontier", "perlmutter", "lumi-g")),
+    st.sampled_from((2, 4)),
+    st.floats(0, 1, exclude_max=True),
+    st.sampled_from((2**16, 2**20)),
+    st.booleans(),
+    st.sampled_from(("model", "fp32")),
+)
+def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
+    machine: str, layers: int, place: float, least: int, per_hop: bool, dtype: str
+) -> None:
+    """Activations of 256 positions and 2048 features are 1 MiB."""
+    made, candidates = compressed(machine, 16, layers, 2048, 16)
+    candidate = candidates[int(place * len(candidates))]
+    options = candidate.case.options
+    assert isinstance(options, MegatronOptions) and options.compression == candidate.value("compression")
+    keys = {"compress_from": least, "compress_per_hop": per_hop, "message_dtype": dtype}
+    case = replace(candidate.case, options=options.model_copy(update=keys))
+    is_no_less_than_its_floor(made, replace(candidate, case=case), 16)
+
+
+def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
+    """The simulated time of a plan, in both fidelities; or nobody can run it."""
+    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
+    try:
+        result = estimate(candidate.case, miniatures)
+    except InputError as error:  # groups that the library cannot run, which no simulation can either
+        with pytest.raises(InputError):
+            simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
+        assert "unevenly" in str(error)
+        return
+    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None)
+    for fidelity in ("flow", "analytic"):
+        step = simulated(made, built, fidelity)
+        assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
+    assert result.floor_s <= result.step_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("library", ["rccl", "nccl"])
+@pytest.mark.parametrize("factor", [0.3, 0.03])
+def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: float) -> None:
+    """Only the ranks of the last stage are on the node with degraded links."""
+    links = [{"node": 15, "link": f"nic{n}{way}", "factor": factor} for n in (0, 1) for way in (">net", "<net")]
+    for link in links:
+        nic, _, way = str(link["link"]).partition("<")
+        if way:
+            link["link"] = f"net>{nic}"
+    document = {
+        "name": "slow",
+        "title": "A slow node",
+        "machine": {"name": "toy-cluster"},
+        "library": {"name": library},
+        "model": {"name": "own", "num_layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 256, "sequence": 1024},
+        "training": {"batch": 1},
+        "run": {"devices": [64]},
+        "plans": {"p": {"family": "megatron", "tensor": 8, "pipeline": 8, "checkpointing": "none"}},
+        "perturbation": {"links": links},
+    }
+    made = scenario_of(document, "slow.toml")
+    case = made.case("p", 64)
+    prices = Prices(made.machine, made.library, 64, made.perturbation)
+    floor_s = estimate(case, SmallSchedules(prices)).floor_s
+    built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
+    for fidelity in ("flow", "analytic"):
+        assert floor_s <= simulated(made, built, fidelity).step_s
+
+
+def test_the_floor_is_the_same_wherever_a_plan_keeps_its_states() -> None:
+    made, candidates = the_space("frontier", 16, 4, 2048, 64)
+    miniatures = SmallSchedules(Prices(made.machine, made.library, 16))
+    by_core: dict[tuple[object, ...], set[float]] = {}
+    for candidate in random.Random(7).sample(candidates, 100):
+        by_core.setdefault(candidate.core, set()).add(round(estimate(candidate.case, miniatures).floor_s, 12))
+    assert all(len(floors) == 1 for floors in by_core.values())
+    assert len(by_core) < 95  # so that there are cores with several states
+
+
+@pytest.mark.parametrize(("devices", "layers", "batch"), [(16, 8, 64)])
+def test_estimates_lie_close_to_simulations_without_contention(devices: int, layers: int, batch: int) -> None:
+    """Without a pipeline a step is the same sum in both; a pipeline's bubble is a closed form (stages that wait for one
+    another are not told apart)."""
+    made, candidates = the_space("frontier", devices, layers, 2048, batch)
+    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
+    apart: dict[bool, list[float]] = {False: [], True: []}
+    for candidate in random.Random(3).sample(candidates, 24):
+        case = candidate.case
+        built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
+        result = estimate(case, miniatures).step_s / simulated(made, built, "analytic").step_s - 1.0
+        apart[case.stages > 1].append(abs(result))
+    alone, piped = apart[False], apart[True]
+    assert sorted(alone)[len(alone) // 2] < 0.005
+    assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many
+    assert max(piped, default=0.0) < 0.12

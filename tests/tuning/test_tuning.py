@@ -1,0 +1,247 @@
+"""The search: its pick against all plans, the same answer however it is run, and what it says of empty spaces."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.scenario import scenario_of
+from simfrontier.scenario.plans import options_of
+from simfrontier.study import ScheduleCache, simulated
+from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
+from simfrontier.tuning.journal import NAME
+from simfrontier.tuning.result_rows import COLUMNS, rows
+from tests.tuning.exhaustive import Case, judge
+from tests.tuning.small import scenario
+
+FEW = {"micro_batch": 2, "family": ["zero", "megatron"], "tensor": [1, 2]}
+
+
+@pytest.fixture(scope="module")
+def outcome() -> TuningOutcome:
+    return tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            name="small steps",
+            machine="frontier",
+            devices=16,
+            layers=4,
+            hidden=1024,
+            heads=16,
+            batch=32,
+            hbm_bytes=64e9,
+            pins={"micro_batch": 2, "checkpointing": "none", "x": 1, "y": 1, "tensor": [1, 2]},
+        ),
+        Case(
+            name="little memory",
+            machine="perlmutter",
+            devices=8,
+            layers=4,
+            hidden=4096,
+            heads=32,
+            batch=16,
+            hbm_bytes=10e9,
+            pins={"micro_batch": [1, 2], "family": ["zero", "axonn"], "y": 1},
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_the_pick_is_within_2_percent_of_the_best_of_all_plans(case: Case) -> None:
+    """`make exhaustive` does the same on seven larger spaces."""
+    verdict = judge(case)
+    assert verdict.feasible > 60
+    assert verdict.over <= 0.02
+    assert verdict.simulated <= verdict.allowed
+    assert verdict.tightest <= 1.0
+
+
+def test_the_best_plan_is_what_a_run_of_it_says(outcome: TuningOutcome) -> None:
+    best = outcome.best
+    assert best.simulated is not None
+    made = outcome.scenario
+    case = made.case_with("best", options_of("best", dict(best.candidate.table)), 16)
+    step = simulated(made, ScheduleCache().of_case(made, case), "flow")
+    assert best.simulated.step_s == step.step_s
+    assert case.samples == 32
+    assert sum(best.simulated.parts.values()) == pytest.approx(step.step_s, rel=1e-9)
+    assert outcome.path.step_s == step.step_s
+    assert sum(part.seconds for part in outcome.path.parts()) == pytest.approx(step.step_s, rel=1e-9)
+
+
+def test_plans_come_in_order_and_are_told_apart_by_what_is_known(outcome: TuningOutcome) -> None:
+    steps = [plan.step_s for plan in outcome.simulated]
+    assert steps == sorted(steps)
+    assert 1 < len(steps) <= 20
+    assert all(plan.peak_bytes <= 64e9 for plan in outcome.simulated)
+    table = rows(outcome)
+    assert len(table) == len(outcome.plans) + len(outcome.passed_over)
+    assert len(table) + outcome.too_big + outcome.faulty + len(outcome.misfits) == outcome.total
+    assert all(tuple(row) == COLUMNS for row in table)
+    assert [row["known"] for row in table[: len(steps)]] == ["simulated"] * len(steps)
+    known = [chance for chance in outcome.chances if chance is not None]
+    assert sum(known) == pytest.approx(1.0)
+    assert len(known) == len(steps)
+
+
+def test_the_scenarios_own_plans_stand_beside(outcome: TuningOutcome) -> None:
+    own = {plan.name: plan for plan in outcome.own}
+    assert set(own) == {"zero3", "zero-topo"}
+    assert all(plan.simulated is not None for plan in own.values())
+    assert all(plan.simulated is None or plan.simulated.step_s >= outcome.best.step_s for plan in own.values())
+
+
+def test_the_front_gets_smaller_as_it_gets_slower(outcome: TuningOutcome) -> None:
+    front = outcome.front()
+    assert front[0] == outcome.best
+    for fast, small in pairwise(front):
+        assert fast.step_s <= small.step_s
+        assert fast.peak_bytes > small.peak_bytes
+    smallest = min(plan.peak_bytes for plan in outcome.plans)
+    assert front[-1].peak_bytes == smallest
+
+
+def test_what_is_said_of_certainty_follows_from_floors_and_estimates(outcome: TuningOutcome) -> None:
+    low, high = outcome.errors
+    assert low <= high
+    floors = [plan.estimate.floor_s for plan in outcome.estimated]
+    assert outcome.headroom == max(0.0, 1 - min(floors) / outcome.best.step_s)
+    assert all(out.floor_s > outcome.best.step_s for out in outcome.passed_over)
+    assert outcome.why.startswith(("as fast as", f"{outcome.why.split(' faster than')[0]} faster than"))
+
+
+def test_two_processes_give_the_same_answer(outcome: TuningOutcome) -> None:
+    again = tune(scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}}), pins=FEW, jobs=2)
+    assert rows(again) == rows(outcome)
+    assert again.why == outcome.why
+    assert again.own == outcome.own
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [3, 40, 48])
+def test_a_stopped_search_goes_on_to_the_same_answer(outcome: TuningOutcome, tmp_path: Path, after: int) -> None:
+    made = scenario(16, 32, samples=40, plans={"zero3": {}, "zero-topo": {}})
+    results: list[tuple[str, int]] = []
+
+    def stop(what: str, done: int, total: int) -> None:
+        results.append((what, done))
+        if len(results) == after:
+            raise Stopped
+
+    folder = tmp_path / "search"
+    with pytest.raises(Stopped):
+        tune(made, pins=FEW, folder=folder, progress=stop)
+    journal = folder / NAME
+    lines = journal.read_text().splitlines()
+    assert len(lines) > 1
+    journal.write_text("\n".join(lines) + '\n0123456789abcdef ["outline", "cut sho')  # as a power failure leaves it
+    after_that: list[tuple[str, int]] = []
+    again = tune(made, pins=FEW, folder=folder, progress=lambda what, done, _: after_that.append((what, done)))
+    assert rows(again) == rows(outcome)
+    assert after_that[0][1] > 0  # what was done is not done again
+    assert not journal.exists()
+
+
+def test_another_search_does_not_take_over_what_was_stopped(tmp_path: Path) -> None:
+    made = scenario(16, 32)
+
+    def stop(what: str, done: int, total: int) -> None:
+        if done:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        tune(made, pins=FEW, folder=tmp_path, progress=stop)
+    kept = (tmp_path / NAME).read_bytes()
+    for other, pins in ((scenario(16, 32, hidden=512), FEW), (made, {**FEW, "tensor": 1})):
+        with pytest.raises(InputError) as caught:
+            tune(other, pins=pins, folder=tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path / NAME}: is of another search that was stopped (another scenario, size, pins or version); "
+            "allowed: --fresh, which forgets it, or another folder"
+        )
+        assert (tmp_path / NAME).read_bytes() == kept
+
+
+@pytest.mark.parametrize("text", ["5", "null", "[1, 2]", '["search", "x", 1]\n5', "\x00", '{"a": 1}'])
+def test_a_damaged_journal_is_passed_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / NAME).write_text(text)
+    pins = {"family": "zero", "states": "zero3", "micro_batch": 2, "checkpointing": "full"}
+    assert tune(scenario(16, 32), pins=pins, folder=tmp_path).plans
+
+
+def test_an_own_plan_that_the_library_cannot_run_says_why() -> None:
+    plans = {"odd": {"family": "axonn", "z": 6}, "zero3": {}}
+    got = tune(
+        scenario(48, 48, hidden=1536, plans=plans), pins={"family": "zero", "states": "zero3", "checkpointing": "full"}
+    )
+    own = {plan.name: plan for plan in got.own}
+    assert own["zero3"].simulated is not None
+    assert own["odd"].simulated is None
+    assert "unevenly" in own["odd"].why
+
+
+@pytest.mark.parametrize("library", ["hierarchical-mpi-rccl", "recursive-halving-mpi4py"])
+def test_other_libraries_are_searched_or_refused(library: str) -> None:
+    document = {**scenario(16, 32).document, "library": {"name": library}}
+    made = scenario_of(document, "small.toml", laid_out=False)
+    pins = {"family": "megatron", "tensor": 2, "pipeline": 1, "micro_batch": 2, "checkpointing": "full"}
+    if library.startswith("hierarchical"):
+        assert tune(made, pins=pins).plans
+    else:
+        with pytest.raises(InputError, match="recursive halving is modelled for calls alone"):
+            tune(made, pins=pins)
+
+
+def test_pins_of_the_scenario_and_of_the_call_hold_together() -> None:
+    made = scenario(16, 32, tune={"pin": {"micro_batch": 2, "tensor": 2}, "simulate": 2})
+    got = tune(made, pins={"pipeline": 1, "checkpointing": "full"})
+    assert {plan.candidate.value("tensor") for plan in got.plans} == {2}
+    assert {plan.candidate.value("pipeline") for plan in got.plans} == {1}
+    assert len(got.simulated) <= 2
+
+
+def test_codecs_only_where_loss_is_allowed() -> None:
+    pins = {"family": "zero", "micro_batch": 2, "checkpointing": "full", "states": "zero3", "codec": "both"}
+    with pytest.raises(InputError) as caught:
+        tune(scenario(16, 32), pins=pins)
+    assert str(caught.value) == (
+        "tune.pin.codec: 'both' loses precision; allow it with --lossy (tune.lossy = true), or --max-error"
+    )
+    assert tune(scenario(16, 32), pins=pins, lossy=True).best.candidate.states.codec == "both"
+
+
+def test_pins_that_do_not_divide_say_what_does() -> None:
+    with pytest.raises(InputError) as caught:
+        tune(scenario(16, 32), pins={"tensor": 3})
+    assert str(caught.value) == (
+        "small.toml: tune: at 16 devices: no plan can run with tensor = 3: tensor = 3 does not divide heads = 16; "
+        "nearest that do: 2 and 4; smallest change that opens the space: tensor = 4"
+    )
+
+
+def test_pins_that_exclude_each_other_are_told() -> None:
+    with pytest.raises(InputError, match="the pinned dimensions leave nothing"):
+        tune(scenario(16, 32), pins={"tensor": 2, "z": 2})
+
+
+def test_where_nothing_fits_the_need_and_the_smallest_change_are_told() -> None:
+    small = scenario(8, 8, hidden=4096, hbm_bytes=8e9)
+    with pytest.raises(NothingFitsError) as caught:
+        tune(small, pins={"states": "ddp", "family": "zero", "pipeline": 1})
+    message = str(caught.value)
+    assert caught.value.exit_code == 1
+    assert "fits into memory with states = ddp, family = zero, pipeline = 1: the smallest needs at least" in message
+    assert "of 8 GB" in message
+    assert re.search("smallest change that opens the space: states = (zero2|zero3|.*/all)$", message)
+    with pytest.raises(NothingFitsError, match=r"smallest change that opens the space: (16|32|64) devices"):
+        tune(scenario(8, 64, hidden=4096, hbm_bytes=1.1e9))
