@@ -1,4 +1,4 @@
-"""The names of a model's ops: what they are made of, and the only place that reads them."""
+"""The names of a model's ops, weights and states: what they are made of, and the only place that reads them."""
 
 from __future__ import annotations
 
@@ -43,3 +43,14 @@ def op_named(text: str) -> OpName:
     if module and part in PARTS:
         return OpName(module, cast(Part, part), bare != last, tuple(streams))
     return OpName(bare, None, bare != last, tuple(streams))
+
+
+def in_its_stream(name: str) -> str:
+    """The name without the streams that it is in: `qkv.weight` of `teacher/relation/qkv.weight`."""
+    return name.rpartition("/")[2]
+
+
+def parameter_of(name: str) -> str:
+    """Which of its module's weights or states one is: `bias` of `ln1.bias`, `queue` of `teacher/instance.queue`,
+    `memory` of `local/memory`."""
+    return in_its_stream(name).rpartition(".")[2]

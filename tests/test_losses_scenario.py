@@ -41,12 +41,12 @@ def test_a_scenario_without_the_table_has_none() -> None:
     [
         (
             [*ROWS, "b,naive-zfp:8,1,2,low"],
-            " line 6: loss: got 'low', allowed: a number; nan or inf where a run diverged",
+            ' line 6: loss: got "low", allowed: a number; nan or inf where a run diverged',
         ),
-        (["a,none,one,0,2.0"], " line 2: seed: got 'one', allowed: a whole number of 0 or more"),
-        (["a,none,1,-1,2.0"], " line 2: step: got '-1', allowed: a whole number of 0 or more"),
+        (["a,none,one,0,2.0"], ' line 2: seed: got "one", allowed: a whole number of 0 or more'),
+        (["a,none,1,-1,2.0"], ' line 2: step: got "-1", allowed: a whole number of 0 or more'),
         (["a,none,1,0"], " line 2: 4 values, allowed: 5, one for each column"),
-        ([",none,1,0,2.0"], " line 2: plan: got '', allowed: some text"),
+        ([",none,1,0,2.0"], ' line 2: plan: got "", allowed: some text'),
         (
             ["a,naive-zpf:8,1,0,2.0"],
             " line 2: compression 'naive-zpf:8': did you mean \"naive-zfp\"?, or a table of dp, tp, pp and zero",

@@ -288,13 +288,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Pa
 
 
 def test_where_writing_fails_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import simfrontier.report.tuning as page
     from simfrontier.errors import InputError
 
     def fails(*_: object) -> None:
         raise InputError("the disk is full")
 
-    monkeypatch.setattr(page, "write_tuning_page", fails)
+    monkeypatch.setattr("simfrontier.report.write_tuning_page", fails)
     quick = (*QUICK, "--fidelity", "analytic")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "best.toml").write_text("mine", encoding="utf-8")

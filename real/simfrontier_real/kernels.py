@@ -79,8 +79,10 @@ def _norm(site: RankContext, index: int, op: Compute) -> None:
 def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
     """The values that a norm reads, and the sums over all its features that it reads, by name."""
     every = operands.activations()
-    return [value for name, value in every if not name.endswith(".moments")], {
-        name: operands.site.backend.wide(value) for name, value in every if name.endswith(".moments")
+    module = operands.named.module
+    sums = {f"{module}.moments", f"d.{module}.moments"}
+    return [value for name, value in every if name not in sums], {
+        name: operands.site.backend.wide(value) for name, value in every if name in sums
     }
 
 

@@ -150,7 +150,7 @@ def merged(site: RankContext, index: int, op: Compute) -> None:
     xp = site.backend.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
         one, other, own = _columns(site.buffers[src])
-        name = base_name(dst.name)
+        name = base_name(site.schedule.tensors[dst.name])
         if name not in _MERGES:
             raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
         parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.opnames import OpName
+from simfrontier.opnames import OpName, in_its_stream
 from simfrontier.schedule import Compute, Ref, Tensor
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape
 from simfrontier_real.layout import whole_line
 from simfrontier_real.rank_context import RankContext
 
-_COPY = re.compile(r"(\.(full(\.head)?|gathered)\.(forward|recompute|backward)|\.partial)$")
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
 
 
-def plain_name(name: str) -> str:
-    """A name without its stream: `teacher/relation/qkv` and `relation/qkv` are qkv."""
-    return name.rpartition("/")[2]
-
-
-def base_name(name: str) -> str:
-    """What a buffer holds, whatever copy or part of it, in whatever stream: `qkv.weight.full.forward`,
-    `x.again.partial`, `d.x.gathered.backward` and `teacher/x` are qkv.weight, x, d.x and x."""
-    return plain_name(_COPY.sub("", name).removesuffix(".again"))
+def base_name(tensor: Tensor) -> str:
+    """The weight, state or value that a tensor is, whatever copy or part of it, in whatever stream:
+    `qkv.weight.full.forward`, `x.again.partial`, `d.x.gathered.backward` and `teacher/x` are qkv.weight, x, d.x and
+    x."""
+    return in_its_stream(tensor.weight or tensor.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +58,8 @@ class Operands:
     def activations(self) -> list[tuple[str, Array]]:
         """(name, value) of what it reads that is no weight, in the op's order."""
         tensors, reads = self.site.schedule.tensors, self.site.program.reads[self.index]
-        return [
-            (base_name(ref.name), self.site.buffers[ref]) for ref in reads if tensors[ref.name].role == "activation"
-        ]
+        held = [(tensors[ref.name], ref) for ref in reads]
+        return [(base_name(tensor), self.site.buffers[ref]) for tensor, ref in held if tensor.role == "activation"]
 
     def one(self) -> Array:
         """The only activation it reads."""
@@ -85,15 +78,17 @@ class Operands:
     def weight(self, name: str) -> Array | None:
         """A weight or state it reads, in the shape of its block; None where it reads none of that name."""
         for ref in self.site.program.reads[self.index]:
-            if self._role(ref) not in ("activation", "token") and base_name(ref.name) == name:
-                shape = local_shape(self.site.schedule.tensors[ref.name], self.site.schedule.mesh)
+            tensor = self.site.schedule.tensors[ref.name]
+            if tensor.role not in ("activation", "token") and base_name(tensor) == name:
+                shape = local_shape(tensor, self.site.schedule.mesh)
                 line = self.xp.reshape(self.site.buffers[ref], (-1,))
                 return self.xp.reshape(line[: math.prod(shape)], shape)
         return None
 
     def state(self) -> Array | None:
         """The only state that it reads."""
-        (name,) = {base_name(r.name) for r in self.site.program.reads[self.index] if self._role(r) == "state"}
+        read = (self.site.schedule.tensors[ref.name] for ref in self.site.program.reads[self.index])
+        (name,) = {base_name(tensor) for tensor in read if tensor.role == "state"}
         return self.weight(name)
 
     def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
@@ -113,11 +108,12 @@ class Operands:
 
     def states(self) -> list[str]:
         """The names of the states that it writes, in its order."""
-        return [base_name(ref.name) for ref in self._written_states()]
+        return [base_name(self.site.schedule.tensors[ref.name]) for ref in self._written_states()]
 
     def keep(self, name: str, value: Array) -> None:
         """Write a state anew, as a line in the type that the schedule gives it."""
-        (ref,) = [ref for ref in self._written_states() if base_name(ref.name) == name]
+        tensors = self.site.schedule.tensors
+        (ref,) = [ref for ref in self._written_states() if base_name(tensors[ref.name]) == name]
         line = self.xp.reshape(value, (-1,))
         self.site.buffers[ref] = self.site.backend.cast(line, self.site.schedule.tensors[ref.name].dtype)
 
@@ -129,8 +125,8 @@ class Operands:
         _, writes, added = self.site.operands(self.index)
         for refs, adds in ((writes, False), (added, True)):
             for ref in refs:
-                if _is_gradient(ref.name, name):
-                    tensor = self.site.schedule.tensors[ref.name]
+                tensor = self.site.schedule.tensors[ref.name]
+                if _is_gradient(tensor, name):
                     value = self.site.backend.cast(value, tensor.dtype)
                     line = whole_line(self.site.backend, value, tensor, self.site.schedule.mesh)
                     if adds:
@@ -143,13 +139,13 @@ class Operands:
     def gradient_of(self, name: str) -> Tensor | None:
         """The tensor that the gradient of a weight goes to, if the op makes it."""
         _, writes, added = self.site.operands(self.index)
-        names = [ref.name for ref in (*writes, *added) if _is_gradient(ref.name, name)]
-        return self.site.schedule.tensors[names[0]] if names else None
+        made = (self.site.schedule.tensors[ref.name] for ref in (*writes, *added))
+        return next((tensor for tensor in made if _is_gradient(tensor, name)), None)
 
     def _role(self, ref: Ref) -> str:
         return self.site.schedule.tensors[ref.name].role
 
 
-def _is_gradient(name: str, weight: str) -> bool:
-    """`qkv.weight.grad`, `relation/qkv.weight.grad.raw` … of qkv.weight."""
-    return f"{plain_name(name)}.".startswith(f"{weight}.grad.")
+def _is_gradient(tensor: Tensor, weight: str) -> bool:
+    """Whether what an op makes is the gradient of a weight, in whatever stream."""
+    return tensor.weight is not None and in_its_stream(tensor.weight) == weight

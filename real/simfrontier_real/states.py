@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simfrontier.errors import SimfrontierError
+from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Mesh, Ref, Schedule, Tensor, TensorRole
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of, local_shape
@@ -59,7 +60,7 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
             name = followed(schedule, tensor.name)
             numbers = np.random.default_rng([seed, zlib.crc32(name.encode()), layer])
             state = initial_state(name, tensor.shape, numbers)
-            is_scale = len(tensor.shape) == 1 and not name.endswith(".bias")
+            is_scale = len(tensor.shape) == 1 and parameter_of(name) != "bias"
             width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
             values = numbers.normal(1.0 if is_scale else 0.0, width, tensor.shape) if state is None else state
             out[tensor.name, layer] = values

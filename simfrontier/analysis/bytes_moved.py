@@ -79,7 +79,7 @@ def sent_per_byte(op: Collective | Exchange, cluster: Cluster, role: int = 0) ->
     pattern, whose = cluster.pattern_of(op), _whose(op, cluster, role)
     share = Fraction(1)
     if isinstance(op, Collective):
-        share = sent_share(op, cluster.algorithms[id(op)], cluster.schedule.mesh)
+        share = sent_share(op, cluster.algorithms[op.number], cluster.schedule.mesh)
     edges = pattern.edges if whose is None else pattern.edges[_groups(cluster, pattern, whose)]
     return tuple(share * Fraction(count, pattern.divisor) for count in edges.sum(axis=0).tolist())
 
@@ -147,7 +147,7 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
             moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
         else:
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
-            algorithm, moved = cluster.algorithms[id(op)], size
+            algorithm, moved = cluster.algorithms[op.number], size
         one = MoveBytes(
             name=op.name,
             kind=op.kind,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, shown
 from simfrontier.measured import Line, read_lines
 from simfrontier.schedule import IN_MEMORY, KERNELS
 
@@ -102,7 +102,7 @@ def read_rates(path: Path) -> Rates:
         rates[key] = rate
         for column in ("cpu", "cache_bytes"):
             if line.text(column) != lines[0].cells[column]:
-                raise line.fault(column, f"that of all rows, {lines[0].cells[column]!r}")
+                raise line.fault(column, f"that of all rows, {shown(lines[0].cells[column])}")
     cache_bytes = lines[0].whole("cache_bytes")
     result = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
     _refuse_missing(path, result)

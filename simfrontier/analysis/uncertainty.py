@@ -178,7 +178,7 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
         elif cluster.table(op) is None:
             shape = cluster.shape(op.axes)
             size = sum(message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh))
-            kind = (op.kind, cluster.algorithms[id(op)], shape.size, shape.num_nodes, shape.num_packages)
+            kind = (op.kind, cluster.algorithms[op.number], shape.size, shape.num_nodes, shape.num_packages)
             error = _error(step, spread, draws, kind, size)
             out[op.number] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
     return out

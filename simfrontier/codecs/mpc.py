@@ -19,6 +19,7 @@ with an implementation of Yang et al. (Cluster 2015) on 2.1 M of them. 16-bit on
 assumed to do as fp16, fp64 not to shrink), or are widened to fp32 first, before which their size is counted."""
 _LEAST_RATIO, _LARGEST_RATIO = 0.5, 32.0
 NAMES: Final = ("mpc",)
+TIMED: Final = NAMES
 
 
 @dataclass(frozen=True, slots=True)

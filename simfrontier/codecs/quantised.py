@@ -11,6 +11,7 @@ from simfrontier.errors import InputError
 
 _BITS: Final = {"int8": 8, "int4": 4}
 NAMES: Final = tuple(_BITS)
+TIMED: Final = NAMES
 _MAX_DIGITS: Final = 12  # of a number of elements
 
 

@@ -1,4 +1,5 @@
-"""The families of codecs, by name: every module of this package that has `NAMES` and `parse`."""
+"""The families of codecs, by name: every module of this package that has `NAMES` and `parse`; `TIMED` are those of its
+codecs' own names (`Codec.name`) whose speeds a machine's file may have."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 
 import simfrontier.codecs
 from simfrontier.codecs.codec import Codec
@@ -15,14 +17,25 @@ Parser = Callable[[str, str, str | None], Codec]
 
 
 @cache
+def families() -> tuple[ModuleType, ...]:
+    """The modules of all families, in alphabetical order."""
+    modules = (
+        import_module(f"{simfrontier.codecs.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(simfrontier.codecs.__path__)
+    )
+    return tuple(module for module in modules if hasattr(module, "NAMES"))
+
+
+@cache
 def parsers() -> dict[str, Parser]:
     """The parser of each name that a codec can be called by: it takes the whole text, the name, and what stands behind
     its first colon (None: there is none)."""
-    known: dict[str, Parser] = {}
-    for module in pkgutil.iter_modules(simfrontier.codecs.__path__):
-        family = import_module(f"{simfrontier.codecs.__name__}.{module.name}")
-        known.update(dict.fromkeys(getattr(family, "NAMES", ()), getattr(family, "parse", None)))
-    return known
+    return {name: family.parse for family in families() for name in family.NAMES}
+
+
+def timed_codecs() -> tuple[str, ...]:
+    """Names of the codecs whose speeds a machine's file may have."""
+    return tuple(name for family in families() for name in getattr(family, "TIMED", ()))
 
 
 def parse_codec(text: str) -> Codec:

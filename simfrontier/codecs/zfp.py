@@ -18,6 +18,7 @@ _LEAST: Final = 2.0**-98
 _SAFE_RATE: Final = 6.0
 _RATE_OF: Final = {"zfp8": "8", "zfp16": "16", "zfp24": "24"}
 NAMES: Final = ("zfp", *_RATE_OF)
+TIMED: Final = ("zfp",)
 
 
 @dataclass(frozen=True, slots=True)

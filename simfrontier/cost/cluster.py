@@ -29,11 +29,11 @@ from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, Sche
 class Cluster:
     """A schedule's ops priced on a machine: the fabric, the patterns that load it, their folding, and the works.
 
-    `algorithms` and `small` go by id of the op. `counted` has the pattern of every op with messages, small ones too,
-    for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load links,
-    and meetings for the small ones. `nominal` is the capacity of every link class without perturbation, on which
-    calibrated times are taken to hold. `cast`: who runs which role; `role_of` that of each rank class; `users` the
-    roles that an op stands in, by its id, empty where there is one role.
+    `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
+    too, for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load
+    links, and meetings for the small ones. `nominal` is the capacity of every link class without perturbation, on
+    which calibrated times are taken to hold. `cast`: who runs which role; `role_of` that of each rank class; `users`
+    the roles that an op stands in, by its number, empty where there is one role.
     """
 
     schedule: Schedule
@@ -60,7 +60,7 @@ class Cluster:
 
     def of(self, op: Op) -> PricedOp:
         """The priced op (each distinct op is priced once)."""
-        known = self.priced.get(id(op))
+        known = self.priced.get(op.number)
         if known is None:
             match op:
                 case Compute():
@@ -69,14 +69,14 @@ class Cluster:
                     known = priced_collective(self, op)
                 case Exchange():
                     known = priced_exchange(self, op)
-            self.priced[id(op)] = known
+            self.priced[op.number] = known
         return known
 
     def has_part(self, op: Op) -> NDArray[np.bool_]:
         """[num_rank_classes] whether the ranks of a class run a program with the op."""
         if not self.users:
             return np.ones(self.folding.num_rank_classes, bool)
-        return np.isin(self.role_of, list(self.users[id(op)]))
+        return np.isin(self.role_of, list(self.users[op.number]))
 
     @property
     def mesh_is_machine(self) -> bool:
@@ -89,7 +89,7 @@ class Cluster:
         if isinstance(op, Exchange):
             return float(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))
         messages = messages_of(op, self.schedule.tensors, self.schedule.mesh)
-        share = sent_share(op, self.algorithms[id(op)], self.schedule.mesh)
+        share = sent_share(op, self.algorithms[op.number], self.schedule.mesh)
         return float(share * sum(message.num_bytes for message in messages))
 
     def pattern_of(self, op: Collective | Exchange) -> Pattern:
@@ -100,7 +100,7 @@ class Cluster:
         """Key of that pattern."""
         if isinstance(op, Exchange):
             return exchange_key(op, *exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh))
-        return pattern_key(op.axes, self.algorithms[id(op)])
+        return pattern_key(op.axes, self.algorithms[op.number])
 
     def shape(self, axes: tuple[str, ...]) -> GroupShape:
         """Of the groups over `axes`."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
     """A call by the library's law: a latency, and then the payload on its busiest wire."""
-    if id(op) in cluster.small:
+    if op.number in cluster.small:
         return _small(cluster, op)
     table = cluster.table(op)
     if table is not None:
         return _measured(cluster, op, table)
-    algorithm = cluster.algorithms[id(op)]
+    algorithm = cluster.algorithms[op.number]
     key = pattern_key(op.axes, algorithm)
     mesh, tensors = cluster.schedule.mesh, cluster.schedule.tensors
     share = float(sent_share(op, algorithm, mesh))
@@ -68,7 +68,7 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
     of its time: there the ranks share the cores, which copy and are woken up for every message, so calls take
     turns.
     """
-    algorithm, key = cluster.algorithms[id(op)], cluster.key_of(op)
+    algorithm, key = cluster.algorithms[op.number], cluster.key_of(op)
     share = float(sent_share(op, algorithm, cluster.schedule.mesh))
     sizes = [message.num_bytes for message in messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)]
     seconds, volume = sum(map(table.seconds, sizes)), share * sum(sizes)
@@ -99,7 +99,7 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
 def _small(cluster: Cluster, op: Collective) -> PricedOp:
     """A call that takes its time alone and loads nothing; its groups still meet."""
     key = pattern_key(op.axes, MEETING)
-    algorithm, table = cluster.algorithms[id(op)], cluster.table(op)
+    algorithm, table = cluster.algorithms[op.number], cluster.table(op)
     if table is None:
         seconds = seconds_alone(
             op, algorithm, cluster.schedule, cluster.library, cluster.fabric, cluster.pattern_of(op)

@@ -41,7 +41,7 @@ def price(
     device_of = placed(placement, mesh.num_ranks, num_nodes, machine)
     fabric = Fabric.build(machine, num_nodes, perturbation, num_devices=mesh.num_ranks, placement=device_of)
     maker = AlgorithmChoices(fabric, mesh, library)
-    collectives = {id(op): op for op in schedule.distinct_ops() if isinstance(op, Collective)}
+    collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
     algorithms = {number: maker.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
         number

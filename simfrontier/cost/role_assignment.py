@@ -61,10 +61,10 @@ def exchange_key(op: Exchange, there: int, back: int) -> str:
 
 
 def users_of(schedule: Schedule) -> dict[int, frozenset[int]]:
-    """The roles that take part in each op, by its id."""
+    """The roles that take part in each op, by its number."""
     out: dict[int, frozenset[int]] = {}
     for number, role in enumerate(schedule.roles):
-        for block in {id(call.ops): call.ops for call in role.calls}.values():
+        for block in {call.block: call.ops for call in role.calls}.values():
             for op in block:
-                out[id(op)] = out.get(id(op), frozenset()) | frozenset(members_of(op, schedule) or (number,))
+                out[op.number] = out.get(op.number, frozenset()) | frozenset(members_of(op, schedule) or (number,))
     return out

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le
 
+from simfrontier.codecs import timed_codecs
 from simfrontier.errors import InputError
 from simfrontier.io import AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Sourced, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
@@ -19,7 +20,6 @@ from simfrontier.machine.copies import Copies
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
-CODECS: Final = ("zfp", "mpc", "int8", "int4")  # families whose speeds a machine's file may say
 SOURCED: Final = Sourced()
 Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
 BUS = "bus"  # both ends of the one link of a node whose devices share it
@@ -214,7 +214,7 @@ class Device:
 
     `speed_sd` is the relative standard deviation of speed between devices of the machine, `matmul_sd` that of the
     natural logarithm of measured rates of matrix products around the law of `Matmul`; 0 where the file does not say.
-    `codecs`: speeds by family of codecs (zfp, mpc, int8, int4), of those that the file knows.
+    `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those that the file knows.
     """
 
     hbm_bytes: Annotated[Positive, SOURCED]
@@ -230,7 +230,7 @@ class Device:
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
-    codecs: Mapping[Annotated[str, Names(*CODECS)], CodecSpeeds] = field(default_factory=dict, hash=False)
+    codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
         """How products run, by the type of their numbers; what the machine's file does not say is not there."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from simfrontier.codecs import timed_codecs
 from simfrontier.errors import InputError, Key, nearest, shown
 from simfrontier.io import read_toml, typed
 from simfrontier.machine.build import build
 from simfrontier.machine.form import MachineFile
-from simfrontier.machine.hardware import CODECS, CodecSpeeds, Machine, MatmulForms, Provenance
+from simfrontier.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
 from simfrontier.machine.sources import sources_of
 from simfrontier.units import unit_of
 
@@ -129,7 +130,7 @@ def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: 
     changed = copy.deepcopy(document)
     keys = [number.key for number in _sources(document) if number.unit != "entries"]
     keys += [f"device.matmul_forms.{form.name}" for form in fields(MatmulForms)]  # 1, where a file is silent
-    keys += [f"device.codecs.{name}.{speed.name}" for name in CODECS for speed in fields(CodecSpeeds)]
+    keys += [f"device.codecs.{name}.{speed.name}" for name in timed_codecs() for speed in fields(CodecSpeeds)]
     for key, value in overrides.items():
         if key not in keys:
             raise InputError(f'"{key}" is not a number of this machine; {nearest(key, keys)}')

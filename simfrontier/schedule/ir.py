@@ -111,11 +111,12 @@ class Tensor:
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
-_SERIAL = count()
+_SERIAL = count(-1, -1)
 
 
 def _number() -> int:
-    """The field of an op's own number: its place in `Schedule.ops`; before the op is in a schedule, a serial number."""
+    """The field of an op's own number: its place in `Schedule.ops`; a serial number below 0 before the op is in a
+    schedule."""
     number: int = field(default_factory=_SERIAL.__next__, compare=False, repr=False)
     return number
 

@@ -32,6 +32,10 @@ class SegmentedProgram:
     program: ExpandedProgram
     blocks: list[tuple[Op, ...] | None]
 
+    def block_number(self, node: int) -> int:
+        """The number, in the schedule, of the block of the call that a node belongs to."""
+        return self.program.calls[node].block
+
     @property
     def num_ops(self) -> int:
         """Ops of the program, those within calls counted one by one."""

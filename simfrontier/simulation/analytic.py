@@ -24,14 +24,14 @@ def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
     took: dict[int, NDArray[np.float64]] = {}
     each = zip(program.ops, earlier(program), meetings(cluster, program), strict=True)
     for index, (op, before, meeting) in enumerate(each):
-        if id(op) not in took:
+        if op.number not in took:
             priced = cluster.of(op)
             alone = np.array([work.alone_s for work in priced.works])
-            took[id(op)] = alone[folding.activity_of(priced.pattern)]
+            took[op.number] = alone[folding.activity_of(priced.pattern)]
         for other in before:
             np.maximum(ready[index], end[other], out=ready[index])
         start[index] = ready[index]
         if meeting is not None:
             meeting.wait(start[index])
-        np.add(start[index], took[id(op)], out=end[index])
+        np.add(start[index], took[op.number], out=end[index])
     return Timeline(ready=ready.T.copy(), start=start.T.copy(), end=end.T.copy(), num_solves=0)

@@ -84,9 +84,9 @@ class CallPlans:
 
     def planned(self, op: Collective, group: int) -> CallPlan:
         """The op's call in one of its groups."""
-        if (id(op), group) not in self._planned:
-            self._planned[id(op), group] = self._plan(op, group)
-        return self._planned[id(op), group]
+        if (op.number, group) not in self._planned:
+            self._planned[op.number, group] = self._plan(op, group)
+        return self._planned[op.number, group]
 
     def count(self, planned: CallPlan) -> None:
         """Count the bytes of a call that is not sent message by message."""
@@ -108,13 +108,13 @@ class CallPlans:
         return self._places[axes]
 
     def _plan(self, op: Collective, group: int) -> CallPlan:
-        cluster, algorithm = self.cluster, self.cluster.algorithms[id(op)]
+        cluster, algorithm = self.cluster, self.cluster.algorithms[op.number]
         ranks = tuple(self._groups(op.axes)[0][group].tolist())
         shape = cluster.shape(op.axes)
         messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
-        if id(op) not in self._recipes:
-            self._recipes[id(op)] = recipes_of(op, cluster)
-        recipe = self._recipes[id(op)][group]
+        if op.number not in self._recipes:
+            self._recipes[op.number] = recipes_of(op, cluster)
+        recipe = self._recipes[op.number][group]
         form = self._form(wire_kind(op), recipe)
         ways = [self._way(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
         backs = [self._way(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
@@ -181,7 +181,7 @@ class CallPlans:
         cluster, key = self.cluster, self.cluster.key_of(op)
         if key not in self._rates:
             pattern = cluster.pattern_of(op)
-            cap = cluster.library.cap_bytes_per_s(cluster.algorithms[id(op)], shape)
+            cap = cluster.library.cap_bytes_per_s(cluster.algorithms[op.number], shape)
             self._rates[key] = rates_alone(cluster.fabric, pattern, cap, exact=True).tolist()
         return self._rates[key][group]
 

@@ -125,7 +125,7 @@ class _Engine:
         self.ready, self.start, self.end = (np.zeros((num, program.num_ops)) for _ in range(3))
         self.running: dict[tuple[int, int], _Call] = {}
         self.pending: dict[_Message, tuple[_Call, list[int]]] = {}
-        self.alone_s = {id(op): self._alone_s(op) for op in program.ops if not isinstance(op, Collective)}
+        self.alone_s = {op.number: self._alone_s(op) for op in program.ops if not isinstance(op, Collective)}
 
     def run(self) -> tuple[Timeline, NDArray[np.float64]]:
         for rank in range(len(self.issuers)):
@@ -162,7 +162,7 @@ class _Engine:
                 self._join(rank, index, op)
             else:
                 self.start[rank, index] = now
-                at(self.env, now + self.alone_s[id(op)][rank], partial(self._finish, rank, index))
+                at(self.env, now + self.alone_s[op.number][rank], partial(self._finish, rank, index))
 
     def _finish(self, rank: int, index: int, _: object = None) -> None:
         self.end[rank, index] = self.env.now

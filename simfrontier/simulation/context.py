@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 
 from simfrontier.cost import Cluster, OpWork
-from simfrontier.schedule import Call, Compute, Op, Role, SegmentedProgram, expand, ops_by_lane
+from simfrontier.schedule import Compute, Op, Role, SegmentedProgram, expand, ops_by_lane
 from simfrontier.simulation.engine import OpInfo
 from simfrontier.simulation.flows import Memo
 from simfrontier.simulation.timeline import CallTimes
@@ -43,24 +43,25 @@ class EngineContext:
 
     def info(self, op: Op) -> OpInfo:
         """What an engine needs of an op."""
-        known = self.infos.get(id(op))
+        known = self.infos.get(op.number)
         if known is None:
             priced = self.cluster.of(op)
             works = tuple(self._even(work) for work in priced.works)
-            known = self.infos[id(op)] = OpInfo(works, *self.groups[priced.pattern])
+            known = self.infos[op.number] = OpInfo(works, *self.groups[priced.pattern])
         return known
 
     def program(self, part: SegmentedProgram, node: int) -> InnerCall:
         """The program of a call by itself."""
         block = part.blocks[node]
         assert block is not None, f"node {node} of role {part.role.name} is an op, not a call"
-        known = self.inner.get(id(block))
+        number = part.block_number(node)
+        known = self.inner.get(number)
         if known is None:
             call = part.program.calls[node]
-            role = Role(part.role.name, (Call(call.label, call.layer, call.micro, block),), part.role.at)
+            role = Role(part.role.name, (replace(call, ops=block),), part.role.at)
             program = expand(self.cluster.schedule, role)
             segmented = SegmentedProgram(role, program, [None] * len(block))
-            known = self.inner[id(block)] = InnerCall(segmented, ops_by_lane(program), [self.info(op) for op in block])
+            known = self.inner[number] = InnerCall(segmented, ops_by_lane(program), [self.info(op) for op in block])
         return known
 
     def _even(self, work: OpWork) -> OpWork:
@@ -77,12 +78,13 @@ class EngineContext:
             known = self._loads[flow] = sum(1 << row for row in one.rows[(one.load > 0.0) | (one.held > 0.0)].tolist())
         return known
 
-    def couples(self, block: Block, classes: Classes) -> dict[int, Classes]:
-        """For each rank class those that the block's collectives couple it with, itself included."""
-        key = (id(block), classes)
+    def couples(self, number: int, block: Block, classes: Classes) -> dict[int, Classes]:
+        """For each rank class those that the collectives of the block of that number couple it with, itself
+        included."""
+        key = (number, classes)
         if key not in self.coupled:
             leader = {cls: cls for cls in classes}
-            for op in {id(op): op for op in block if not isinstance(op, Compute)}.values():
+            for op in {op.number: op for op in block if not isinstance(op, Compute)}.values():
                 info = self.info(op)
                 for cls in classes:
                     one, other = leader[cls], leader[info.members[info.group_of[cls]][0]]
@@ -121,14 +123,14 @@ class RoleLoads:
 
     def of(self, ops: Iterable[Op], classes: Classes) -> int:
         """Of ops on these rank classes."""
-        return self._load({id(op): op for op in ops}.values(), classes)
+        return self._load({op.number: op for op in ops}.values(), classes)
 
     def of_lane(self, role: int, lane: int, classes: Classes) -> int:
         """Of all ops on a lane of a role on these rank classes."""
         if (role, lane) not in self._of_lane:
             program = self.parts[role][0].program
             self._of_lane[role, lane] = {
-                id(op): op for op, its_lane in zip(program.ops, program.lane, strict=True) if its_lane == lane
+                op.number: op for op, its_lane in zip(program.ops, program.lane, strict=True) if its_lane == lane
             }
         return self.of(self._of_lane[role, lane].values(), classes)
 
@@ -137,9 +139,11 @@ class RoleLoads:
         if self._of_members is None:
             self._of_members = {}
             for part, theirs in self.parts:
-                blocks = {id(block): block for block in part.blocks if block is not None}.values()
+                blocks = {
+                    part.block_number(node): block for node, block in enumerate(part.blocks) if block is not None
+                }.values()
                 single = (op for op, block in zip(part.program.ops, part.blocks, strict=True) if block is None)
-                every = {id(op): op for op in (*single, *(op for block in blocks for op in block))}
+                every = {op.number: op for op in (*single, *(op for block in blocks for op in block))}
                 self._load(every.values(), theirs, self._of_members)
         return reduce(or_, (load for who, load in self._of_members.items() if not set(who) & set(classes)), 0)
 

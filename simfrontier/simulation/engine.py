@@ -48,10 +48,10 @@ class _Engine(FlowEvents):
         known: dict[int, OpInfo] = {}
         self.infos: list[OpInfo] = []
         for op in program.ops:
-            info = known.get(id(op))
+            info = known.get(op.number)
             if info is None:
                 priced = cluster.of(op)
-                info = known[id(op)] = OpInfo(priced.works, *groups[priced.pattern])
+                info = known[op.number] = OpInfo(priced.works, *groups[priced.pattern])
             self.infos.append(info)
         self.arrived: dict[tuple[int, int], int] = {}
 

@@ -77,7 +77,7 @@ class FlowEvents(ABC):
         if now != self.timers_at:
             self.timers_at = now
             self.timers.clear()
-        key = (delay, id(where))
+        key = (delay, where is self.woken)
         if key not in self.timers or delay == 0.0:
             timed = self.timers[key] = []
             self._wake(delay, lambda _: where.extend(timed))

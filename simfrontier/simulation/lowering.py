@@ -24,7 +24,7 @@ def recipes_of(op: Collective, cluster: Cluster) -> tuple[Recipe, ...]:
     """How each group carries the op, groups as the mesh numbers them."""
     groups = cluster.schedule.mesh.groups(op.axes)
     message = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)[0]
-    name = cluster.algorithms[id(op)]
+    name = cluster.algorithms[op.number]
     made = (recipe(cluster.fabric, group, name, cluster.library, message.num_bytes) for group in groups)
     if algorithm(name).is_reversed(cluster.library, op.kind):
         return tuple(replace(each, orders=tuple(order[::-1] for order in each.orders)) for each in made)

@@ -51,8 +51,7 @@ class _Pass:
     play: RoleTimelines
     cluster: Cluster
     factors: RoleFactors
-    lasts: dict[tuple[tuple[int, ...], int], tuple[Floats, Floats, float]] = field(default_factory=dict)
-    keep: list[tuple[CallTimes, ...]] = field(default_factory=list)
+    lasts: dict[tuple[tuple[CallTimes, ...], int], tuple[Floats, Floats, float]] = field(default_factory=dict)
     met: dict[tuple[str, int], GroupWait | None] = field(default_factory=dict)
     coupled: dict[tuple[int, int], GroupWait | None] = field(default_factory=dict)
 
@@ -136,12 +135,11 @@ class _Pass:
         if any((cls, node) in played.apart for cls in played.classes):
             end, in_calls, share = self._run(role, node, block, inside, ready)
         else:
-            key = tuple(map(id, inside)), id(block)
+            key = inside, played.segmented.block_number(node)
             if key not in self.lasts:
-                self.keep.append(inside)  # so that their ids stay theirs
                 self.lasts[key] = self._run(role, node, block, inside, np.zeros_like(ready))
             alone, in_calls, share = self.lasts[key]
-            meeting = self._couples(role, block)
+            meeting = self._couples(role, node, block)
             if meeting is not None:
                 meeting.wait(ready)
             end = ready + alone
@@ -168,9 +166,10 @@ class _Pass:
         share = float(np.sqrt((took[calls] ** 2).sum()) / np.sqrt((in_calls**2).sum())) if in_calls.any() else 0.0
         return ends.max(axis=0), in_calls, share
 
-    def _couples(self, role: int, block: Block) -> GroupWait | None:
+    def _couples(self, role: int, node: int, block: Block) -> GroupWait | None:
         """How the rank classes meet that the collectives of a call couple."""
-        if (role, id(block)) not in self.coupled:
+        key = role, self.play.played[role].segmented.block_number(node)
+        if key not in self.coupled:
             label = np.arange(len(self.rows[role]), dtype=float)
             results = [meeting for op in block if (meeting := self._meeting(op, role)) is not None]
             while True:
@@ -179,5 +178,5 @@ class _Pass:
                     meeting.wait(label)
                 if (label == before).all():
                     break
-            self.coupled[role, id(block)] = meeting_of(np.unique(label, return_inverse=True)[1])
-        return self.coupled[role, id(block)]
+            self.coupled[key] = meeting_of(np.unique(label, return_inverse=True)[1])
+        return self.coupled[key]

@@ -58,13 +58,14 @@ def busy_s(played: RoleTimeline, cls: int) -> float:
     single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
     total = float(spent[single].sum())
     kernels: dict[int, NDArray[np.bool_]] = {}
-    known: dict[int, tuple[CallTimes, float]] = {}  # with the times, so that their ids stay theirs
+    known: dict[CallTimes, float] = {}  # times of one call that many nodes share are one object
     for node, block in enumerate(nodes.blocks):
         if block is not None:
-            if id(block) not in kernels:
-                kernels[id(block)] = is_kernel(block)
+            number = nodes.block_number(node)
+            if number not in kernels:
+                kernels[number] = is_kernel(block)
             inside = played.inside(cls, node)[1]
-            if id(inside) not in known:
-                known[id(inside)] = inside, float((inside.end - inside.start)[kernels[id(block)]].sum())
-            total += known[id(inside)][1]
+            if inside not in known:
+                known[inside] = float((inside.end - inside.start)[kernels[number]].sum())
+            total += known[inside]
     return total

@@ -84,7 +84,7 @@ class _Engine(FlowEvents):
         self.apart: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.inside: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.whole: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
-        self.coupled: list[dict[int, dict[int, Classes]]] = [{} for _ in parts]  # by id of the block
+        self.coupled: list[dict[int, dict[int, Classes]]] = [{} for _ in parts]  # by number of the block
         self.disturbing: dict[tuple[int, Classes], tuple[int, ...] | None] = {}
         self.loads = RoleLoads(common, parts)
         self.sets: list[tuple[int, list[RunningFlow]]] = []  # flows that share links, with the links that they load
@@ -195,9 +195,10 @@ class _Engine(FlowEvents):
     def _come(self, cls: int, role: int, node: int) -> None:
         """A rank class is ready for a call."""
         block = self._block(role, node)
-        coupled = self.coupled[role].get(id(block))
+        number = self.parts[role].block_number(node)
+        coupled = self.coupled[role].get(number)
         if coupled is None:
-            coupled = self.coupled[role][id(block)] = self.common.couples(block, self.classes[role])
+            coupled = self.coupled[role][number] = self.common.couples(number, block, self.classes[role])
         with_it, key = coupled[cls], self.keys[role][node]
         if self.apart and (key, with_it) in self.apart:
             self._run_apart(cls, role, node)
@@ -235,8 +236,7 @@ class _Engine(FlowEvents):
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
-        block, known = self._block(role, node), self.common.alone
-        key = (id(block), classes)
+        key, known = (self.parts[role].block_number(node), classes), self.common.alone
         if key not in known:
             part = self.common.program(self.parts[role], node).segmented
             (played,) = _Engine(self.common, [(part, classes)]).run().played
@@ -277,10 +277,10 @@ class _Engine(FlowEvents):
 
     def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
         """Whether no link that the call loads can be loaded by others, from now to its end."""
-        block = self._block(role, node)
-        if (id(block), coupled) not in self.disturbing:
-            self.disturbing[id(block), coupled] = self._disturbing(role, node, coupled)
-        lanes = self.disturbing[id(block), coupled]
+        key = self.parts[role].block_number(node), coupled
+        if key not in self.disturbing:
+            self.disturbing[key] = self._disturbing(role, node, coupled)
+        lanes = self.disturbing[key]
         if not lanes:
             return lanes is not None
         program, by_lane = self.parts[role].program, self.by_lane[role]
@@ -366,14 +366,14 @@ class _Engine(FlowEvents):
     def _set_rates(self) -> None:
         """Flows that share no link, directly or through others, do not know of each other: each set of those that do
         is solved by itself, when one of it ends or another joins it."""
-        alive, loose, added, kept = set(map(id, self.running)), [], 0, []
+        alive, loose, added, kept = set(self.running), [], 0, []
         for flow in self.running:
             if not flow.rate:
                 loose.append(flow)
                 added |= self.common.load(flow.flow)
         for load, flows in self.sets:
-            if load & added or not alive.issuperset(map(id, flows)):
-                loose += [flow for flow in flows if id(flow) in alive]
+            if load & added or not alive.issuperset(flows):
+                loose += [flow for flow in flows if flow in alive]
             else:
                 kept.append((load, flows))
         joined: list[tuple[int, list[RunningFlow]]] = []

@@ -159,9 +159,9 @@ class SimulatedStep:
         for index, (op, call, ready, start, end) in enumerate(
             zip(view.program.ops, view.program.calls, *times, strict=True)
         ):
-            if id(op) not in known:
-                known[id(op)] = self._facts(op, view.program.at)
-            axes, level, size, message = known[id(op)]
+            if op.number not in known:
+                known[op.number] = self._facts(op, view.program.at)
+            axes, level, size, message = known[op.number]
             out.append(
                 Span(
                     op=index,

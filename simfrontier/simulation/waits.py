@@ -55,10 +55,10 @@ def meetings(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | Non
     """How the rank classes of each op meet; None where each is a group by itself."""
     known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
     for op in program.ops:
-        if id(op) in by_op:
+        if op.number in by_op:
             continue
         key = cluster.of(op).pattern
         if key not in known:
             known[key] = meeting_of(cluster.folding.activity_of(key))
-        by_op[id(op)] = known[key]
-    return [by_op[id(op)] for op in program.ops]
+        by_op[op.number] = known[key]
+    return [by_op[op.number] for op in program.ops]

@@ -45,7 +45,7 @@ def scalar_bytes(done: SimulatedStep, boundaries: slice = slice(2, 3)) -> Fracti
     for op in done.program.ops:
         if isinstance(op, Collective) and op.name == "scalar":
             pattern = done.cluster.pattern_of(op)
-            share = sent_share(op, done.cluster.algorithms[id(op)], done.schedule.mesh)
+            share = sent_share(op, done.cluster.algorithms[op.number], done.schedule.mesh)
             total += share * 4 * Fraction(int(pattern.edges.sum(axis=0)[boundaries].sum()), pattern.divisor)
     return total
 
@@ -89,7 +89,7 @@ def test_every_byte_is_counted_at_one_boundary(family: str) -> None:
     sent = Fraction(0)
     for op in done.program.ops:
         if isinstance(op, Collective):
-            algorithm = done.cluster.algorithms[id(op)]
+            algorithm = done.cluster.algorithms[op.number]
             size = sum(m.num_bytes for m in messages_of(op, done.schedule.tensors, done.schedule.mesh))
             if algorithm == "tree":  # counted by its edges: every rank but one sends up, and gets down, S each
                 group = done.schedule.mesh.size(op.axes)

@@ -147,7 +147,7 @@ def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[obj
     for op, row in zip(step.program.ops, made.of_op.tolist(), strict=True):
         if isinstance(op, Collective):
             size = step.schedule.mesh.size(op.axes)
-            kind = op.kind, step.cluster.algorithms[id(op)], size, step.cluster.volume_bytes(op), op.codec
+            kind = op.kind, step.cluster.algorithms[op.number], size, step.cluster.volume_bytes(op), op.codec
             assert known.setdefault(kind, row) == row
     return known
 

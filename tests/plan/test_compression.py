@@ -227,7 +227,7 @@ def is_as_its_policy_says(schedule: Schedule, policy: str, per_hop: bool, least:
     coded; gives the number of those that are."""
     compression, tensors, mesh = compression_of(policy, widen=widen), schedule.tensors, schedule.mesh
     coded = 0
-    for op in {id(op): op for role in schedule.roles for _, op in role.instances()}.values():
+    for op in {op.number: op for role in schedule.roles for _, op in role.instances()}.values():
         if not isinstance(op, Collective | Exchange):
             continue
         pairs = [(tensors[a.name], tensors[b.name]) for a, b in zip(op.reads, op.writes, strict=False)]

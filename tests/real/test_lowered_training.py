@@ -146,7 +146,7 @@ def test_equal_collectives_have_one_number_however_they_are_held() -> None:
     assert len(set(collectives)) == len(collectives) == len(set(numbers.values()))
     for op in program.ops:
         if isinstance(op, Collective):
-            assert collectives[numbers[id(op)]] == op
+            assert collectives[numbers[op.number]] == op
 
 
 def test_collectives_that_carry_alike_share_their_plans() -> None:

@@ -46,7 +46,7 @@ def test_a_block_alone_tells_lane_op_operands_and_what_a_collective_does() -> No
 def test_everything_is_the_outline_and_each_block_once() -> None:
     schedule = small()
     text = render(schedule)
-    blocks = {id(call.ops) for call in schedule.roles[0].calls}
+    blocks = {call.block for call in schedule.roles[0].calls}
     assert text.startswith(render(schedule, outline=True))
     assert text.count("\nblock ") == len(blocks)
     assert render(schedule, block=0) in text

@@ -18,7 +18,7 @@ SAME_TYPE = {4: (4 + 4) + (4 + 4) + (4 * 4 + 3 * 4) + (4 + 4), 8: (8 + 8) + (8 +
 def per_parameter(schedule: Schedule) -> set[float]:
     """Bytes that each op of the optimizer moves for an element that it steps."""
     out = set()
-    for op in {id(op): op for _, op in schedule.roles[0].instances() if op.kind == "adam"}.values():
+    for op in {op.number: op for _, op in schedule.roles[0].instances() if op.kind == "adam"}.values():
         assert isinstance(op, Compute)
         masters = [schedule.tensors[ref.name] for ref in op.reads if schedule.tensors[ref.name].role == "master"]
         elements = sum(master.local_elements(schedule.mesh) for master in masters)

@@ -22,7 +22,7 @@ def small() -> Schedule:
 
 
 def num_blocks(schedule: Schedule) -> int:
-    return len({id(call.ops) for role in schedule.roles for call in role.calls})
+    return len({call.block for role in schedule.roles for call in role.calls})
 
 
 @settings(max_examples=40, deadline=None)

@@ -134,7 +134,7 @@ def loads(done: SimulatedStep) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     for op in done.program.ops:
         if isinstance(op, Collective):
             pattern, volume = cluster.pattern_of(op), cluster.volume_bytes(op)
-            shares = cluster.library.shares_on(cluster.machine, cluster.algorithms[id(op)])
+            shares = cluster.library.shares_on(cluster.machine, cluster.algorithms[op.number])
             links, weights = pattern.link[: pattern.num_wire_loads], pattern.weight[: pattern.num_wire_loads]
             names = [cluster.fabric.class_names[cluster.fabric.link_class[link]] for link in links]
             np.add.at(out, links, weights * np.array([shares[name] for name in names]) * volume)

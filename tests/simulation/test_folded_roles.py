@@ -147,7 +147,7 @@ def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:
     both, first = (call.ops[0] for call in schedule.roles[0].calls[-2:])
     for order in ((both, first), (first, both)):
         cluster = price(schedule, load_machine("toy-cluster"), load_library("rccl"))
-        works = {id(op): [work for work in cluster.of(op).works if work.amount] for op in order}
-        speeds.append([work.amount / work.alone for op in (both, first) for work in works[id(op)]])
+        works = {op.number: [work for work in cluster.of(op).works if work.amount] for op in order}
+        speeds.append([work.amount / work.alone for op in (both, first) for work in works[op.number]])
     assert speeds[0] == speeds[1]
     assert speeds[0][0] > speeds[0][-1]

@@ -73,7 +73,7 @@ def by_hand() -> SimulatedStep:
     a takes 1 s on class 0 and 2 s on class 1; b waits for a and takes 3 s: 2 to 5 on both; c takes 4 s: 1 to 5 and 2 to
     6; d waits for b as well and takes 1 s: 5 to 6 and 6 to 7.
     """
-    a, b, c, d = (SimpleNamespace(name=name) for name in "abcd")
+    a, b, c, d = (SimpleNamespace(name=name, number=number) for number, name in enumerate("abcd"))
     program = ExpandedProgram(
         lanes=("compute", "gather"),
         ops=[a, b, c, d],  # type: ignore[list-item]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Compute
 from simfrontier_real.arrays import Array
 from simfrontier_real.losses import LossTargets, counts
@@ -175,7 +176,7 @@ class MugsKernels:
         name, *others = operands.states()
         queue = operands.weight(name)
         assert queue is not None
-        is_turned = name.endswith(".queue")  # entries are columns
+        is_turned = parameter_of(name) == "queue"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
         by_entry, self.places[op.name] = queues.entered(xp, by_entry, rows, self.places.get(op.name, 0))
         operands.keep(name, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)

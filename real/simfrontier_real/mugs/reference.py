@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Schedule
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
@@ -153,11 +154,11 @@ class _Model:
         kept = self.held[name, 0].clone()
         at = self.places.get(name, 0)
         for row in rows:
-            if name.endswith(".queue"):
+            if parameter_of(name) == "queue":
                 kept[:, at] = row
             else:
                 kept[at] = row
-            at = (at + 1) % (kept.shape[1] if name.endswith(".queue") else kept.shape[0])
+            at = (at + 1) % (kept.shape[1] if parameter_of(name) == "queue" else kept.shape[0])
         self.held[name, 0], self.places[name] = kept, at
 
 

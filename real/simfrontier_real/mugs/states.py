@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from simfrontier.opnames import in_its_stream, parameter_of
 from simfrontier.schedule import Schedule
-
-TEACHER = "teacher/"
 
 
 def followed(schedule: Schedule, name: str) -> str:
-    """The weight or state that a teacher's starts from; others start from themselves."""
-    source = name.removeprefix(TEACHER)
-    return source if source in schedule.tensors else name
+    """The weight that a teacher's starts from, as it follows that; others start from themselves."""
+    return schedule.tensors[name].follows or name
 
 
 def initial_state(name: str, shape: tuple[int, ...], numbers: Any) -> Any:
@@ -22,10 +20,10 @@ def initial_state(name: str, shape: tuple[int, ...], numbers: Any) -> Any:
 
     if name == "cluster.centre":
         return np.zeros(shape)
-    if name.endswith(".queue"):
+    if parameter_of(name) == "queue":
         columns = numbers.normal(size=shape)
         return columns / np.linalg.norm(columns, axis=0)
-    if name.endswith(("/memory", "/memory.others")):
+    if in_its_stream(name) in ("memory", "memory.others"):
         rows = numbers.normal(size=shape)
         return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     return None
