@@ -13,7 +13,7 @@ from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Op, Partia
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import type_of
 from simfrontier_real.programs import Programs
-from simfrontier_real.record import meetings
+from simfrontier_real.record import calls_by_group
 from simfrontier_real.transport import wire_kind
 
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
@@ -30,7 +30,7 @@ class MessageDigest:
 
     sent: Any
     square: Any
-    arrived: Any
+    received: Any
     error: float
 
 
@@ -76,22 +76,22 @@ class MessageDigests:
         if self.backend.is_torch:
             float(self._weights[-1])  # it has arrived on the device before streams of their own read it
 
-    def sends(self, index: int, op: Op, messages: tuple[Array, ...], reduction: PartialOp) -> None:
+    def record_sent(self, index: int, op: Op, messages: tuple[Array, ...], reduction: PartialOp) -> None:
         """Note the messages of a call before they leave."""
         if not is_followed(op, reduction):
             return
         self.calls[index] = tuple(self._sent(op, message) for message in messages or (None,))
 
-    def brings(self, index: int, op: Op, results: tuple[Array | None, ...]) -> None:
+    def record_received(self, index: int, op: Op, results: tuple[Array | None, ...]) -> None:
         """Note what a call brought."""
         for message, result in zip(self.calls.get(index, ()), results, strict=False):
-            message.arrived = self._arrived(op, result)
+            message.received = self._arrived(op, result)
 
-    def taken(self) -> Calls:
+    def take_calls(self) -> Calls:
         """The digests of the step that has just run; those of the next follow."""
         calls, self.calls = self.calls, {}
         return {
-            index: tuple(MessageDigest(float(m.sent), float(m.square), float(m.arrived), m.error) for m in messages)
+            index: tuple(MessageDigest(float(m.sent), float(m.square), float(m.received), m.error) for m in messages)
             for index, messages in calls.items()
         }
 
@@ -185,10 +185,10 @@ def _longest(schedule: Schedule) -> int:
     return longest
 
 
-def calls_apart(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallError:
+def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallError:
     """The call of one step in which what arrived is furthest from what its members sent."""
     worst = CallError()
-    for groups, indices in meetings(schedule, programs):
+    for groups, indices in calls_by_group(schedule, programs):
         for group in groups:
             for numbers in zip(*(indices[programs.by_rank[rank]] for rank in group), strict=True):
                 met = [by_rank[rank].get(index, ()) for rank, index in zip(group, numbers, strict=True)]
@@ -218,12 +218,12 @@ def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
     allowed = max(message.error for message in messages) * (length if length > 0 else 1.0)
     if isinstance(op, Exchange):
         one, other = messages
-        pairs = [(one.arrived, other.sent), (other.arrived, one.sent)]
+        pairs = [(one.received, other.sent), (other.received, one.sent)]
     else:
         sent = sum(message.sent for message in messages)
-        pairs = [(message.arrived, sent) for message in messages]
+        pairs = [(message.received, sent) for message in messages]
         if _is_scattered(op):
-            pairs = [(sum(message.arrived for message in messages), sent)]
+            pairs = [(sum(message.received for message in messages), sent)]
     for arrived, sent in pairs:
         error = abs(arrived - sent) / allowed
         yield error if math.isfinite(error) else math.inf

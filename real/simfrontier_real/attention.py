@@ -17,7 +17,7 @@ Heads = tuple[Array, Array, Array]  # query, key and value, each as b head s fea
 
 def by_head(operands: Operands, values: Array) -> Array:
     """b s a → b s head feature, of the heads that this rank holds."""
-    every, here = int(operands.site.schedule.meta["heads"]), operands.sizes()["a"]
+    every, here = int(operands.context.schedule.meta["heads"]), operands.sizes()["a"]
     heads = every * here // dict(operands.op.iteration)["a"]
     return operands.xp.reshape(values, (*values.shape[:2], heads, -1))
 
@@ -96,9 +96,9 @@ ATTENTION_PRODUCTS = {
 """The matrix products of attention, by the names of their ops."""
 
 
-def softmax(site: RankContext, index: int, op: Compute) -> None:
+def softmax(context: RankContext, index: int, op: Compute) -> None:
     """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
-    operands, wide = Operands(site, index, op), site.backend.wide
+    operands, wide = Operands(context, index, op), context.backend.wide
     if operands.is_backward:
         gradient, probabilities = (
             wide(operands.activation("d.probabilities")),
@@ -106,13 +106,13 @@ def softmax(site: RankContext, index: int, op: Compute) -> None:
         )
         operands.put(_d_scores(operands.xp, gradient, probabilities))
     else:
-        operands.put(_probabilities(site, wide(operands.one()), op.kernel))
+        operands.put(_probabilities(context, wide(operands.one()), op.kernel))
 
 
-def _probabilities(site: RankContext, scores: Array, kernel: str = "") -> Array:
-    xp = site.backend.xp
-    if site.schedule.meta.get("causal", 1):
-        scores = _without_later(site.backend, scores)
+def _probabilities(context: RankContext, scores: Array, kernel: str = "") -> Array:
+    xp = context.backend.xp
+    if context.schedule.meta.get("causal", 1):
+        scores = _without_later(context.backend, scores)
     return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
 
 
@@ -132,11 +132,11 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
 # ── all in one ──
 
 
-def attention(site: RankContext, index: int, op: Compute) -> None:
+def attention(context: RankContext, index: int, op: Compute) -> None:
     """Fused attention, and its backward, which forms the scores again."""
-    operands, xp, wide = Operands(site, index, op), site.backend.xp, site.backend.wide
+    operands, xp, wide = Operands(context, index, op), context.backend.xp, context.backend.wide
     query, key, value = (wide(part) for part in _query_key_value(operands))
-    probabilities = _probabilities(site, _scores_of(xp, query, key))
+    probabilities = _probabilities(context, _scores_of(xp, query, key))
     if not operands.is_backward:
         _put_rows(operands, xp.matmul(probabilities, value))
         return

@@ -100,7 +100,7 @@ class TrainingBounds:
     measured against at least, `published` is what weights lose where they are published. `image` is how far published
     weights may be from what publishing should make of their masters, over the length of these; `beside`, how far from
     the masters where that is not known. `is_exact`: nothing is lost but rounding, and weights are compared element by
-    element. `said` names the moves that lose something."""
+    element. `text` names the moves that lose something."""
 
     is_exact: bool
     gradients: float
@@ -116,7 +116,7 @@ class TrainingBounds:
     image: float
     length: float = 0.0
     published: float = 0.0
-    said: str = ""
+    text: str = ""
 
 
 @cache
@@ -248,7 +248,7 @@ def bounds_of(
         image=equal,
         length=LEAST_LENGTH + LENGTHS * min(MOST, GRADIENTS * noise),
         published=PUBLISHED * again,
-        said=", ".join(parts),
+        text=", ".join(parts),
     )
 
 

@@ -17,7 +17,7 @@ class Buffers:
     """
 
     def __init__(self, schedule: Schedule, program: ExpandedProgram) -> None:
-        self.held: dict[Ref, Any] = {}
+        self.by_ref: dict[Ref, Any] = {}
         self.bundled: dict[int, Any] = {}  # by the collective that will send it: a message that is being written
         persistent = {tensor.name for tensor in schedule.tensors.values() if tensor.persistent}
         self._tokens = {tensor.name for tensor in schedule.tensors.values() if tensor.role == "token"}
@@ -30,7 +30,7 @@ class Buffers:
 
     def __getitem__(self, ref: Ref) -> Any:
         try:
-            return self.held[ref]
+            return self.by_ref[ref]
         except KeyError:
             raise SimfrontierError(
                 f"{ref.name} of layer {ref.layer}, micro-batch {ref.micro} is read, but nothing has been written there"
@@ -38,10 +38,10 @@ class Buffers:
 
     def __setitem__(self, ref: Ref, value: Any) -> None:
         if ref.name not in self._tokens:
-            self.held[ref] = value
+            self.by_ref[ref] = value
 
     def __contains__(self, ref: Ref) -> bool:
-        return ref in self.held
+        return ref in self.by_ref
 
     def used_by(self, op: int) -> None:
         """An op is done: drop what nobody uses any more."""
@@ -49,7 +49,7 @@ class Buffers:
         for number, ref in self._uses[op]:
             self._left[number] -= 1
             if not self._left[number]:
-                self.held.pop(ref, None)
+                self.by_ref.pop(ref, None)
 
 
 def _uses(program: ExpandedProgram, kept: set[str]) -> tuple[list[list[tuple[int, Ref]]], list[int]]:

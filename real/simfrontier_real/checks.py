@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.schedule import Schedule
-from simfrontier_real.arrivals import MOVED, calls_apart
+from simfrontier_real.arrivals import MOVED, call_errors
 from simfrontier_real.bounds import TrainingBounds
-from simfrontier_real.gradients import RelativeError, StepErrors, finite, norm_of, step_apart, title
+from simfrontier_real.gradients import RelativeError, StepErrors, finite, norm_of, step_errors, title
 from simfrontier_real.programs import Programs
 from simfrontier_real.states import Weights, weight_of
 from simfrontier_real.train import RankReport, TrainingResult
@@ -67,7 +67,7 @@ def compared(
     steps: dict[int, StepErrors] = {}
     for number in _taken(rank_reports):
         mine = [each.gradients[number] for each in rank_reports]
-        steps[number] = step_apart(schedule, bounds.share, mine, reference.gradients[number])
+        steps[number] = step_errors(schedule, bounds.share, mine, reference.gradients[number])
     together = {number: step.together for number, step in steps.items()}
     one_tensor = {number: step.one_tensor for number, step in steps.items()}
     errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses, strict=True)]
@@ -100,7 +100,7 @@ def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
 def _arrived(schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport]) -> dict[int, RelativeError]:
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
     known = {
-        number: calls_apart(schedule, programs, [each.calls[number] for each in rank_reports])
+        number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
         for number in _taken(rank_reports)
     }
     return {number: RelativeError(each.error, each.where) for number, each in known.items()}
@@ -108,8 +108,8 @@ def _arrived(schedule: Schedule, programs: Programs, rank_reports: Sequence[Rank
 
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
     """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
-    rank = max(range(len(rank_reports)), key=lambda each: rank_reports[each].codes[number])
-    return RelativeError(finite(rank_reports[rank].codes[number]), f"rank {rank}")
+    rank = max(range(len(rank_reports)), key=lambda each: rank_reports[each].code_errors[number])
+    return RelativeError(finite(rank_reports[rank].code_errors[number]), f"rank {rank}")
 
 
 def _norm_of(rank_reports: Sequence[RankReport], number: int) -> float:
@@ -133,19 +133,21 @@ def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
     return _worst(name, limit, {number: by_step[number] for number in order[: len(order) // 2 + 1]})
 
 
-def _of_weights(ours: Weights, theirs: Weights, start: Weights, bounds: TrainingBounds) -> Iterator[TrainingCheck]:
+def _of_weights(
+    weights: Weights, reference: Weights, start: Weights, bounds: TrainingBounds
+) -> Iterator[TrainingCheck]:
     """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
-    error, worst = distance(ours, theirs)
+    error, worst = distance(weights, reference)
     if bounds.is_exact:
         yield TrainingCheck("weights", error, bounds.weights, worst)
         return
     apart = moved = size = 0.0
     lengths = []
-    for key, values in theirs.items():
-        far, length = _square(ours[key] - values), _square(values - start[key])
+    for key, values in reference.items():
+        far, length = _square(weights[key] - values), _square(values - start[key])
         apart, moved, size = apart + far, moved + length, size + _square(start[key])
         if length > 0:
-            ratio = math.sqrt(_square(ours[key] - start[key]) / length)
+            ratio = math.sqrt(_square(weights[key] - start[key]) / length)
             ratio = finite(max(ratio, 1 / ratio) if ratio > 0 else math.inf) - 1
             published = bounds.published * math.sqrt(_square(start[key]) / length)
             lengths.append(TrainingCheck("length of a move", ratio, bounds.length + published, title(key)))
@@ -182,14 +184,14 @@ def _square(values: object) -> float:
     return float(np.sum(np.square(values)))  # type: ignore[call-overload]
 
 
-def distance(ours: Weights, theirs: Weights) -> tuple[float, str]:
+def distance(weights: Weights, reference: Weights) -> tuple[float, str]:
     """The largest relative difference of a parameter tensor, and which tensor it is."""
     import numpy as np
 
     worst = (0.0, "")
-    for key, values in theirs.items():
+    for key, values in reference.items():
         largest = float(np.abs(values).max())
-        error = finite(float(np.abs(ours[key] - values).max()) / (largest if largest > 0 else 1.0))
+        error = finite(float(np.abs(weights[key] - values).max()) / (largest if largest > 0 else 1.0))
         if error > worst[0]:
             worst = (error, title(key))
     return worst

@@ -49,7 +49,7 @@ class Executor:
         self._ready = [0.0] * self._step.program.num_ops
         self._end = [0.0] * self._step.program.num_ops
         self._lanes.begin_step()
-        self._step.work.begin_step()
+        self._step.op_runner.begin_step()
         self._begin_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
@@ -66,7 +66,7 @@ class Executor:
                 raise _explained(error, title(self._step.program, index))
             self._end[index] = end_s
             del self._running[index]
-            self._step.work.done(index)
+            self._step.op_runner.done(index)
             self._issuer.finish(index)
             moved = True
         return moved or self._step.num_measured > measured

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.executor import GONE, StuckError, is_broken
-from simfrontier_real.heartbeat import LOOK_S, say, told
+from simfrontier_real.heartbeat import LOOK_S, print_line, silent_text
 from simfrontier_real.world import LINGER_S, ReportedElsewhereError, World
 
 COLLECT_S = 6.0  # how long the tables of other ranks are waited for; on a busy host they get stuck seconds apart
@@ -23,11 +23,11 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     """Say what happened (one rank for all) and leave with the error's exit code, whatever other threads still do."""
     code = getattr(error, "exit_code", 1)
     if isinstance(error, StuckError):
-        _say_tables(error.table, world, rank)
+        _print_tables(error.table, world, rank)
     else:
         speaks = not isinstance(error, ReportedElsewhereError) and _is_first(world, "said")
         if speaks:
-            say(_words(error, rank))
+            print_line(_error_text(error, rank))
         if world is not None and rank == 0:
             _hang_up(world.place.port)
         if not speaks or rank == 0:
@@ -38,7 +38,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
     os._exit(code)
 
 
-def _words(error: BaseException, rank: int) -> str:
+def _error_text(error: BaseException, rank: int) -> str:
     """An error in one line."""
     if is_broken(error):
         return f"rank {rank}, between two steps: {GONE}"
@@ -71,7 +71,7 @@ def _is_first(world: World | None, key: str) -> bool:
         return True
 
 
-def _say_tables(table: list[str], world: World | None, rank: int) -> None:
+def _print_tables(table: list[str], world: World | None, rank: int) -> None:
     """What each rank runs and waits for; the first rank that is stuck collects and prints."""
     tables: dict[int, list[str]] = {rank: table}
     silent: list[int] = []
@@ -81,13 +81,13 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
             if not _is_first(world, "said"):
                 time.sleep(COLLECT_S + 1.0)  # the store may be this process: stay until the first has read it
                 return
-            silent = [each for each in world.alive.silent() if each != rank]
+            silent = [each for each in world.heartbeat.silent() if each != rank]
             tables |= _collected(world, rank, silent)
         except RuntimeError as error:  # as above
-            say(f"the other ranks' tables cannot be had: {type(error).__name__}")
+            print_line(f"the other ranks' tables cannot be had: {type(error).__name__}")
     missing = [] if world is None else [each for each in range(world.size) if each not in tables]
     wordless = [str(each) for each in missing if each not in silent]
-    say("stuck: no op has ended within the timeout. What each rank runs and waits for:")
+    print_line("stuck: no op has ended within the timeout. What each rank runs and waits for:")
     lines = [f"  rank {who}  {line}" for line, who in _by_line(tables)]
     for line in lines[:MAX_LINES]:
         sys.stderr.write(line + "\n")
@@ -96,7 +96,7 @@ def _say_tables(table: list[str], world: World | None, rank: int) -> None:
     if wordless:
         sys.stderr.write(f"  no word from rank {', '.join(wordless)}\n")
     if silent:
-        sys.stderr.write(f"  {told(silent)}\n")
+        sys.stderr.write(f"  {silent_text(silent)}\n")
     sys.stderr.flush()
 
 

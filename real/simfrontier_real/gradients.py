@@ -74,30 +74,30 @@ def digest_of(line: Any, directions: Any) -> Any:
         return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
 
 
-def own_probes(site: RankContext, key: Key) -> Any:
+def own_probes(context: RankContext, key: Key) -> Any:
     """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
     import numpy as np
 
     from simfrontier_real.arrays import numpy_backend
 
-    mesh, (name, _) = site.schedule.mesh, key
-    tensor, host = site.schedule.tensors[f"{name}.master"], numpy_backend()
-    at = block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)
+    mesh, (name, _) = context.schedule.mesh, key
+    tensor, host = context.schedule.tensors[f"{name}.master"], numpy_backend()
+    at = block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)
     nesting, free = mesh.live(tensor.nesting), canonical(tensor, mesh)
     blocks = (each[at] for each in probes(key, tensor.shape))
-    lines = (rearranged(host, whole_line(host, each, tensor, mesh), mesh, nesting, free, site.at) for each in blocks)
+    lines = (rearranged(host, whole_line(host, each, tensor, mesh), mesh, nesting, free, context.at) for each in blocks)
     return np.stack([line.reshape(-1) for line in lines])
 
 
 class GradientDigests:
     """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
 
-    def __init__(self, site: RankContext) -> None:
-        self._site = site
+    def __init__(self, context: RankContext) -> None:
+        self._site = context
         self._probes: dict[Key, Any] = {}
 
     def digests(self, gradients: Mapping[Key, Array]) -> dict[Key, Any]:
-        """The digests of the gradients of one step, given as arrays of the site's backend."""
+        """The digests of the gradients of one step, given as arrays of the rank's backend."""
         out = {}
         for key, values in gradients.items():
             if key not in self._probes:
@@ -127,7 +127,7 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
     import numpy as np
 
     total: dict[Key, Any] = {}
-    apart: dict[Key, float] = {}
+    copy_differences: dict[Key, float] = {}
     for key in dict.fromkeys(key for digests in by_rank for key in digests):
         name, layer = key
         master = schedule.tensors[f"{name}.master"]
@@ -135,19 +135,19 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
         places = by_place(schedule, master, layer, lines)
         total[key] = sum(next(iter(copies.values())) for copies in places.values())
         spread = [np.ptp(np.stack(list(copies.values()))[:, 1:], axis=0) for copies in places.values()]
-        apart[key] = math.sqrt(float(np.mean(np.sum(spread, axis=0) ** 2)))
-    return total, apart
+        copy_differences[key] = math.sqrt(float(np.mean(np.sum(spread, axis=0) ** 2)))
+    return total, copy_differences
 
 
-def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], theirs: Digests) -> StepErrors:
+def step_errors(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests) -> StepErrors:
     """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
     difference, over its norm or a `share` of the norm of all; and how far copies of it are apart."""
     ours, copies = joined(schedule, [each.digests for each in by_rank])
-    whole = norm_of(theirs)
-    apart = {key: _length(ours, copies, key, theirs[key]) for key in theirs}
-    lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in theirs.items()}
-    tensors = [RelativeError(finite(apart[key] / lengths[key]), title(key)) for key in theirs]
-    together = finite(math.sqrt(sum(each**2 for each in apart.values())) / (whole or 1.0))
+    whole = norm_of(reference)
+    errors = {key: _length(ours, copies, key, reference[key]) for key in reference}
+    lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in reference.items()}
+    tensors = [RelativeError(finite(errors[key] / lengths[key]), title(key)) for key in reference]
+    together = finite(math.sqrt(sum(each**2 for each in errors.values())) / (whole or 1.0))
     worst = max(tensors, key=lambda each: each.error, default=RelativeError())
     own = norm_of(ours) or 1.0
     norms = [
@@ -164,13 +164,13 @@ def step_apart(schedule: Schedule, share: float, by_rank: Sequence[StepGradients
     )
 
 
-def _length(ours: Digests, copies: Mapping[Key, float], key: Key, theirs: Any) -> float:
+def _length(ours: Digests, copies: Mapping[Key, float], key: Key, reference: Any) -> float:
     import numpy as np
 
     if key not in ours:
         return math.inf
-    by_norm = abs(math.sqrt(max(float(ours[key][0]), 0.0)) - math.sqrt(float(theirs[0])))
-    by_probes = math.sqrt(float(np.mean((ours[key][1:] - theirs[1:]) ** 2)))
+    by_norm = abs(math.sqrt(max(float(ours[key][0]), 0.0)) - math.sqrt(float(reference[0])))
+    by_probes = math.sqrt(float(np.mean((ours[key][1:] - reference[1:]) ** 2)))
     return max(finite(each) for each in (by_norm, by_probes, copies[key]))
 
 

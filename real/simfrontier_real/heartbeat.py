@@ -28,8 +28,8 @@ class Heartbeat:
 
     def __init__(self, rank: int, size: int, store: Any, holder: int | None, limit_s: float) -> None:
         self._rank, self._size, self._store, self._holder, self._limit_s = rank, size, store, holder, limit_s
-        self._over, self._speaks = threading.Event(), False
-        self._watched, self._seen, self._trips = (rank + 1) % size, 0, 0
+        self._over, self._reports = threading.Event(), False
+        self._watched, self._seen, self._round_trips = (rank + 1) % size, 0, 0
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -63,25 +63,25 @@ class Heartbeat:
         with suppress(RuntimeError):  # the store is gone: the run is over, or its connections tell
             while True:
                 self._store.add(_key(self._rank), 1)
-                if self._store.add(OVER, 0) and not self._speaks:
+                if self._store.add(OVER, 0) and not self._reports:
                     os._exit(1)  # another rank has said why
                 self._seen = int(self._store.add(_key(self._watched), 0))
                 if self._seen < 0 and (self._watched + 1) % self._size != self._rank:
                     self._watched = (self._watched + 1) % self._size
-                self._trips += 1
+                self._round_trips += 1
                 if self._over.wait(EVERY_S):
                     return
         self._over.set()
 
     def _watch(self) -> None:
-        trips, last, quiet_s, store_quiet_s = -1, (-1, -1), 0.0, 0.0
+        round_trips, last, quiet_s, store_quiet_s = -1, (-1, -1), 0.0, 0.0
         while not self._over.wait(EVERY_S):
-            if self._trips == trips:
+            if self._round_trips == round_trips:
                 store_quiet_s += EVERY_S
                 if self._holder is not None and store_quiet_s >= self._limit_s:
                     self._end_without_store()
                 continue
-            trips, store_quiet_s, now = self._trips, 0.0, (self._watched, self._seen)
+            round_trips, store_quiet_s, now = self._round_trips, 0.0, (self._watched, self._seen)
             quiet_s = quiet_s + EVERY_S if now == last and self._seen >= 0 else 0.0
             last = now
             if quiet_s >= self._limit_s:
@@ -96,8 +96,8 @@ class Heartbeat:
                 return
         except RuntimeError:  # the store is gone: as for `_count`
             return
-        self._speaks = True
-        say(f"{told(silent)} for {self._limit_s:g} s; the run ends")
+        self._reports = True
+        print_line(f"{silent_text(silent)} for {self._limit_s:g} s; the run ends")
         with suppress(RuntimeError):
             self._store.add(OVER, 1)
         time.sleep(LOOK_S)  # the store may be this process: the others ask it whether the run is over
@@ -107,11 +107,11 @@ class Heartbeat:
         """The store does not answer, so nobody can be asked: the first of the other ranks speaks, and each ends."""
         assert self._holder is not None
         if self._rank == min(rank for rank in range(self._size) if rank != self._holder):
-            say(f"{told([self._holder])} for {self._limit_s:g} s; the run ends")
+            print_line(f"{silent_text([self._holder])} for {self._limit_s:g} s; the run ends")
         os._exit(1)
 
 
-def told(silent: list[int]) -> str:
+def silent_text(silent: list[int]) -> str:
     """Which ranks give no sign of life."""
     gives = "gives" if len(silent) == 1 else "give"
     more = f" and {len(silent) - 8} more" if len(silent) > 8 else ""
@@ -122,7 +122,7 @@ def _key(rank: int) -> str:
     return f"alive/{rank}"
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """One line for a person, at once."""
     sys.stderr.write(f"simfrontier-real: {line}\n")
     sys.stderr.flush()

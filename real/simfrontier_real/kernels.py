@@ -18,8 +18,8 @@ _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 _PRODUCTS = {**ATTENTION_PRODUCTS, **MUGS_PRODUCTS}  # by the names of their ops; the others are linear modules
 
 
-def _matmul(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _matmul(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     module, part, *_ = operands.named
     if operands.named in _PRODUCTS:
         _PRODUCTS[operands.named](operands)
@@ -34,7 +34,7 @@ def _matmul(site: RankContext, index: int, op: Compute) -> None:
         assert weight is not None and op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
         # a product that is still to be summed takes its bias once: on the first rank of those that are summed
-        operands.put(out + bias if bias is not None and site.is_first(operands.cuts(op.matmul[3])) else out)
+        operands.put(out + bias if bias is not None and context.is_first(operands.cuts(op.matmul[3])) else out)
 
 
 def _weight_gradient(operands: Operands, module: str) -> None:
@@ -50,7 +50,7 @@ def _weight_gradient(operands: Operands, module: str) -> None:
         # where the gradient is still to be summed over axes that cut the module's input, it stands on their first ranks
         summed = bias.placement.partial_axes & set(operands.cuts(operands.op.matmul[2]))
         total = xp.sum(rows, axis=0)
-        operands.gradient(f"{module}.bias", total if operands.site.is_first(summed) else xp.zeros_like(total))
+        operands.gradient(f"{module}.bias", total if operands.context.is_first(summed) else xp.zeros_like(total))
 
 
 def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
@@ -64,8 +64,8 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
     return xp.reshape(together, (*together.shape[:2], -1))
 
 
-def _norm(site: RankContext, index: int, op: Compute) -> None:
-    operands, wide = Operands(site, index, op), site.backend.wide
+def _norm(context: RankContext, index: int, op: Compute) -> None:
+    operands, wide = Operands(context, index, op), context.backend.wide
     module = operands.named.module
     if operands.is_backward:
         _norm_backward(operands, module)
@@ -82,7 +82,7 @@ def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
     module = operands.named.module
     sums = {f"{module}.moments", f"d.{module}.moments"}
     return [value for name, value in every if name not in sums], {
-        name: operands.site.backend.wide(value) for name, value in every if name in sums
+        name: operands.context.backend.wide(value) for name, value in every if name in sums
     }
 
 
@@ -100,11 +100,11 @@ def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Ar
     return centred * inverse, inverse
 
 
-def _norm_sums(site: RankContext, index: int, op: Compute) -> None:
+def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
     """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
     the means of."""
-    operands = Operands(site, index, op)
-    xp, wide, module = operands.xp, site.backend.wide, operands.named.module
+    operands = Operands(context, index, op)
+    xp, wide, module = operands.xp, context.backend.wide, operands.named.module
     values, moments = _with_moments(operands)
     if not operands.is_backward:
         x = wide(values[0])
@@ -118,7 +118,7 @@ def _norm_sums(site: RankContext, index: int, op: Compute) -> None:
 
 def _norm_backward(operands: Operands, module: str) -> None:
     """Layer norm backward; other gradients of the same stream that the op reads are added to its input's."""
-    xp, wide = operands.xp, operands.site.backend.wide
+    xp, wide = operands.xp, operands.context.backend.wide
     (gradient, x, *others), moments = _with_moments(operands)
     gradient = wide(gradient)
     normal, inverse = _normalised(operands, wide(x), moments.get(f"{module}.moments"))
@@ -137,10 +137,10 @@ def _norm_backward(operands: Operands, module: str) -> None:
     operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
 
 
-def _gelu(site: RankContext, index: int, op: Compute) -> None:
+def _gelu(context: RankContext, index: int, op: Compute) -> None:
     """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
-    operands = Operands(site, index, op)
-    xp, wide = operands.xp, site.backend.wide
+    operands = Operands(context, index, op)
+    xp, wide = operands.xp, context.backend.wide
     backward = operands.is_backward
     x = wide(operands.activations()[1][1] if backward else operands.one())
     bent = xp.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
@@ -151,22 +151,22 @@ def _gelu(site: RankContext, index: int, op: Compute) -> None:
     operands.put(wide(operands.activations()[0][1]) * slope)
 
 
-def _add(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _add(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     (_, total), *others = operands.activations()
     for _, other in others:
         total = total + other
     operands.put(total)
 
 
-def _cast(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _cast(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     operands.put(operands.one())
 
 
-def _lookup(site: RankContext, index: int, op: Compute) -> None:
+def _lookup(context: RankContext, index: int, op: Compute) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     name = f"{operands.named.module}.weight"
     table, tokens = operands.weight(name), operands.one()
     assert table is not None
@@ -177,26 +177,26 @@ def _lookup(site: RankContext, index: int, op: Compute) -> None:
 
 def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Array | None]:
     """(row of this rank's part of a table for each token, 0 where it has none; whether it has it, None: it has all)."""
-    xp, mesh = operands.xp, operands.site.schedule.mesh
-    tensor = operands.site.schedule.tensors[name]
+    xp, mesh = operands.xp, operands.context.schedule.mesh
+    tensor = operands.context.schedule.tensors[name]
     flat = xp.reshape(tokens, (-1,))
     num_rows = local_shape(tensor, mesh)[0]
     if num_rows == tensor.shape[0]:
         return flat, None
-    flat = flat - first_index(tensor, tensor.dims[0], mesh, operands.site.at)
+    flat = flat - first_index(tensor, tensor.dims[0], mesh, operands.context.at)
     is_here = (flat >= 0) & (flat < num_rows)
     return xp.where(is_here, flat, xp.zeros_like(flat)), is_here
 
 
-def _scatter(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _scatter(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     xp, name = operands.xp, f"{operands.named.module}.weight"
     (_, tokens), (_, gradient) = operands.activations()
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
     index_of, is_here = _own_rows(operands, name, tokens)
     rows = rows if is_here is None else rows * is_here[:, None]
-    num_rows = local_shape(site.schedule.tensors[name], site.schedule.mesh)[0]
-    operands.gradient(name, site.backend.scatter_rows(num_rows, index_of, rows))
+    num_rows = local_shape(context.schedule.tensors[name], context.schedule.mesh)[0]
+    operands.gradient(name, context.backend.scatter_rows(num_rows, index_of, rows))
 
 
 MODEL_KERNELS: dict[str, Kernel] = {

@@ -55,7 +55,7 @@ class LaneStep:
 
     program: ExpandedProgram
     mesh: Mesh
-    work: OpRunner
+    op_runner: OpRunner
     transport: Transport
     clock: Callable[[], float]
     message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
@@ -67,18 +67,18 @@ class LaneStep:
 
     def call_and_wait(self, index: int, op: Collective | Exchange) -> None:
         """A whole collective, its messages one after the other, as they run on one communicator; or an exchange."""
-        self.work.incoming(index, tuple(pending.wait() for pending in self._begun(index, op)))
+        self.op_runner.incoming(index, tuple(pending.wait() for pending in self._begun(index, op)))
 
     def _begun(self, index: int, op: Collective | Exchange) -> Iterator[Pending]:
         messages = self._outgoing(index, op)
-        backend = self.work.measures(index)
+        backend = self.op_runner.measures(index)
         if backend is not None:
             yield from self._measured(backend, index, op, messages)
             return
         if isinstance(op, Exchange):
-            yield self.transport.exchange(op, messages[0] if messages else None, self.work.room(index))
+            yield self.transport.exchange(op, messages[0] if messages else None, self.op_runner.room(index))
             return
-        reduction = self.work.reduction(index) if op.kind == "all_reduce" else "sum"
+        reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"
         for message in messages:
             yield self.transport.begin(op, message, reduction)
 
@@ -88,19 +88,19 @@ class LaneStep:
         """The messages of an op of which only the values say how long they are."""
         self.message_bytes[index] = 0
 
-        def told(count: int) -> None:
+        def count_bytes(count: int) -> None:
             self.message_bytes[index] += count
             self.num_measured += 1
 
         if isinstance(op, Exchange):
-            awaits = self.work.room(index) is not None
-            yield exchange_measured(backend, self.transport, op, messages[0] if messages else None, awaits, told)
+            awaits = self.op_runner.room(index) is not None
+            yield exchange_measured(backend, self.transport, op, messages[0] if messages else None, awaits, count_bytes)
             return
         for message in messages:
-            yield begin_measured(backend, self.transport, op, message, self.mesh.size(op.axes), told)
+            yield begin_measured(backend, self.transport, op, message, self.mesh.size(op.axes), count_bytes)
 
     def _outgoing(self, index: int, op: Collective | Exchange) -> tuple[Array, ...]:
-        messages = self.work.outgoing(index)
+        messages = self.op_runner.outgoing(index)
         if isinstance(op, Collective) and op.per_hop:
             return messages  # what is sent of them depends on how a ring cuts them
         pieces = self.mesh.size(op.axes) if isinstance(op, Collective) and op.kind == "all_gather" else 1
@@ -114,7 +114,7 @@ class InlineLanes:
 
     step: LaneStep
     ended: list[FinishedOp] = field(default_factory=list)
-    under_way: list[tuple[int, list[Pending]]] = field(default_factory=list)
+    pending: list[tuple[int, list[Pending]]] = field(default_factory=list)
 
     def begin_step(self) -> None:
         """Nothing is left of the step before."""
@@ -122,20 +122,20 @@ class InlineLanes:
     def start(self, index: int, ready_s: float) -> None:
         op = self.step.program.ops[index]
         if not isinstance(op, Compute):
-            self.under_way.append((index, self.step.call(index, op)))
+            self.pending.append((index, self.step.call(index, op)))
         else:
-            self.step.work.run(index, ready_s)
+            self.step.op_runner.run(index, ready_s)
             self.ended.append(FinishedOp(index, self.step.clock()))
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
         waiting = []
-        for index, pendings in self.under_way:
+        for index, pendings in self.pending:
             if all(pending.is_done() for pending in pendings):
-                self.step.work.incoming(index, tuple(pending.wait() for pending in pendings))
+                self.step.op_runner.incoming(index, tuple(pending.wait() for pending in pendings))
                 self.ended.append(FinishedOp(index, self.step.clock()))
             else:
                 waiting.append((index, pendings))
-        self.under_way = waiting
+        self.pending = waiting
         ended, self.ended = self.ended, []
         return ended
 
@@ -211,7 +211,7 @@ class ThreadLanes:
         if not isinstance(op, Compute):
             self._step.call_and_wait(index, op)
         else:
-            self._step.work.run(index, ready_s)
+            self._step.op_runner.run(index, ready_s)
 
 
 class StreamLanes:
@@ -252,11 +252,11 @@ class StreamLanes:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record(stream)
             op = program.ops[index]
-            used = self._step.work.read_by(index)
+            used = self._step.op_runner.read_by(index)
             if not isinstance(op, Compute):
                 self._step.call_and_wait(index, op)
             else:
-                self._step.work.run(index, ready_s)
+                self._step.op_runner.run(index, ready_s)
             for array in used:
                 array.record_stream(stream)  # its memory is not reused before this stream has done with it
             end.record(stream)

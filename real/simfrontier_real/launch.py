@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from simfrontier.errors import InputError
-from simfrontier_real.rank_process import SHARED, StoppedError, end, say_stopped, signals, watch
+from simfrontier_real.rank_process import SHARED, StoppedError, end, print_stopped, signals, watch
 from simfrontier_real.world import LAUNCHER
 
 ADDRESS = "127.0.0.1"
@@ -51,7 +51,7 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
             return watch(ranks)
         except StoppedError as stopped:
             end(ranks)
-            return say_stopped(stopped.number, num_ranks)
+            return print_stopped(stopped.number, num_ranks)
         finally:
             for process in ranks:
                 with suppress(OSError):

@@ -18,50 +18,50 @@ from simfrontier_real.rank_context import RankContext
 LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 
 
-def move(site: RankContext, index: int, op: Compute) -> None:
+def move(context: RankContext, index: int, op: Compute) -> None:
     """slice, permute, accumulate: the same values with other digits (of activations: a part), written or added."""
-    for src, dst, added in _pairs(site, index):
-        if site.schedule.tensors[src.name].role == "activation":
-            site.buffers[dst] = _cut(site, site.buffers[src], src, dst)
+    for src, dst, added in _pairs(context, index):
+        if context.schedule.tensors[src.name].role == "activation":
+            context.buffers[dst] = _cut(context, context.buffers[src], src, dst)
             continue
-        line = _arranged(site, site.buffers[src], src, dst)
-        _put(site, dst, site.backend.cast(line, site.schedule.tensors[dst.name].dtype), added)
+        line = _arranged(context, context.buffers[src], src, dst)
+        _put(context, dst, context.backend.cast(line, context.schedule.tensors[dst.name].dtype), added)
 
 
-def encoded(site: RankContext, index: int, op: Compute) -> None:
+def encoded(context: RankContext, index: int, op: Compute) -> None:
     """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
-    for src, dst, _ in _pairs(site, index):
-        codec, cut = _codec(site, dst), site.layouts.cuts.get(dst)
+    for src, dst, _ in _pairs(context, index):
+        codec, cut = _codec(context, dst), context.layouts.cuts.get(dst)
         if cut is not None:
-            pieces = taken_apart(site.backend.xp, site.buffers[src], cut.axes, cut.shards, site.schedule.mesh)
+            pieces = taken_apart(context.backend.xp, context.buffers[src], cut.axes, cut.shards, context.schedule.mesh)
         else:
-            line = _arranged(site, site.buffers[src], src, dst)
-            pieces = site.backend.xp.reshape(line, (site.layouts.pieces_of(dst), -1))
+            line = _arranged(context, context.buffers[src], src, dst)
+            pieces = context.backend.xp.reshape(line, (context.layouts.pieces_of(dst), -1))
         try:
-            site.buffers[dst] = encode(site.backend, pieces, codec)
+            context.buffers[dst] = encode(context.backend, pieces, codec)
         except SimfrontierError as error:
             raise type(error)(f"{op.name} of {src.name}: {error}") from None
 
 
-def decoded(site: RankContext, index: int, op: Compute) -> None:
+def decoded(context: RankContext, index: int, op: Compute) -> None:
     """decode, decode_sum: the members' pieces as one line, or their sum where they are contributions."""
-    xp, mesh = site.backend.xp, site.schedule.mesh
-    for src, dst, added in _pairs(site, index):
-        held: Encoded = site.buffers[src]
-        tensor, target = site.schedule.tensors[src.name], site.schedule.tensors[dst.name]
+    xp, mesh = context.backend.xp, context.schedule.mesh
+    for src, dst, added in _pairs(context, index):
+        held: Encoded = context.buffers[src]
+        tensor, target = context.schedule.tensors[src.name], context.schedule.tensors[dst.name]
         length = tensor.local_elements(mesh) // int(held.data.shape[0])
         wide = "fp64" if target.dtype == "fp64" else "fp32"
-        codec = _codec(site, src)
+        codec = _codec(context, src)
         _refuse_other_bytes(op, src, held, codec, length)
-        values = in_range(site.backend, decode(site.backend, held, codec, length, wide), codec, target.dtype)
-        cut = site.layouts.cuts.get(src)
+        values = in_range(context.backend, decode(context.backend, held, codec, length, wide), codec, target.dtype)
+        cut = context.layouts.cuts.get(src)
         if cut is not None:
             values = side_by_side(xp, values, cut.local, cut.axes, cut.shards, mesh)
         line = xp.sum(values, axis=0) if op.kind == "decode_sum" else xp.reshape(values, (-1,))
-        line = site.backend.cast(_arranged(site, line, src, dst), target.dtype)
+        line = context.backend.cast(_arranged(context, line, src, dst), target.dtype)
         if target.role == "activation" and not target.placement.flat:
             line = xp.reshape(line, local_shape(target, mesh))
-        _put(site, dst, line, added)
+        _put(context, dst, line, added)
 
 
 def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array:
@@ -82,36 +82,36 @@ def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, leng
             )
 
 
-def _pairs(site: RankContext, index: int) -> list[tuple[Ref, Ref, bool]]:
+def _pairs(context: RankContext, index: int) -> list[tuple[Ref, Ref, bool]]:
     """(source, destination, whether it is added to) of a local op; tokens that it also writes are left out."""
-    reads, writes, added = site.operands(index)
-    tensors = site.schedule.tensors
+    reads, writes, added = context.operands(index)
+    tensors = context.schedule.tensors
     targets = [(ref, False) for ref in writes if tensors[ref.name].role != "token"] + [(ref, True) for ref in added]
     return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
 
 
-def _arranged(site: RankContext, line: Array, src: Ref, dst: Ref) -> Array:
-    order_of = site.layouts.order_of
-    return rearranged(site.backend, line, site.schedule.mesh, order_of(src), order_of(dst), site.at)
+def _arranged(context: RankContext, line: Array, src: Ref, dst: Ref) -> Array:
+    order_of = context.layouts.order_of
+    return rearranged(context.backend, line, context.schedule.mesh, order_of(src), order_of(dst), context.at)
 
 
-def _cut(site: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
+def _cut(context: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
     """A rank's part of an activation that the destination cuts further than the source."""
-    tensors = site.schedule.tensors
+    tensors = context.schedule.tensors
     left = tensors[dst.name].placement.shards[len(tensors[src.name].placement.shards) :]
     shape = tuple(values.shape)
-    return values[block_of(shape, Placement(left), site.schedule.mesh, site.at, src.name)]
+    return values[block_of(shape, Placement(left), context.schedule.mesh, context.at, src.name)]
 
 
-def _put(site: RankContext, ref: Ref, value: Array, added: bool) -> None:
+def _put(context: RankContext, ref: Ref, value: Array, added: bool) -> None:
     if added:
-        site.add(ref, value)
+        context.add(ref, value)
     else:
-        site.put(ref, value)
+        context.put(ref, value)
 
 
-def _codec(site: RankContext, ref: Ref) -> Codec:
-    codec = site.schedule.tensors[ref.name].codec
+def _codec(context: RankContext, ref: Ref) -> Codec:
+    codec = context.schedule.tensors[ref.name].codec
     assert codec is not None, f"{ref.name} is not encoded"
     return codec
 

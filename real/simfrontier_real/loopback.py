@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, peer_of, way_of, wire_kind
+from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, exchange_channel_of, peer_of, wire_kind
 from simfrontier_real.wire import Mailboxes, Wire
 
-Meeting = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
-Encounter = tuple[ExchangeChannel, frozenset[int], int]  # way, partners, how many exchanges they made before
+CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
+ExchangeKey = tuple[ExchangeChannel, frozenset[int], int]  # way, partners, how many exchanges they made before
 
 
 @dataclass
@@ -20,10 +20,10 @@ class LoopbackWorld:
     """What the ranks of one mesh have in common: the messages that wait for the other members of a group."""
 
     mesh: Mesh
-    waiting: dict[Meeting, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
-    results: dict[Meeting, dict[int, Array]] = field(default_factory=dict)
+    waiting: dict[CallKey, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
+    results: dict[CallKey, dict[int, Array]] = field(default_factory=dict)
     boxes: dict[Channel, Mailboxes] = field(default_factory=lambda: defaultdict(Mailboxes))
-    sent: dict[tuple[Encounter, int], Array | None] = field(default_factory=dict)  # by sender, until it is taken
+    sent: dict[tuple[ExchangeKey, int], Array | None] = field(default_factory=dict)  # by sender, until it is taken
 
     def wires(self, rank: int) -> Callable[[Channel], Wire]:
         """One rank's ends of the channels, for explicit transfers."""
@@ -41,22 +41,22 @@ class LoopbackWorld:
 
     def join(
         self,
-        meeting: Meeting,
+        call_key: CallKey,
         members: tuple[int, ...],
         rank: int,
         kind: CollectiveKind,
         message: Array,
         reduction: PartialOp,
     ) -> None:
-        """Bring a message to a meeting; the last to come makes everybody's result."""
-        present = self.waiting.setdefault(meeting, {})
+        """Add a message to a call; the last to come makes everybody's result."""
+        present = self.waiting.setdefault(call_key, {})
         present[rank] = (kind, message)
         if len(present) < len(members):
             return
         kinds = {member: present[member][0] for member in members}
-        assert len(set(kinds.values())) == 1, f"{meeting[0].comm}: the members call {kinds}"
-        del self.waiting[meeting]
-        self.results[meeting] = _combined(kind, members, [present[member][1] for member in members], reduction)
+        assert len(set(kinds.values())) == 1, f"{call_key[0].comm}: the members call {kinds}"
+        del self.waiting[call_key]
+        self.results[call_key] = _combined(kind, members, [present[member][1] for member in members], reduction)
 
 
 @dataclass
@@ -72,11 +72,11 @@ class LoopbackTransport:
         return self.call(channel_of(op, self.world.mesh), wire_kind(op), message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
-        way, peer = way_of(op), peer_of(op, self.world.mesh, self.rank)
-        encounter = (way, frozenset((self.rank, peer)), self.calls[way])
-        self.calls[way] += 1
-        self.world.sent[encounter, self.rank] = None if message is None else message.copy()
-        return ExchangePending(self.world, encounter, peer, room)
+        channel, peer = exchange_channel_of(op), peer_of(op, self.world.mesh, self.rank)
+        exchange_key = (channel, frozenset((self.rank, peer)), self.calls[channel])
+        self.calls[channel] += 1
+        self.world.sent[exchange_key, self.rank] = None if message is None else message.copy()
+        return ExchangePending(self.world, exchange_key, peer, room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
@@ -85,10 +85,10 @@ class LoopbackTransport:
         if channel not in self.groups:
             self.groups[channel] = self.world.members(channel, self.rank)
         number, members = self.groups[channel]
-        meeting = (channel, number, self.calls[channel])
+        call_key = (channel, number, self.calls[channel])
         self.calls[channel] += 1
-        self.world.join(meeting, members, self.rank, kind, message, reduction)
-        return LoopbackPending(self.world, meeting, self.rank)
+        self.world.join(call_key, members, self.rank, kind, message, reduction)
+        return LoopbackPending(self.world, call_key, self.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,17 @@ class LoopbackPending:
     """A call that is done once all members have come."""
 
     world: LoopbackWorld
-    meeting: Meeting
+    call_key: CallKey
     rank: int
 
     def is_done(self) -> bool:
-        return self.meeting in self.world.results
+        return self.call_key in self.world.results
 
     def wait(self) -> Array:
-        mine = self.world.results[self.meeting]
+        mine = self.world.results[self.call_key]
         result = mine.pop(self.rank)
         if not mine:
-            del self.world.results[self.meeting]
+            del self.world.results[self.call_key]
         return result
 
 
@@ -115,17 +115,18 @@ class ExchangePending:
     """An exchange that is done once the other end has come too, whichever way messages go."""
 
     world: LoopbackWorld
-    encounter: Encounter
+    exchange_key: ExchangeKey
     peer: int
     room: Array | None
 
     def is_done(self) -> bool:
-        return (self.encounter, self.peer) in self.world.sent
+        return (self.exchange_key, self.peer) in self.world.sent
 
     def wait(self) -> Array | None:
-        arrived = self.world.sent.pop((self.encounter, self.peer))
+        arrived = self.world.sent.pop((self.exchange_key, self.peer))
         sizes = [None if each is None else each.shape for each in (arrived, self.room)]
-        assert sizes[0] == sizes[1], f"{self.encounter[0].comm}: rank {self.peer} sends {sizes[0]}, awaited {sizes[1]}"
+        comm = self.exchange_key[0].comm
+        assert sizes[0] == sizes[1], f"{comm}: rank {self.peer} sends {sizes[0]}, awaited {sizes[1]}"
         return arrived
 
 

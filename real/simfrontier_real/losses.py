@@ -43,13 +43,13 @@ class CrossEntropy:
             "loss_pairs": self._pairs,
         }
 
-    def _loss(self, site: RankContext, index: int, op: Compute) -> None:
+    def _loss(self, context: RankContext, index: int, op: Compute) -> None:
         """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
 
         -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
         by row and in float64, so that what all logits of a row have in common does not take its digits.
         """
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         xp, values = operands.xp, operands.activations()
         first, held = values[0][1], dict(values[1:])
         hit = self._hit(operands, first)
@@ -78,50 +78,50 @@ class CrossEntropy:
         count = rows * self.targets.grad_accum
         if counts(operands):
             loss = xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
-            self.targets.losses[site.program.reads[index][0].micro] = loss
+            self.targets.losses[context.program.reads[index][0].micro] = loss
         operands.put((probabilities - hit) * (self.targets.loss_scale / count))
 
     # ── what ranks say of some of the classes ──
 
-    def _max(self, site: RankContext, index: int, op: Compute) -> None:
+    def _max(self, context: RankContext, index: int, op: Compute) -> None:
         """The largest logit."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         operands.put(operands.xp.max(operands.one(), axis=-1))
 
-    def _sums(self, site: RankContext, index: int, op: Compute) -> None:
+    def _sums(self, context: RankContext, index: int, op: Compute) -> None:
         """The sum of exponentials, and the label's own logit where it is among them."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
         shifted = logits - top[..., None]
         parts = xp.exp(shifted), shifted * self._hit(operands, logits)
         operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
-    def _own(self, site: RankContext, index: int, op: Compute) -> None:
+    def _own(self, context: RankContext, index: int, op: Compute) -> None:
         """The label's own logit, and all logits, less the largest of all classes."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         (_, logits), (_, top) = operands.activations()
         shifted = logits - top[..., None]
         operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
         operands.put(shifted, 1)
 
-    def _exp(self, site: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(site, index, op)
+    def _exp(self, context: RankContext, index: int, op: Compute) -> None:
+        operands = Operands(context, index, op)
         operands.put(operands.xp.exp(operands.one()))
 
-    def _sum(self, site: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(site, index, op)
+    def _sum(self, context: RankContext, index: int, op: Compute) -> None:
+        operands = Operands(context, index, op)
         operands.put(operands.xp.sum(operands.one(), axis=-1))
 
-    def _online(self, site: RankContext, index: int, op: Compute) -> None:
+    def _online(self, context: RankContext, index: int, op: Compute) -> None:
         """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         xp, logits = operands.xp, operands.one()
         top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
         self._put_three(operands, top, total, logits)
 
-    def _pairs(self, site: RankContext, index: int, op: Compute) -> None:
+    def _pairs(self, context: RankContext, index: int, op: Compute) -> None:
         """The sum of exponentials as m 2^n, and the label's own logit."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         logits = operands.one()
         xp = operands.xp
         total, power = summed_pairs(xp, *as_pairs(xp, logits), axis=-1)
@@ -134,27 +134,27 @@ class CrossEntropy:
 
     def _hit(self, operands: Operands, logits: Array) -> Array:
         """1 at the class of each position's label, if it is this rank's; else 0."""
-        site, ref = operands.site, operands.site.program.reads[operands.index][0]
-        tensor = site.schedule.tensors[ref.name]
-        first = first_index(tensor, tensor.dims[-1], site.schedule.mesh, site.at)
-        classes = operands.xp.arange(first, first + logits.shape[-1], device=site.backend.device)
+        context, ref = operands.context, operands.context.program.reads[operands.index][0]
+        tensor = context.schedule.tensors[ref.name]
+        first = first_index(tensor, tensor.dims[-1], context.schedule.mesh, context.at)
+        classes = operands.xp.arange(first, first + logits.shape[-1], device=context.backend.device)
         return operands.xp.astype(classes == self.targets.labels[ref.micro][..., None], logits.dtype)
 
 
 _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
 
 
-def merged(site: RankContext, index: int, op: Compute) -> None:
+def merged(context: RankContext, index: int, op: Compute) -> None:
     """merge: what the members of a group say of their classes, side by side, as what all of them say."""
-    reads, writes, _ = site.operands(index)
-    xp = site.backend.xp
+    reads, writes, _ = context.operands(index)
+    xp = context.backend.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
-        one, other, own = _columns(site.buffers[src])
-        name = base_name(site.schedule.tensors[dst.name])
+        one, other, own = _columns(context.buffers[src])
+        name = base_name(context.schedule.tensors[dst.name])
         if name not in _MERGES:
             raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
         parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]
-        site.buffers[dst] = xp.concat(parts, axis=-1)[0]
+        context.buffers[dst] = xp.concat(parts, axis=-1)[0]
 
 
 def _columns(values: Array) -> tuple[Array, Array, Array]:
@@ -185,5 +185,5 @@ def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
 
 def counts(operands: Operands) -> bool:
     """Whether this rank says the loss of its samples: of ranks that have the same samples the first does."""
-    site, rows = operands.site, operands.cuts(label for label, _ in operands.op.iteration[:-1])
-    return site.is_first(axis for axis in site.schedule.mesh.names if axis not in (*rows, site.roles_axis))
+    context, rows = operands.context, operands.cuts(label for label, _ in operands.op.iteration[:-1])
+    return context.is_first(axis for axis in context.schedule.mesh.names if axis not in (*rows, context.roles_axis))

@@ -63,25 +63,25 @@ class TimedOp:
     """One timed op: a collective over `axes` of so many bytes, or local work: a product of that edge, a copy of so many
     bytes, and idle ops, which `size` only numbers."""
 
-    what: str
+    kind: str
     axes: tuple[str, ...]
     size: int
 
 
-def measure(session: Session, plan: MeasureSettings, out: Path, when: str, how: str) -> Calibration | None:
+def measure(session: Session, settings: MeasureSettings, out: Path, when: str, how: str) -> Calibration | None:
     """Measure, twice, and write the calibration (rank 0); the second pass gives the residuals. The calibration on rank
     0, None elsewhere."""
     mesh = mesh_of(session)
-    probes = _probes(mesh, plan)
+    probes = _probes(mesh, settings)
     session.transport.prepare(_schedule(mesh, probes))
-    first = _pass(session, mesh, probes, plan, "first pass")
-    second = _pass(session, mesh, probes, plan, "second pass")
+    first = _pass(session, mesh, probes, settings, "first pass")
+    second = _pass(session, mesh, probes, settings, "second pass")
     if first is None or second is None:
         return None
     ranks, durations = first
     _, again = second
-    calls = tuple(_tables(mesh, probes, durations, again, [rank.host for rank in ranks], plan))
-    machine = _machine(probes, durations, plan)
+    calls = tuple(_tables(mesh, probes, durations, again, [rank.host for rank in ranks], settings))
+    machine = _machine(probes, durations, settings)
     hosts = sorted({rank.host for rank in ranks})
     processor = platform.processor() or platform.machine()
     where = f"{len(hosts)} host(s) {', '.join(hosts[:4])}; {processor}, {os.cpu_count()} cores"
@@ -120,7 +120,7 @@ def _factors(number: int) -> list[int]:
     return out
 
 
-def _probes(mesh: Mesh, plan: MeasureSettings) -> list[TimedOp]:
+def _probes(mesh: Mesh, settings: MeasureSettings) -> list[TimedOp]:
     """Every kind over the ranks of a host (growing groups of neighbours), over all, and over the hosts alone."""
     live = mesh.live(mesh.names)
     inside = [axis for axis in live if axis != "host"]
@@ -130,7 +130,9 @@ def _probes(mesh: Mesh, plan: MeasureSettings) -> list[TimedOp]:
     out: list[TimedOp] = []
     for axes in dict.fromkeys(groups):
         members = mesh.size(axes)
-        sizes = dict.fromkeys(_piece(size, members) * members * 4 for size in plan.sizes)  # small ones may become equal
+        sizes = dict.fromkeys(
+            _piece(size, members) * members * 4 for size in settings.sizes
+        )  # small ones may become equal
         out += [TimedOp(kind, axes, size) for kind in KINDS for size in sizes]
     out += [TimedOp("idle", (), number) for number in range(NUM_IDLE)]
     out += [TimedOp("matmul", (), edge) for edge in EDGES]
@@ -145,7 +147,7 @@ def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
         if probe.axes:
             ops.append(
                 Collective(
-                    kind=probe.what,  # type: ignore[arg-type]
+                    kind=probe.kind,  # type: ignore[arg-type]
                     name="probe",
                     axes=probe.axes,
                     src=(Ref("probe"),),
@@ -156,7 +158,7 @@ def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
                 )
             )
         else:
-            ops.append(Compute(kind=probe.what, name=probe.what, lane=LANE))
+            ops.append(Compute(kind=probe.kind, name=probe.kind, lane=LANE))
     call = Call("probes", 0, 0, tuple(ops))
     return Schedule(mesh=mesh, tensors={"probe": tensor}, roles=(Role("all", (call,)),), pools={}, meta={})
 
@@ -209,12 +211,12 @@ def _work(session: Session, mesh: Mesh, probes: list[TimedOp], precision: str) -
             members = mesh.size(probe.axes)
             piece = _piece(probe.size, members)
             shapes = {"all_gather": (piece,), "all_reduce": (piece * members,)}
-            shape = shapes.get(probe.what, (members, piece))
+            shape = shapes.get(probe.kind, (members, piece))
             message = xp.reshape(memory[: math.prod(shape)], shape)
-        elif probe.what == "matmul":
+        elif probe.kind == "matmul":
             square = backend.zeros((probe.size, probe.size), precision)
             run = _bound(_repeated, xp.matmul, _times(probe.size), square, square)
-        elif probe.what == "copy":
+        elif probe.kind == "copy":
             run = _bound(_repeated, _bound(_copied, xp, backend.zeros((probe.size,), "uint8")), NUM_COPIES)
         messages.append(message)
         local.append(run)
@@ -248,7 +250,7 @@ def _times(edge: int) -> int:
 
 
 def _pass(
-    session: Session, mesh: Mesh, probes: list[TimedOp], plan: MeasureSettings, title: str
+    session: Session, mesh: Mesh, probes: list[TimedOp], settings: MeasureSettings, title: str
 ) -> tuple[list[RankTimes], NDArray[Any]] | None:
     """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
     import numpy as np
@@ -258,12 +260,12 @@ def _pass(
     step = LaneStep(
         programs.of(session.world.rank),
         mesh,
-        _work(session, mesh, probes, plan.precision),
+        _work(session, mesh, probes, settings.precision),
         session.transport,
         time.monotonic,
     )
     what = f"measuring {len(probes)} probes, {title}"
-    ranks, _ = timed_steps(session, step, plan.iterations, what, plan.warmup)
+    ranks, _ = timed_steps(session, step, settings.iterations, what, settings.warmup)
     if ranks is None:
         return None
     return ranks, np.stack([end - start for _, start, end in aligned(schedule, programs, ranks)])
@@ -275,14 +277,14 @@ def _tables(
     durations: NDArray[Any],
     again: NDArray[Any],
     hosts: list[str],
-    plan: MeasureSettings,
+    settings: MeasureSettings,
 ) -> list[CallTable]:
     import numpy as np
 
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for index, probe in enumerate(probes):
         if probe.axes:
-            groups.setdefault((probe.what, probe.axes), []).append(index)
+            groups.setdefault((probe.kind, probe.axes), []).append(index)
     out = []
     for (kind, axes), indices in groups.items():
         members = mesh.groups(axes)[0].tolist()
@@ -300,7 +302,7 @@ def _tables(
                 kind=kind,  # type: ignore[arg-type]
                 ranks=len(members),
                 nodes=len({hosts[member] for member in members}),
-                packages=len({member // plan.devices_per_package for member in members}),
+                packages=len({member // settings.devices_per_package for member in members}),
                 points=tuple(points),
                 residual=_short(float(np.median(residuals))),
             )
@@ -308,7 +310,7 @@ def _tables(
     return out
 
 
-def _machine(probes: list[TimedOp], durations: NDArray[Any], plan: MeasureSettings) -> dict[str, float]:
+def _machine(probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSettings) -> dict[str, float]:
     """Numbers of the machine's file: what an op costs by itself, memory bandwidth, and the rate of matrix products.
 
     R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
@@ -316,7 +318,7 @@ def _machine(probes: list[TimedOp], durations: NDArray[Any], plan: MeasureSettin
     import numpy as np
 
     median = {
-        (probe.what, probe.size): float(np.median(durations[:, :, index]))
+        (probe.kind, probe.size): float(np.median(durations[:, :, index]))
         for index, probe in enumerate(probes)
         if not probe.axes
     }
@@ -328,7 +330,7 @@ def _machine(probes: list[TimedOp], durations: NDArray[Any], plan: MeasureSettin
     if constant <= 0:  # the largest products are still getting faster: take the last as the limit
         constant, slope = float(per_flop.min()), 0.0
     rate, half = 1 / constant, max(0.0, slope / constant)
-    products = "device" if plan.precision in ("fp16", "bf16") else f"device.{plan.precision}"
+    products = "device" if settings.precision in ("fp16", "bf16") else f"device.{settings.precision}"
     return {
         "device.hbm_bytes_per_s": _short(copied),
         "device.hbm_share": 1.0,  # the rate above is what a copy achieves

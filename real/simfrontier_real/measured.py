@@ -10,7 +10,7 @@ from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.mpc import stream_bytes
 from simfrontier_real.transport import Pending, Transport, wire_kind
 
-Told = Callable[[int], None]  # how many bytes the whole message has in the end
+CountBytes = Callable[[int], None]  # how many bytes the whole message has in the end
 
 
 @dataclass
@@ -34,7 +34,7 @@ class MeasuredPending:
 
 
 def begin_measured(
-    backend: Backend, transport: Transport, op: Collective, message: Array, members: int, given: Told
+    backend: Backend, transport: Transport, op: Collective, message: Array, members: int, count_bytes: CountBytes
 ) -> Pending:
     """A collective of coded pieces: all-gather [capacity], or all-to-all [members, capacity]."""
     longest = int(stream_bytes(backend.xp.reshape(message, (-1, message.shape[-1]))).max())
@@ -44,7 +44,7 @@ def begin_measured(
 
     def begin(lengths: Array) -> Pending:
         width = int(lengths.max())
-        given(members * width)
+        count_bytes(members * width)
         trimmed = backend.xp.asarray(message[..., :width], copy=True)
         return transport.begin(op, trimmed)
 
@@ -52,7 +52,7 @@ def begin_measured(
 
 
 def exchange_measured(
-    backend: Backend, transport: Transport, op: Exchange, message: Array | None, awaits: bool, given: Told
+    backend: Backend, transport: Transport, op: Exchange, message: Array | None, awaits: bool, count_bytes: CountBytes
 ) -> Pending:
     """An exchange of one coded piece each way, or one way."""
     width = 0 if message is None else int(stream_bytes(backend.xp.reshape(message, (1, -1)))[0])
@@ -60,7 +60,7 @@ def exchange_measured(
     room = backend.zeros((1,), "int64") if awaits else None
 
     def begin(length: Array | None) -> Pending:
-        given(width)
+        count_bytes(width)
         space = None if length is None else backend.empty((int(length[0]),), "uint8")
         return transport.exchange(op, None if message is None else message[:width], space)
 

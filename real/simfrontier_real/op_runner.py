@@ -47,78 +47,79 @@ Kernel = Callable[[RankContext, int, Compute], None]
 @dataclass
 class RealOpRunner:
     """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
-    `arrivals` notes what is sent and what arrives, `codes` what codes of weights are of (None: nobody does)."""
+    `digests` records what is sent and received, `weight_codes` the codes of weights that are sent (None: not
+    recorded)."""
 
-    site: RankContext
+    context: RankContext
     kernels: dict[str, Kernel]
-    arrivals: MessageDigests | None = None
-    codes: WeightCodes | None = None
+    digests: MessageDigests | None = None
+    weight_codes: WeightCodes | None = None
 
     def __post_init__(self) -> None:
-        for op in {op.number: op for op in self.site.program.ops}.values():
+        for op in {op.number: op for op in self.context.program.ops}.values():
             if isinstance(op, Compute) and op.kind != "hook" and op.kind not in self.kernels:
                 raise InputError(f"op {op.kind} {op.name}: no kernel of that kind; {nearest(op.kind, self.kernels)}")
-        self._passing = {t.name for t in self.site.schedule.tensors.values() if t.role in ("accumulator", "scalar")}
+        self._passing = {t.name for t in self.context.schedule.tensors.values() if t.role in ("accumulator", "scalar")}
 
     def begin_step(self) -> None:
         """Sums start anew."""
-        self.site.buffers.begin_step()
-        for ref in [ref for ref in self.site.buffers.held if ref.name in self._passing]:
-            del self.site.buffers.held[ref]
+        self.context.buffers.begin_step()
+        for ref in [ref for ref in self.context.buffers.by_ref if ref.name in self._passing]:
+            del self.context.buffers.by_ref[ref]
 
     def run(self, index: int, ready_s: float) -> None:
-        op = self.site.program.ops[index]
+        op = self.context.program.ops[index]
         assert isinstance(op, Compute)
         if op.kind != "hook":
-            self.kernels[op.kind](self.site, index, op)
+            self.kernels[op.kind](self.context, index, op)
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
-        op = self.site.program.ops[index]
-        if self.codes is not None:
-            self.codes.leaves(index)
+        op = self.context.program.ops[index]
+        if self.weight_codes is not None:
+            self.weight_codes.record_sent(index)
         if isinstance(op, Exchange):
-            out = messages.sent(self.site, index, op)
+            out = messages.sent(self.context, index, op)
         else:
             assert isinstance(op, Collective)
-            out = messages.outgoing(self.site, index, op)
-        if self.arrivals is not None:
-            how = self.reduction(index) if op.kind == "all_reduce" else "sum"
-            self.arrivals.sends(index, op, out, how)
+            out = messages.outgoing(self.context, index, op)
+        if self.digests is not None:
+            reduction = self.reduction(index) if op.kind == "all_reduce" else "sum"
+            self.digests.record_sent(index, op, out, reduction)
         return out
 
     def reduction(self, index: int) -> PartialOp:
         """How the partial values that a collective reduces are combined."""
-        op = self.site.program.ops[index]
+        op = self.context.program.ops[index]
         assert isinstance(op, Collective)
-        ways = dict(self.site.schedule.tensors[op.src[0].name].placement.partial)
-        return next((ways[axis] for axis in op.axes if axis in ways), "sum")
+        by_axis = dict(self.context.schedule.tensors[op.src[0].name].placement.partial)
+        return next((by_axis[axis] for axis in op.axes if axis in by_axis), "sum")
 
     def room(self, index: int) -> Array | None:
-        op = self.site.program.ops[index]
+        op = self.context.program.ops[index]
         assert isinstance(op, Exchange)
-        return messages.room(self.site, index)
+        return messages.room(self.context, index)
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
-        op = self.site.program.ops[index]
-        if self.arrivals is not None:
-            self.arrivals.brings(index, op, results)
+        op = self.context.program.ops[index]
+        if self.digests is not None:
+            self.digests.record_received(index, op, results)
         if isinstance(op, Exchange):
-            messages.received(self.site, index, results[0])
+            messages.received(self.context, index, results[0])
             return
         assert isinstance(op, Collective)
-        messages.incoming(self.site, index, op, results)
+        messages.incoming(self.context, index, op, results)
 
     def measures(self, index: int) -> Backend | None:
         """The library of the messages of an op that is sent in a codec of variable length."""
-        op = self.site.program.ops[index]
+        op = self.context.program.ops[index]
         assert not isinstance(op, Compute)
-        return self.site.backend if op.codec.is_measured else None
+        return self.context.backend if op.codec.is_measured else None
 
     def read_by(self, index: int) -> list[Array]:
         """The arrays that an op reads or adds to."""
-        program = self.site.program
-        held = [self.site.buffers.held.get(ref) for ref in (*program.reads[index], *program.accumulates[index])]
+        program = self.context.program
+        held = [self.context.buffers.by_ref.get(ref) for ref in (*program.reads[index], *program.accumulates[index])]
         return [part for each in held if each is not None for part in getattr(each, "parts", (each,))]
 
     def done(self, index: int) -> None:
-        self.site.buffers.used_by(index)
+        self.context.buffers.used_by(index)

@@ -33,13 +33,13 @@ class Operands:
     but for activations, which stand in the op's order.
     """
 
-    site: RankContext
+    context: RankContext
     index: int
     op: Compute
 
     @property
     def xp(self) -> Any:
-        return self.site.backend.xp
+        return self.context.backend.xp
 
     @property
     def named(self) -> OpName:
@@ -53,13 +53,13 @@ class Operands:
 
     def sizes(self) -> dict[str, int]:
         """Local size of each label of the op's iteration space."""
-        return self.op.local_sizes(self.site.schedule.mesh)
+        return self.op.local_sizes(self.context.schedule.mesh)
 
     def activations(self) -> list[tuple[str, Array]]:
         """(name, value) of what it reads that is no weight, in the op's order."""
-        tensors, reads = self.site.schedule.tensors, self.site.program.reads[self.index]
+        tensors, reads = self.context.schedule.tensors, self.context.program.reads[self.index]
         held = [(tensors[ref.name], ref) for ref in reads]
-        return [(base_name(tensor), self.site.buffers[ref]) for tensor, ref in held if tensor.role == "activation"]
+        return [(base_name(tensor), self.context.buffers[ref]) for tensor, ref in held if tensor.role == "activation"]
 
     def one(self) -> Array:
         """The only activation it reads."""
@@ -73,77 +73,77 @@ class Operands:
     def weight_of(self, module: str) -> str:
         """The name of the weight that a module uses: its own, or that of the module it is tied to."""
         name = f"{module}.weight"
-        return name if name in self.site.schedule.tensors else f"{_TIED[module]}.weight"
+        return name if name in self.context.schedule.tensors else f"{_TIED[module]}.weight"
 
     def weight(self, name: str) -> Array | None:
         """A weight or state it reads, in the shape of its block; None where it reads none of that name."""
-        for ref in self.site.program.reads[self.index]:
-            tensor = self.site.schedule.tensors[ref.name]
+        for ref in self.context.program.reads[self.index]:
+            tensor = self.context.schedule.tensors[ref.name]
             if tensor.role not in ("activation", "token") and base_name(tensor) == name:
-                shape = local_shape(tensor, self.site.schedule.mesh)
-                line = self.xp.reshape(self.site.buffers[ref], (-1,))
+                shape = local_shape(tensor, self.context.schedule.mesh)
+                line = self.xp.reshape(self.context.buffers[ref], (-1,))
                 return self.xp.reshape(line[: math.prod(shape)], shape)
         return None
 
     def state(self) -> Array | None:
         """The only state that it reads."""
-        read = (self.site.schedule.tensors[ref.name] for ref in self.site.program.reads[self.index])
+        read = (self.context.schedule.tensors[ref.name] for ref in self.context.program.reads[self.index])
         (name,) = {base_name(tensor) for tensor in read if tensor.role == "state"}
         return self.weight(name)
 
     def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The axes that cut any of these labels of the op's iteration space."""
         wanted, iteration = set(labels), dict(self.op.iteration)
-        mesh = self.site.schedule.mesh
+        mesh = self.context.schedule.mesh
         return mesh.live(axis for axis, label in self.op.split if label in wanted and label in iteration)
 
     def put(self, value: Array, number: int = 0) -> None:
         """Write the op's output of that number, in the type that the schedule gives it."""
-        ref = [r for r in self.site.program.writes[self.index] if self._role(r) == "activation"][number]
-        self.site.buffers[ref] = self.site.backend.cast(value, self.site.schedule.tensors[ref.name].dtype)
+        ref = [r for r in self.context.program.writes[self.index] if self._role(r) == "activation"][number]
+        self.context.buffers[ref] = self.context.backend.cast(value, self.context.schedule.tensors[ref.name].dtype)
 
     def num_outputs(self) -> int:
         """How many outputs `put` can write."""
-        return sum(self._role(ref) == "activation" for ref in self.site.program.writes[self.index])
+        return sum(self._role(ref) == "activation" for ref in self.context.program.writes[self.index])
 
     def states(self) -> list[str]:
         """The names of the states that it writes, in its order."""
-        return [base_name(self.site.schedule.tensors[ref.name]) for ref in self._written_states()]
+        return [base_name(self.context.schedule.tensors[ref.name]) for ref in self._written_states()]
 
     def keep(self, name: str, value: Array) -> None:
         """Write a state anew, as a line in the type that the schedule gives it."""
-        tensors = self.site.schedule.tensors
+        tensors = self.context.schedule.tensors
         (ref,) = [ref for ref in self._written_states() if base_name(tensors[ref.name]) == name]
         line = self.xp.reshape(value, (-1,))
-        self.site.buffers[ref] = self.site.backend.cast(line, self.site.schedule.tensors[ref.name].dtype)
+        self.context.buffers[ref] = self.context.backend.cast(line, self.context.schedule.tensors[ref.name].dtype)
 
     def _written_states(self) -> list[Ref]:
-        return [ref for ref in self.site.program.writes[self.index] if self._role(ref) == "state"]
+        return [ref for ref in self.context.program.writes[self.index] if self._role(ref) == "state"]
 
     def gradient(self, name: str, value: Array) -> None:
         """Write, or add to, the gradient of a weight, as a whole line."""
-        _, writes, added = self.site.operands(self.index)
+        _, writes, added = self.context.operands(self.index)
         for refs, adds in ((writes, False), (added, True)):
             for ref in refs:
-                tensor = self.site.schedule.tensors[ref.name]
+                tensor = self.context.schedule.tensors[ref.name]
                 if _is_gradient(tensor, name):
-                    value = self.site.backend.cast(value, tensor.dtype)
-                    line = whole_line(self.site.backend, value, tensor, self.site.schedule.mesh)
+                    value = self.context.backend.cast(value, tensor.dtype)
+                    line = whole_line(self.context.backend, value, tensor, self.context.schedule.mesh)
                     if adds:
-                        self.site.add(ref, line)
+                        self.context.add(ref, line)
                     else:
-                        self.site.buffers[ref] = line
+                        self.context.buffers[ref] = line
                     return
         raise SimfrontierError(f"op {self.op.name}: no gradient of {name} among what it writes")
 
     def gradient_of(self, name: str) -> Tensor | None:
         """The tensor that the gradient of a weight goes to, if the op makes it."""
-        _, writes, added = self.site.operands(self.index)
-        made = (self.site.schedule.tensors[ref.name] for ref in (*writes, *added))
+        _, writes, added = self.context.operands(self.index)
+        made = (self.context.schedule.tensors[ref.name] for ref in (*writes, *added))
         return next((tensor for tensor in made if _is_gradient(tensor, name)), None)
 
     def _role(self, ref: Ref) -> str:
-        return self.site.schedule.tensors[ref.name].role
+        return self.context.schedule.tensors[ref.name].role
 
 
 def _is_gradient(tensor: Tensor, weight: str) -> bool:

@@ -68,55 +68,55 @@ class Trainer:
     def kernels(self) -> dict[str, Kernel]:
         return {**CrossEntropy(self).kernels(), "norm2": self._norm2, "adam": self._adam}
 
-    def _norm2(self, site: RankContext, index: int, op: Compute) -> None:
+    def _norm2(self, context: RankContext, index: int, op: Compute) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
 
         What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
         """
-        xp = site.backend.xp
-        reads, _, added = site.operands(index)
+        xp = context.backend.xp
+        reads, _, added = context.operands(index)
         totals = {ref.name: ref for ref in added}
-        counted = site.schedule.tensors[added[0].name].placement.partial_axes - {site.roles_axis}
+        counted = context.schedule.tensors[added[0].name].placement.partial_axes - {context.roles_axis}
         for ref in reads:
-            placement = site.schedule.tensors[ref.name].placement
-            if not site.is_first(counted - placement.flat - {axis for axis, _ in placement.shards}):
+            placement = context.schedule.tensors[ref.name].placement
+            if not context.is_first(counted - placement.flat - {axis for axis, _ in placement.shards}):
                 continue
-            values = site.backend.wide(site.buffers[ref]) / self.loss_scale
+            values = context.backend.wide(context.buffers[ref]) / self.loss_scale
             for name, value in (
                 ("gradient_norm", xp.sum(values * values)),
                 ("overflow", xp.sum(xp.astype(~xp.isfinite(values), values.dtype))),
             ):
                 ref_to = totals[name]
-                dtype = site.schedule.tensors[name].dtype
-                site.add(ref_to, site.backend.cast(xp.reshape(value, (1,)), dtype))
+                dtype = context.schedule.tensors[name].dtype
+                context.add(ref_to, context.backend.cast(xp.reshape(value, (1,)), dtype))
         for ref in added:
-            if ref not in site.buffers:
-                site.buffers[ref] = site.backend.zeros((1,), site.schedule.tensors[ref.name].dtype)
+            if ref not in context.buffers:
+                context.buffers[ref] = context.backend.zeros((1,), context.schedule.tensors[ref.name].dtype)
 
-    def _adam(self, site: RankContext, index: int, op: Compute) -> None:
+    def _adam(self, context: RankContext, index: int, op: Compute) -> None:
         """One step of Adam on this rank's share; skipped where a gradient overflowed."""
-        reads, writes, _ = site.operands(index)
-        tensors = site.schedule.tensors
+        reads, writes, _ = context.operands(index)
+        tensors = context.schedule.tensors
         held = {ref.name: ref for ref in reads}
-        overflow = float(site.buffers[held["overflow.total"]][0]) > 0
+        overflow = float(context.buffers[held["overflow.total"]][0]) > 0
         self.overflowed |= overflow
         if "gradient_norm.total" in held:
-            self.norms.add(math.sqrt(max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0)))
+            self.norms.add(math.sqrt(max(float(context.buffers[held["gradient_norm.total"]][0]), 0.0)))
         for name in dict.fromkeys(tensors[ref.name].weight for ref in writes):
             read, new = ([ref for ref in refs if tensors[ref.name].weight == name] for refs in (reads, writes))
             if name is not None:
-                self._update(site, name, _of_weight(site, read), _of_weight(site, new), held, overflow)
+                self._update(context, name, _of_weight(context, read), _of_weight(context, new), held, overflow)
 
     def _update(
-        self, site: RankContext, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
+        self, context: RankContext, name: str, read: _OfWeight, new: _OfWeight, held: dict[str, Ref], overflow: bool
     ) -> None:
-        xp, buffers, adam = site.backend.xp, site.buffers, self.adam
+        xp, buffers, adam = context.backend.xp, context.buffers, self.adam
         moments, master = buffers[read.moments], buffers[read.master]
         if not overflow:
             ref = read.other
             gradient = xp.astype(buffers[ref], master.dtype) / self.loss_scale
             self.gradients[name, ref.layer] = gradient
-            gradient = gradient * self._factor(site, gradient, held)
+            gradient = gradient * self._factor(context, gradient, held)
             first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
             second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
             moments = xp.stack([first, second])
@@ -125,14 +125,14 @@ class Trainer:
             master = master - adam.learning_rate * ahead / spread
         buffers[new.moments], buffers[new.master] = moments, master
         target = new.other
-        buffers[target] = site.backend.cast(master, site.schedule.tensors[target.name].dtype)
+        buffers[target] = context.backend.cast(master, context.schedule.tensors[target.name].dtype)
 
-    def _factor(self, site: RankContext, gradient: Array, held: dict[str, Ref]) -> float:
+    def _factor(self, context: RankContext, gradient: Array, held: dict[str, Ref]) -> float:
         """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
-        if site.schedule.meta.get("clip") == "each":
-            square = float(site.backend.xp.sum(gradient * gradient))
+        if context.schedule.meta.get("clip") == "each":
+            square = float(context.backend.xp.sum(gradient * gradient))
         else:
-            square = max(float(site.buffers[held["gradient_norm.total"]][0]), 0.0)
+            square = max(float(context.buffers[held["gradient_norm.total"]][0]), 0.0)
         norm = math.sqrt(square)
         return min(1.0, self.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
 
@@ -145,10 +145,10 @@ class _OfWeight(NamedTuple):
     other: Ref
 
 
-def _of_weight(site: RankContext, refs: list[Ref]) -> _OfWeight:
+def _of_weight(context: RankContext, refs: list[Ref]) -> _OfWeight:
     by_role: dict[str, Ref] = {}
     for ref in refs:
-        role = site.schedule.tensors[ref.name].role
+        role = context.schedule.tensors[ref.name].role
         by_role[role if role in ("optimizer", "master") else "other"] = ref
     return _OfWeight(by_role["optimizer"], by_role["master"], by_role["other"])
 

@@ -15,9 +15,9 @@ from simfrontier_real.transport import (
     ExchangeChannel,
     channel_of,
     channels_of,
+    exchange_channel_of,
+    exchange_channels_of,
     peer_of,
-    way_of,
-    ways_of,
     wire_kind,
 )
 from simfrontier_real.wire import PendingMessage, TorchWire, WireMessage
@@ -62,17 +62,18 @@ class TorchTransport:
         self._world, self._timeout_s = world, timeout_s
         self._groups: dict[tuple[str, str, tuple[tuple[int, ...], ...]], Any] = {}
         self._channels: dict[Channel, tuple[Any, tuple[int, ...]]] = {}
-        self._ways: dict[ExchangeChannel, TorchWire] = {}
+        self._exchange_channels: dict[ExchangeChannel, TorchWire] = {}
         self._mesh: Mesh | None = None
 
     def prepare(self, schedule: Schedule) -> None:
         """Make the process groups of a schedule; every rank calls this with the same schedule."""
-        self._channels, self._ways, self._mesh = {}, {}, schedule.mesh
+        self._channels, self._exchange_channels, self._mesh = {}, {}, schedule.mesh
         for channel in channels_of(schedule):
             groups = [tuple(group) for group in schedule.mesh.groups(channel.axes).tolist()]
             self._channels[channel] = self._group(channel.comm, channel.lane, groups)
-        for way in ways_of(schedule):
-            self._ways[way] = TorchWire(*self._group(way.comm, way.lane, way.pairs(schedule.mesh)))
+        for one in exchange_channels_of(schedule):
+            members = self._group(one.comm, one.lane, one.pairs(schedule.mesh))
+            self._exchange_channels[one] = TorchWire(*members)
 
     def _group(self, comm: str, lane: str, groups: list[tuple[int, ...]]) -> tuple[Any, tuple[int, ...]]:
         """The process group of this rank, and its members. `groups` hold every rank once: torch names a group by how
@@ -125,7 +126,7 @@ class TorchTransport:
         peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners stand in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
-        return ExchangePending(self._ways[way_of(op)].exchange(moves), room)
+        return ExchangePending(self._exchange_channels[exchange_channel_of(op)].exchange(moves), room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"

@@ -56,12 +56,14 @@ class RankContext:
 
     def add(self, ref: Ref, value: Array) -> None:
         """Add to a buffer; the first addition of a step makes it."""
-        held = self.buffers.held.get(ref)
+        held = self.buffers.by_ref.get(ref)
         self.buffers[ref] = value if held is None else held + value
 
 
-def site_of(schedule: Schedule, program: ExpandedProgram, layouts: Layouts, backend: Backend, rank: int) -> RankContext:
-    """A rank's place, with nothing in its buffers yet."""
+def rank_context_of(
+    schedule: Schedule, program: ExpandedProgram, layouts: Layouts, backend: Backend, rank: int
+) -> RankContext:
+    """A rank's context, with empty buffers."""
     at = coordinates(schedule.mesh, rank)
     return RankContext(
         schedule=schedule,

@@ -45,7 +45,7 @@ def watch(processes: Sequence[RankProcess]) -> int:
             # of those that ended since the last look, one that was killed did not end because of another
             rank = min(failed, key=lambda each: ((codes[each] or 0) > 0, each))
             end(processes)
-            return _said(rank, codes[rank] or 0, len(processes))
+            return _report_end(rank, codes[rank] or 0, len(processes))
         if all(code == 0 for code in codes):
             return 0
         time.sleep(POLL_S)
@@ -86,13 +86,13 @@ def signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def say_stopped(number: int, size: int) -> int:
+def print_stopped(number: int, size: int) -> int:
     """Say that a signal has stopped the run; the exit code."""
     sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {size} ranks are stopped\n")
     return 128 + number
 
 
-def _said(rank: int, code: int, size: int) -> int:
+def _report_end(rank: int, code: int, size: int) -> int:
     how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
     sys.stderr.write(f"simfrontier-real: rank {rank} {how}; all {size} ranks are stopped\n")
     return code if code > 0 else 1

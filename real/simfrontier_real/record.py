@@ -21,7 +21,7 @@ from simfrontier.schedule import (
 from simfrontier.trace import Span, Trace
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes
-from simfrontier_real.transport import channel_of, peer_of, way_of
+from simfrontier_real.transport import channel_of, exchange_channel_of, peer_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,20 +95,20 @@ def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> l
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
     ready = [rank.ready_s - begin for rank in ranks]
     start = [each.copy() for each in ready]
-    for groups, indices in meetings(schedule, programs):
+    for groups, indices in calls_by_group(schedule, programs):
         for group in groups:
             places = [(rank, indices[programs.by_rank[rank]]) for rank in group]
-            if all(mine for _, mine in places):
-                latest = np.max([ready[rank][:, mine] for rank, mine in places], axis=0)
-                for rank, mine in places:
-                    start[rank][:, mine] = latest
+            if all(calls for _, calls in places):
+                latest = np.max([ready[rank][:, calls] for rank, calls in places], axis=0)
+                for rank, calls in places:
+                    start[rank][:, calls] = latest
     return [(a, b, rank.end_s - begin) for a, b, rank in zip(ready, start, ranks, strict=True)]
 
 
-def meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
     """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
     group."""
-    every: dict[Hashable, list[list[int]]] = {}
+    calls: dict[Hashable, list[list[int]]] = {}
     groups: dict[Hashable, list[list[int]]] = {}
     mesh = schedule.mesh
     for role, program in enumerate(programs.of_roles):
@@ -120,11 +120,11 @@ def meetings(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list
                 key = channel_of(op, mesh)
                 result = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
             else:
-                key = way_of(op)
+                key = exchange_channel_of(op)
                 result = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
             groups[key] = result
-            every.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
-    for key, indices in every.items():
+            calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
+    for key, indices in calls.items():
         yield groups[key], indices
 
 

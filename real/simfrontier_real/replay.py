@@ -40,84 +40,86 @@ class StandInKernels:
         stand = dict.fromkeys((*MODEL_KINDS, *STEP_KINDS), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
-    def op(self, site: RankContext, index: int, op: Compute) -> None:
+    def op(self, context: RankContext, index: int, op: Compute) -> None:
         """One op of the model (or any local op, where compute is not real)."""
         if self.mode == "real":
-            self._spend(site, op)
-        _, writes, added = site.operands(index)
+            self._spend(context, op)
+        _, writes, added = context.operands(index)
         for ref in (*writes, *added):
-            self.blank(site, ref)
+            self.blank(context, ref)
 
-    def blank(self, site: RankContext, ref: Ref) -> None:
+    def blank(self, context: RankContext, ref: Ref) -> None:
         """A buffer of the right size where communication may read it; most activations are read by nobody here."""
-        tensor = site.schedule.tensors[ref.name]
+        tensor = context.schedule.tensors[ref.name]
         if tensor.role in ("token", "optimizer"):
             return
         if tensor.role == "activation":
             if ref.name in self.sent:
-                site.buffers[ref] = self._zeros(site, local_shape(tensor, site.schedule.mesh), tensor.dtype)
+                context.buffers[ref] = self._zeros(context, local_shape(tensor, context.schedule.mesh), tensor.dtype)
             return
-        bundle = site.layouts.bundles.get(ref)
+        bundle = context.layouts.bundles.get(ref)
         if bundle is not None:
-            whole = self._zeros(site, (bundle.members, bundle.total), tensor.dtype)
-            site.buffers.bundled[bundle.op] = whole
-            site.buffers[ref] = whole[:, bundle.start : bundle.start + bundle.width]
+            whole = self._zeros(context, (bundle.members, bundle.total), tensor.dtype)
+            context.buffers.bundled[bundle.op] = whole
+            context.buffers[ref] = whole[:, bundle.start : bundle.start + bundle.width]
             return
-        elements, pieces = tensor.local_elements(site.schedule.mesh), site.layouts.pieces_of(ref)
+        elements, pieces = tensor.local_elements(context.schedule.mesh), context.layouts.pieces_of(ref)
         if tensor.codec is None:
-            site.buffers[ref] = self._zeros(site, (elements,), tensor.dtype)
+            context.buffers[ref] = self._zeros(context, (elements,), tensor.dtype)
         else:
-            site.buffers[ref] = self._pieces(site, tensor.codec, pieces, elements // pieces)
+            context.buffers[ref] = self._pieces(context, tensor.codec, pieces, elements // pieces)
 
-    def place(self, site: RankContext) -> None:
+    def place(self, context: RankContext) -> None:
         """Buffers of all states that the rank holds."""
-        program = site.program
+        program = context.program
         moved = [refs for op, refs in zip(program.ops, program.reads, strict=True) if not isinstance(op, Compute)]
         self.sent = frozenset(ref.name for refs in moved for ref in refs)
-        for ref in site.touched:
-            if site.schedule.tensors[ref.name].persistent:
-                self.blank(site, ref)
+        for ref in context.touched:
+            if context.schedule.tensors[ref.name].persistent:
+                self.blank(context, ref)
 
-    def _pieces(self, site: RankContext, codec: Codec, pieces: int, length: int) -> Encoded:
+    def _pieces(self, context: RankContext, codec: Codec, pieces: int, length: int) -> Encoded:
         """Encoded pieces of zeros."""
         if not codec.is_opaque:
-            return Encoded(self._zeros(site, (pieces, length), codec.name), None)
+            return Encoded(self._zeros(context, (pieces, length), codec.name), None)
         if not codec.is_quantised:
-            return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), None)
-        scales = self._zeros(site, (pieces, codec.num_scales(length)), "fp32")
-        return Encoded(self._zeros(site, (pieces, codec.payload_bytes(length)), "uint8"), scales)
+            return Encoded(self._zeros(context, (pieces, codec.payload_bytes(length)), "uint8"), None)
+        scales = self._zeros(context, (pieces, codec.num_scales(length)), "fp32")
+        return Encoded(self._zeros(context, (pieces, codec.payload_bytes(length)), "uint8"), scales)
 
-    def _spend(self, site: RankContext, op: Compute) -> None:
-        backend, mesh = site.backend, site.schedule.mesh
+    def _spend(self, context: RankContext, op: Compute) -> None:
+        backend, mesh = context.backend, context.schedule.mesh
         if op.matmul is not None:
             batch, m, n, k = matmul_shape(op, mesh)
             refs = (*op.writes, *op.reads)
-            dtype = next((t.dtype for t in (site.schedule.tensors[r.name] for r in refs) if t.dtype in _FLOATS), "fp32")
-            backend.xp.matmul(self._zeros(site, (batch, m, k), dtype), self._zeros(site, (batch, k, n), dtype))
+            dtype = next(
+                (t.dtype for t in (context.schedule.tensors[r.name] for r in refs) if t.dtype in _FLOATS), "fp32"
+            )
+            backend.xp.matmul(self._zeros(context, (batch, m, k), dtype), self._zeros(context, (batch, k, n), dtype))
             return
-        moved = traffic_bytes(op, site.schedule.tensors, mesh) // 2  # half is read, half is written
+        moved = traffic_bytes(op, context.schedule.tensors, mesh) // 2  # half is read, half is written
         if moved:
-            backend.xp.asarray(self._zeros(site, (moved,), "uint8"), copy=True)
+            backend.xp.asarray(self._zeros(context, (moved,), "uint8"), copy=True)
 
-    def _zeros(self, site: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
+    def _zeros(self, context: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
         """A view of as many zeros as it takes; nobody writes anything but zeros there."""
         count = math.prod(shape)
         held = self.memory.get(dtype)
         if held is None or held.shape[0] < count:
-            held = self.memory[dtype] = site.backend.zeros((count,), dtype)
-        return site.backend.xp.reshape(held[:count], shape)
+            held = self.memory[dtype] = context.backend.zeros((count,), dtype)
+        return context.backend.xp.reshape(held[:count], shape)
 
 
 class ReplayRunner(RealOpRunner):
     """The work of a replay: real collectives and codecs, the model's ops by a stand-in."""
 
-    def __init__(self, site: RankContext, stand: StandInKernels) -> None:
-        super().__init__(site, stand.kernels())
+    def __init__(self, context: RankContext, stand: StandInKernels) -> None:
+        super().__init__(context, stand.kernels())
         self._stand = stand
-        if stand.mode == "wait" and (stand.waits is None or len(stand.waits) != site.program.num_ops):
+        if stand.mode == "wait" and (stand.waits is None or len(stand.waits) != context.program.num_ops):
             got = 0 if stand.waits is None else len(stand.waits)
-            raise InputError(f"waits: got {got} ops; allowed: one for each of the schedule's {site.program.num_ops}")
-        stand.place(site)
+            raise InputError(f"waits: got {got} ops; allowed: one for each of the schedule's {context.program.num_ops}")
+        stand.place(context)
 
     def measures(self, index: int) -> Backend | None:
         """Where nothing is encoded, messages are as long as the schedule takes them to be."""

@@ -13,7 +13,7 @@ from simfrontier.wholefile import refuse_unfinished
 from simfrontier_real.fabric.meter import ByteMeter, link_table
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.record import trace_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.session import LoadedSchedule, Session
@@ -34,63 +34,63 @@ class ReplaySettings:
     waits: Path | None = None
 
 
-def replay_all(session: Session, plan: ReplaySettings) -> None:
+def replay_all(session: Session, settings: ReplaySettings) -> None:
     """Replay every schedule of a session. Raises InputError for a mode that is none, and waits that do not fit."""
-    if plan.compute not in MODES:
-        raise InputError(f"--compute: got {plan.compute!r}; {nearest(plan.compute, MODES)}")
-    if (plan.compute == "wait") != (plan.waits is not None):
+    if settings.compute not in MODES:
+        raise InputError(f"--compute: got {settings.compute!r}; {nearest(settings.compute, MODES)}")
+    if (settings.compute == "wait") != (settings.waits is not None):
         raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
-    if plan.compute == "wait" and session.world.backend != "gloo":
+    if settings.compute == "wait" and session.world.backend != "gloo":
         raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
-    if plan.waits is not None:
-        refuse_unfinished(plan.waits)
-    replay(session, session.loaded, plan)
+    if settings.waits is not None:
+        refuse_unfinished(settings.waits)
+    replay(session, session.loaded, settings)
 
 
-def replay(session: Session, several: Sequence[LoadedSchedule], plan: ReplaySettings) -> None:
+def replay(session: Session, several: Sequence[LoadedSchedule], settings: ReplaySettings) -> None:
     """Replay schedules one after the other; in an emulated fabric also count the bytes of its cables."""
     if session.world.rank == 0:
-        plan.out.mkdir(parents=True, exist_ok=True)
+        settings.out.mkdir(parents=True, exist_ok=True)
     for loaded in several:
-        _replay(session, loaded, plan)
+        _replay(session, loaded, settings)
         session.world.barrier()
 
 
-def _replay(session: Session, loaded: LoadedSchedule, plan: ReplaySettings) -> None:
+def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) -> None:
     world, schedule, programs = session.world, loaded.schedule, loaded.programs
     program = programs.of(world.rank)
 
     def step_of(transport: Transport) -> LaneStep:
-        site = site_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
-        waits = _waits(loaded, plan.waits, world.rank)
-        work = ReplayRunner(site, StandInKernels(plan.compute, waits))  # type: ignore[arg-type]
+        context = rank_context_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
+        waits = _waits(loaded, settings.waits, world.rank)
+        work = ReplayRunner(context, StandInKernels(settings.compute, waits))  # type: ignore[arg-type]
         return LaneStep(program, schedule.mesh, work, transport, time.monotonic)
 
     step = session.ready(loaded, step_of)
-    meter = ByteMeter(world, plan.warmup)
+    meter = ByteMeter(world, settings.warmup)
     ranks, clock_error_s = timed_steps(
         session,
         step,
-        plan.iterations,
+        settings.iterations,
         f"replaying {loaded.name}",
-        plan.warmup,
+        settings.warmup,
         before=meter.begin,
     )
     counted = meter.end()
     if ranks is None:
         return
     if counted is not None:
-        table = link_table(counted, plan.iterations, loaded.digest, f"{loaded.name}, counted")
-        save_links(table, plan.out / f"links-{loaded.name}.json")
+        table = link_table(counted, settings.iterations, loaded.digest, f"{loaded.name}, counted")
+        save_links(table, settings.out / f"links-{loaded.name}.json")
     notes = {
         "backend": world.backend,
-        "mode": f"replay, compute {plan.compute}",
+        "mode": f"replay, compute {settings.compute}",
         "collectives": loaded.carried,
-        "warmup": str(plan.warmup),
+        "warmup": str(settings.warmup),
         "clock_error_s": f"{clock_error_s:.9f}",
     }
     trace = trace_of(schedule, programs, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
-    write_perfetto(trace, plan.out / f"trace-{loaded.name}.json")
+    write_perfetto(trace, settings.out / f"trace-{loaded.name}.json")
 
 
 def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:

@@ -37,12 +37,12 @@ def instances(schedule: Schedule, tensor: Tensor) -> range:
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
 
 
-def here(site: RankContext) -> Iterator[tuple[Tensor, Ref]]:
+def here(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
     """The persistent instances that a rank holds: those that its program touches."""
-    touched = site.touched
-    for tensor in site.schedule.tensors.values():
+    touched = context.touched
+    for tensor in context.schedule.tensors.values():
         if tensor.persistent:
-            for layer in instances(site.schedule, tensor):
+            for layer in instances(context.schedule, tensor):
                 if Ref(tensor.name, layer) in touched:
                     yield tensor, Ref(tensor.name, layer)
 
@@ -67,38 +67,38 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
     return out
 
 
-def place(site: RankContext, weights: Weights) -> None:
+def place(context: RankContext, weights: Weights) -> None:
     """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
-    schedule, backend, mesh = site.schedule, site.backend, site.schedule.mesh
-    for tensor, ref in here(site):
+    schedule, backend, mesh = context.schedule, context.backend, context.schedule.mesh
+    for tensor, ref in here(context):
         if tensor.role == "optimizer":
-            site.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
+            context.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
         elif tensor.role in (*LASTING, "copy", "master"):
             source = tensor.name if tensor.weight is None else tensor.weight
-            block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, site.at, tensor.name)]
+            block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)]
             # states start from the weights as the model's type holds them, so that master and weight agree
             values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
             line = whole_line(backend, values, tensor, mesh)
-            mine = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), site.at)
+            mine = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
             if tensor.codec is not None:
-                site.buffers[ref] = encode(backend, backend.xp.reshape(mine, (1, -1)), tensor.codec)
+                context.buffers[ref] = encode(backend, backend.xp.reshape(mine, (1, -1)), tensor.codec)
             else:
-                site.buffers[ref] = mine
+                context.buffers[ref] = mine
 
 
-def shard(site: RankContext, values: Any, name: str) -> Array:
+def shard(context: RankContext, values: Any, name: str) -> Array:
     """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is along the
     dimensions that the values have."""
-    tensor = site.schedule.tensors[name]
-    block = block_of(tensor.shape, tensor.placement, site.schedule.mesh, site.at, name)
+    tensor = context.schedule.tensors[name]
+    block = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, name)
     return values[block[: len(values.shape)]]
 
 
-def held(site: RankContext) -> dict[tuple[str, int], Any]:
+def final_states(context: RankContext) -> dict[tuple[str, int], Any]:
     """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
     return {
-        (tensor.name, ref.layer): site.backend.numpy(site.buffers[ref])
-        for tensor, ref in here(site)
+        (tensor.name, ref.layer): context.backend.numpy(context.buffers[ref])
+        for tensor, ref in here(context)
         if tensor.role in (*LASTING, "master")
     }
 
@@ -136,7 +136,7 @@ def assembled(
     return out
 
 
-def copies_apart(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
+def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
     """How far copies of one weight are from each other on ranks that should hold the same: the largest difference,
     relative to the tensor's largest value."""
     import numpy as np

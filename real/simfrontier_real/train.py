@@ -25,9 +25,9 @@ from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.optimizer import Adam, Trainer, all_kernels
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.programs import Programs, programs_of
-from simfrontier_real.rank_context import RankContext, site_of
+from simfrontier_real.rank_context import RankContext, rank_context_of
 from simfrontier_real.record import RankTimes, clocked
-from simfrontier_real.states import Weights, assembled, copies_apart, held, initial_weights, place, shard
+from simfrontier_real.states import Weights, assembled, copy_difference, final_states, initial_weights, place, shard
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.transport import Transport
 from simfrontier_real.updates import UpdateCheck
@@ -54,13 +54,13 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The mean loss of every step, and the whole weights and states at the end, of which `copies_apart` is how far
+    """The mean loss of every step, and the whole weights and states at the end, of which `copy_difference` is how far
     those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
     gradients before clipping, and in how many steps some gradient was clipped."""
 
     losses: tuple[float, ...]
     weights: Weights
-    copies_apart: float = 0.0
+    copy_difference: float = 0.0
     gradients: tuple[Digests, ...] = ()
     clipped_steps: int = 0
 
@@ -73,10 +73,10 @@ class RankReport:
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
-    held: dict[tuple[str, int], Any]
+    states: dict[tuple[str, int], Any]
     calls: tuple[Calls, ...]
     published: dict[tuple[str, int], Any]
-    codes: tuple[float, ...]
+    code_errors: tuple[float, ...]
 
     @property
     def skipped(self) -> frozenset[int]:
@@ -98,57 +98,61 @@ class TrainingRank:
     ) -> None:
         if is_mugs(schedule):
             refuse(schedule)
-        self.site: RankContext = site_of(schedule, program, layouts_of(schedule, program), backend, rank)
+        self.context: RankContext = rank_context_of(schedule, program, layouts_of(schedule, program), backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
         self.trainer = Trainer(training.adam, grad_accum, training.loss_scale)
-        self._arrivals, self._codes = MessageDigests(backend, schedule, rank), WeightCodes(self.site)
-        work = RealOpRunner(self.site, all_kernels(self.trainer, training.mugs), self._arrivals, self._codes)
-        self.step = LaneStep(program, schedule.mesh, work, transport, time.monotonic)
+        self._digests, self._weight_codes = MessageDigests(backend, schedule, rank), WeightCodes(self.context)
+        op_runner = RealOpRunner(
+            self.context, all_kernels(self.trainer, training.mugs), self._digests, self._weight_codes
+        )
+        self.step = LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
         self.inputs = input_names(schedule)
-        place(self.site, initial_weights(schedule, training.seed))
-        self._watch = GradientDigests(self.site)
-        self._updates = UpdateCheck(self.site, training.adam)
-        self._seen: list[tuple[float, StepGradients]] = []
+        place(self.context, initial_weights(schedule, training.seed))
+        self._gradient_digests = GradientDigests(self.context)
+        self._updates = UpdateCheck(self.context, training.adam)
+        self._steps: list[tuple[float, StepGradients]] = []
         self._calls: list[Calls] = []
-        self._codes_apart: list[float] = []
+        self._code_errors: list[float] = []
 
     def load(self, number: int) -> None:
         """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
         self.trainer.begin_step()
-        backend = self.site.backend
+        backend = self.context.backend
         for micro in range(self.trainer.grad_accum):
-            whole = batch(self.site.schedule, self._training.data_seed, number, micro)
+            whole = batch(self.context.schedule, self._training.data_seed, number, micro)
             for name in self.inputs:
                 ref = Ref(name, 0, micro)
-                if ref in self.site.touched:
-                    dtype = self.site.schedule.tensors[name].dtype
-                    self.site.buffers[ref] = backend.array(shard(self.site, whole.by_name[name], name), dtype)
+                if ref in self.context.touched:
+                    dtype = self.context.schedule.tensors[name].dtype
+                    self.context.buffers[ref] = backend.array(shard(self.context, whole.by_name[name], name), dtype)
             if self._has_loss:
-                self.trainer.labels[micro] = backend.array(shard(self.site, whole.labels, "logits"), "int64")
+                self.trainer.labels[micro] = backend.array(shard(self.context, whole.labels, "logits"), "int64")
 
     def loss(self) -> float:
         """This rank's part of the mean loss of the step that has just run, which this ends; 0 where others count it."""
         self.trainer.end_step()
         return sum(float(loss) for loss in self.trainer.losses.values())
 
-    def look(self) -> None:
-        """Keep for `told` what the step that has just run came to, which this ends."""
+    def record_step(self) -> None:
+        """End the step that has just run and keep its results for `report`."""
         was_skipped, trainer = self.trainer.overflowed, self.trainer
-        digests = {} if was_skipped else self._watch.digests(trainer.gradients)
+        digests = {} if was_skipped else self._gradient_digests.digests(trainer.gradients)
         norms = () if was_skipped else tuple(sorted(trainer.norms))
-        each = self.site.schedule.meta.get("clip") == "each"
-        update = self._updates.apart(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
-        self._seen.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
-        self._calls.append(self._arrivals.taken())
-        self._codes_apart.append(self._codes.taken())
+        each = self.context.schedule.meta.get("clip") == "each"
+        update = self._updates.error_of(trainer.gradients, None if each else next(iter(norms), 0.0), was_skipped)
+        self._steps.append((self.loss(), StepGradients(digests, norms, was_skipped, update)))
+        self._calls.append(self._digests.take_calls())
+        self._code_errors.append(self._weight_codes.take_error())
 
-    def told(self) -> RankReport:
-        """What this rank tells of its training, at the end."""
-        losses, gradients = tuple(loss for loss, _ in self._seen), tuple(seen for _, seen in self._seen)
-        codes = tuple(self._codes_apart)
-        return RankReport(losses, gradients, held(self.site), tuple(self._calls), published(self.site), codes)
+    def report(self) -> RankReport:
+        """What this rank reports of its training at the end."""
+        losses, gradients = tuple(loss for loss, _ in self._steps), tuple(seen for _, seen in self._steps)
+        code_errors = tuple(self._code_errors)
+        return RankReport(
+            losses, gradients, final_states(self.context), tuple(self._calls), published(self.context), code_errors
+        )
 
 
 def train_in_one_process(
@@ -163,11 +167,11 @@ def train_in_one_process(
 
     Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
     """
-    given, _ = run_in_one_process(schedule, training, backend, programs, lowered)
-    lines = [each.held for each in given]
-    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in given), strict=True))
+    reports, _ = run_in_one_process(schedule, training, backend, programs, lowered)
+    lines = [each.states for each in reports]
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in reports), strict=True))
     if schedule.codes_per_hop:
-        return TrainingResult(losses, assembled(schedule, lines, may_differ=True), copies_apart(schedule, lines))
+        return TrainingResult(losses, assembled(schedule, lines, may_differ=True), copy_difference(schedule, lines))
     return TrainingResult(losses, assembled(schedule, lines))
 
 
@@ -198,12 +202,12 @@ def run_in_one_process(
             rank.load(number)
         run_together(executors)
         for rank, executor, spent in zip(ranks, executors, times, strict=True):
-            rank.look()
+            rank.record_step()
             spent.append(executor.end())
     clocks = [
         clocked(spent, 0.0, "loopback", rank.step.message_bytes) for rank, spent in zip(ranks, times, strict=True)
     ]
-    return [rank.told() for rank in ranks], clocks
+    return [rank.report() for rank in ranks], clocks
 
 
 def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:

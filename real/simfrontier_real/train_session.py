@@ -16,7 +16,7 @@ from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.states import weights_of
 from simfrontier_real.timed import timed_steps
 from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings
-from simfrontier_real.verdict import TrainingVerdict, judged, model_dtype, print_results, write_results
+from simfrontier_real.verdict import TrainingVerdict, model_dtype, print_results, verdict_of, write_results
 
 
 def train_all(
@@ -82,9 +82,9 @@ def _train(
         training.steps,
         f"training by {loaded.name}",
         before=rank.load,
-        after=lambda _: rank.look(),
+        after=lambda _: rank.record_step(),
     )
-    everybody = world.gathered(rank.told())
+    everybody = world.gathered(rank.report())
     if everybody is None or timed is None:
         return None
     if out is not None:
@@ -98,7 +98,7 @@ def _train(
         trace = trace_of(schedule, programs, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
         write_perfetto(trace, out / f"trace-{loaded.name}.json")
     reference = unsharded(schedule, training, known, everybody[0].skipped) if compare else None
-    return judged(loaded, everybody, timed, training, reference)
+    return verdict_of(loaded, everybody, timed, training, reference)
 
 
 def unsharded(

@@ -105,11 +105,11 @@ def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
     return rank + (other - at) * stride
 
 
-def way_of(op: Exchange) -> ExchangeChannel:
+def exchange_channel_of(op: Exchange) -> ExchangeChannel:
     """The way that an exchange takes."""
     return ExchangeChannel(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
 
 
-def ways_of(schedule: Schedule) -> list[ExchangeChannel]:
+def exchange_channels_of(schedule: Schedule) -> list[ExchangeChannel]:
     """The ways that a schedule's exchanges take, sorted."""
-    return sorted({way_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})
+    return sorted({exchange_channel_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})

@@ -21,7 +21,7 @@ from simfrontier_real.checks import TrainingCheck, compared, distance
 from simfrontier_real.optimizer import CLIP
 from simfrontier_real.record import RankTimes, sent_bytes
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.states import assembled, copies_apart, initial_weights
+from simfrontier_real.states import assembled, copy_difference, initial_weights
 from simfrontier_real.train import RankReport, TrainingResult, TrainingSettings
 
 
@@ -84,7 +84,7 @@ class TrainingVerdict:
         return self.has_right_bytes and finite and self.has_right_steps and not self.missed
 
 
-def judged(
+def verdict_of(
     loaded: LoadedSchedule,
     rank_reports: Sequence[RankReport],
     ranks: list[RankTimes],
@@ -94,7 +94,7 @@ def judged(
     """What came of training a schedule: what all ranks tell, against the unsharded model (None: not compared); `ranks`
     are their times and bytes. Raises SimfrontierError where ranks hold other values than their copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
-    lines = [each.held for each in rank_reports]
+    lines = [each.states for each in rank_reports]
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
     weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
     reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
@@ -103,7 +103,7 @@ def judged(
     if reference is not None:
         start = initial_weights(schedule, training.seed)
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
-        sources = [{**each.held, **each.published} for each in rank_reports]
+        sources = [{**each.states, **each.published} for each in rank_reports]
         masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
         checks = compared(schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds)
         error, worst = distance(weights, reference.weights)
@@ -120,7 +120,7 @@ def judged(
         reference_losses=() if reference is None else reference.losses,
         weights_error=error,
         worst=worst,
-        copies_differ=copies_apart(schedule, lines),
+        copies_differ=copy_difference(schedule, lines),
         loss_error=loss_error,
         message_bytes=_sent_bytes(loaded, ranks, exact=True),
         measured_bytes=_sent_bytes(loaded, ranks, exact=False),
@@ -132,7 +132,7 @@ def judged(
         ),
         skipped_steps=sum(step.was_skipped for step in rank_reports[0].gradients),
         checks=() if checks is None else checks.checks,
-        allowed="" if bounds is None else bounds.said,
+        allowed="" if bounds is None else bounds.text,
         gradient_norms=() if checks is None else checks.norms,
         reference_norms=() if checks is None else checks.reference_norms,
         clip=training.adam.clip,

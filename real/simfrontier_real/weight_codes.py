@@ -13,45 +13,45 @@ from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
 _MOVES: Final = ("encode", "decode", "slice", "permute", "cast")
-Way = tuple[tuple[Ref, Ref], ...]  # each coding on the way of a weight, the last first: (what is coded, the code)
+Codings = tuple[tuple[Ref, Ref], ...]  # each coding on the way of a weight, the last first: (what is coded, the code)
 
 
-def published(site: RankContext) -> dict[tuple[str, int], Any]:
+def published(context: RankContext) -> dict[tuple[str, int], Any]:
     """By name and layer of this rank's masters: the line that its share of the published weight should be, as a numpy
     array. Weights that are coded more than once on their way are left out: what other ranks hold of them counts
     too."""
-    if site.schedule.codes_per_hop:
+    if context.schedule.codes_per_hop:
         return {}
-    sources = _sources(site)
+    sources = _sources(context)
     out = {}
-    for ref, master in site.buffers.held.items():
-        if site.schedule.tensors[ref.name].role != "master":
+    for ref, master in context.buffers.by_ref.items():
+        if context.schedule.tensors[ref.name].role != "master":
             continue
-        weight = Ref(weight_of(site.schedule.tensors[ref.name]), ref.layer)
-        way = _way(site, sources, weight)
-        if len(way) < 2:
-            out[ref.name, ref.layer] = site.backend.numpy(_image(site, weight, master, way))
+        weight = Ref(weight_of(context.schedule.tensors[ref.name]), ref.layer)
+        codings = _codings_of(context, sources, weight)
+        if len(codings) < 2:
+            out[ref.name, ref.layer] = context.backend.numpy(_image(context, weight, master, codings))
     return out
 
 
-def _image(site: RankContext, weight: Ref, master: Any, way: Way) -> Any:
-    tensors, backend, mesh, layouts = site.schedule.tensors, site.backend, site.schedule.mesh, site.layouts
+def _image(context: RankContext, weight: Ref, master: Any, codings: Codings) -> Any:
+    tensors, backend, mesh, layouts = context.schedule.tensors, context.backend, context.schedule.mesh, context.layouts
     dtype = tensors[weight.name].dtype
     line = backend.cast(master, dtype)
-    for plain, coded in way:
+    for plain, coded in codings:
         codec = tensors[coded.name].codec
         assert codec is not None, f"{coded.name} is not encoded"
         order, sent = layouts.order_of(plain), layouts.order_of(coded)
-        there = rearranged(backend, line, mesh, order, sent, site.at)
+        there = rearranged(backend, line, mesh, order, sent, context.at)
         pieces = backend.xp.reshape(there, (layouts.pieces_of(coded), -1))
         back = decode(backend, encode(backend, pieces, codec), codec, int(pieces.shape[1]), dtype)
-        line = rearranged(backend, backend.xp.reshape(back, (-1,)), mesh, sent, order, site.at)
+        line = rearranged(backend, backend.xp.reshape(back, (-1,)), mesh, sent, order, context.at)
     return line
 
 
-def _sources(site: RankContext) -> dict[Ref, tuple[str, Ref]]:
+def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
     """By what an op of the program writes last: the op's kind, and what it is made of."""
-    program, out = site.program, {}
+    program, out = context.program, {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Collective) or (isinstance(op, Compute) and op.kind in _MOVES):
             pairs = zip(program.reads[index], program.writes[index], strict=False)  # a token may be written, too
@@ -59,7 +59,7 @@ def _sources(site: RankContext) -> dict[Ref, tuple[str, Ref]]:
     return out
 
 
-def _way(site: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Way:
+def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Codings:
     """From a weight back to what the optimizer wrote."""
     results, at, seen = [], weight, set()
     while at in sources and at not in seen:
@@ -75,32 +75,38 @@ class WeightCodes:
     """Holds the codes of weights, when they leave, against the weights that are there: both are of this rank, and the
     code is a function of the weight alone."""
 
-    def __init__(self, site: RankContext) -> None:
-        tensors = site.schedule.tensors
-        sources = {code: plain for code, (kind, plain) in _sources(site).items() if kind == "encode"}
-        self._site, self._apart = site, [0.0]
+    def __init__(self, context: RankContext) -> None:
+        tensors = context.schedule.tensors
+        sources = {code: plain for code, (kind, plain) in _sources(context).items() if kind == "encode"}
+        self._site, self._errors = context, [0.0]
         self._plain = {code: plain for code, plain in sources.items() if tensors[plain.name].role == "weight"}
 
-    def leaves(self, index: int) -> None:
-        """A call is about to send what it reads."""
+    def record_sent(self, index: int) -> None:
+        """Compare the codes that a call is about to send with the weights."""
         for ref in self._site.program.reads[index]:
             if ref not in self._plain:
                 continue
-            site, plain = self._site, self._plain[ref]
-            if plain not in site.buffers.held or not isinstance(held := site.buffers[ref], Encoded):
+            context, plain = self._site, self._plain[ref]
+            if plain not in context.buffers.by_ref or not isinstance(held := context.buffers[ref], Encoded):
                 continue
-            layouts, mesh = site.layouts, site.schedule.mesh
+            layouts, mesh = context.layouts, context.schedule.mesh
             line = rearranged(
-                site.backend, site.buffers[plain], mesh, layouts.order_of(plain), layouts.order_of(ref), site.at
+                context.backend,
+                context.buffers[plain],
+                mesh,
+                layouts.order_of(plain),
+                layouts.order_of(ref),
+                context.at,
             )
-            codec = site.schedule.tensors[ref.name].codec
+            codec = context.schedule.tensors[ref.name].codec
             assert codec is not None, f"{ref.name} is not encoded"
-            again = encode(site.backend, site.backend.xp.reshape(line, (layouts.pieces_of(ref), -1)), codec)
+            again = encode(context.backend, context.backend.xp.reshape(line, (layouts.pieces_of(ref), -1)), codec)
             for one, other in zip(held.parts, again.parts, strict=True):
-                far = site.backend.cast(one, "fp64") - site.backend.cast(other, "fp64")
-                self._apart.append(site.backend.xp.max(site.backend.xp.abs(far)))
+                far = context.backend.cast(one, "fp64") - context.backend.cast(other, "fp64")
+                self._errors.append(context.backend.xp.max(context.backend.xp.abs(far)))
 
-    def taken(self) -> float:
-        """How far codes of the step that has just run are from those of the weights: 0 where all is well."""
-        apart, self._apart = [float(each) for each in self._apart], [0.0]
-        return float("inf") if any(each != each for each in apart) else max(apart)
+    def take_error(self) -> float:
+        """The largest difference between the codes sent in the step that has just run and those of the weights; 0 where
+        they are right. Starts anew."""
+        errors, self._errors = [float(each) for each in self._errors], [0.0]
+        return float("inf") if any(each != each for each in errors) else max(errors)

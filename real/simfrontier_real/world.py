@@ -80,7 +80,7 @@ class World:
     device: str
     store: Any
     control: Any  # a gloo group of all ranks, for what is said beside the schedule
-    alive: Heartbeat
+    heartbeat: Heartbeat
 
     @property
     def rank(self) -> int:
@@ -175,7 +175,7 @@ def leave(world: World) -> None:
     """Say that this rank has done everything, and take the process groups down, if there are any."""
     import torch.distributed as dist
 
-    world.alive.leave()
+    world.heartbeat.leave()
     if dist.is_initialized():
         with suppress(RuntimeError):
             dist.destroy_process_group()

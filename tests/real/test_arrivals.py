@@ -9,7 +9,7 @@ import pytest
 
 from simfrontier.schedule import Collective, Exchange, Schedule
 from simfrontier_real import arrivals
-from simfrontier_real.arrivals import Calls, _numbers, calls_apart
+from simfrontier_real.arrivals import Calls, _numbers, call_errors
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
 from simfrontier_real.train import TrainingSettings, run_in_one_process
@@ -53,7 +53,7 @@ def test_what_arrives_is_what_was_sent(name: str) -> None:
     made = MADE[name]()
     for by_rank in _calls(made):
         assert _followed(made, by_rank) == KINDS[name]
-        assert 0 < calls_apart(made, programs_of(made), by_rank).error < 0.5
+        assert 0 < call_errors(made, programs_of(made), by_rank).error < 0.5
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -63,12 +63,12 @@ def test_messages_may_be_longer_than_there_are_numbers(name: str, monkeypatch: p
     assert arrivals._longest(made) > 10 * 101
     monkeypatch.setattr(arrivals, "PERIOD", 101)
     for by_rank, square in zip(_calls(made), whole, strict=True):
-        assert 0 < calls_apart(made, programs_of(made), by_rank).error < 0.5
+        assert 0 < call_errors(made, programs_of(made), by_rank).error < 0.5
         assert max(each.square for calls in by_rank for each in sum(calls.values(), ())) == pytest.approx(square)
 
 
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("field", ["arrived", "sent"])
+@pytest.mark.parametrize("field", ["received", "sent"])
 def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
     """A ten-thousandth more or less, anywhere, is named with its op."""
     made = MADE[name]()
@@ -80,11 +80,11 @@ def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
             if messages[0].square == 0 and field == "sent":
                 continue  # this end of an exchange sends nothing
             op = programs.of(rank).ops[index]
-            if field == "arrived" and isinstance(op, Exchange) and messages[0].arrived == 0.0:
+            if field == "received" and isinstance(op, Exchange) and messages[0].received == 0.0:
                 continue  # to this end comes nothing
             kept = getattr(messages[0], field)
             setattr(messages[0], field, kept + 1e-4 * (math.sqrt(messages[0].square) or 1.0))
-            error = calls_apart(made, programs, sound)
+            error = call_errors(made, programs, sound)
             assert error.error > 1, (op.kind, op.name)
             assert f"{op.kind} {op.name} of layer " in error.where
             setattr(messages[0], field, kept)

@@ -24,8 +24,8 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import RankContext, site_of
-from simfrontier_real.states import assembled, held, initial_weights, place
+from simfrontier_real.rank_context import RankContext, rank_context_of
+from simfrontier_real.states import assembled, final_states, initial_weights, place
 from simfrontier_real.train import inline, run_together
 from tests.real.lowerings import lowered_of
 
@@ -54,10 +54,12 @@ def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, aft
 def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[RankContext]:
     """The ranks after a step that began with these buffers."""
     program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
-    sites = [site_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)]
+    sites = [
+        rank_context_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)
+    ]
     executors = []
     for site, mine in zip(sites, parts, strict=True):
-        site.buffers.held.update(mine)
+        site.buffers.by_ref.update(mine)
         transport: Any = world.transport(site.rank)
         if lowered:
             transport = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), transport)
@@ -220,11 +222,11 @@ def test_states_in_blocks_and_flat_inside_them_are_put_together_again(
     program = programs_of(made).of_roles[0]
     lines = []
     for rank in range(MESH.num_ranks):
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
         place(site, weights)
-        (line,) = held(site).values()
+        (line,) = final_states(site).values()
         assert line.shape == (weight.local_elements(MESH),)
-        lines.append(held(site))
+        lines.append(final_states(site))
     assert np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])
     assert math.prod(local_shape(weight, MESH)) <= weight.local_elements(MESH) * MESH.size(placement.flat)
 
@@ -245,8 +247,8 @@ def test_a_block_at_the_wrong_coordinate_shows_in_what_is_put_together() -> None
     weights, program = initial_weights(made, 1), programs_of(made).of_roles[0]
     lines = []
     for rank in range(MESH.num_ranks):
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
         site.at["q"] = (site.at["q"] + 1) % 3
         place(site, weights)
-        lines.append(held(site))
+        lines.append(final_states(site))
     assert not np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])

@@ -69,7 +69,7 @@ def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_writte
     for index in range(program.num_ops):
         run(buffers, program, index)
         made_by_now |= {ref for ref in (*program.writes[index], *program.accumulates[index]) if ref.name in names}
-        assert {ref for ref in buffers.held if ref.name in names} == needed[index] & made_by_now, index
+        assert {ref for ref in buffers.by_ref if ref.name in names} == needed[index] & made_by_now, index
 
 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy"])
@@ -83,7 +83,7 @@ def test_nothing_is_held_beyond_the_lifetimes_that_memory_is_counted_by(plan: st
     most = 0
     for index in range(program.num_ops):
         run(buffers, program, index)
-        mine = [ref for ref in buffers.held if ref.name in names]
+        mine = [ref for ref in buffers.by_ref if ref.name in names]
         assert all(spans[ref][0] <= index < spans[ref][1] for ref in mine), index
         most = max(most, len(mine))
     assert most > 10
@@ -116,7 +116,7 @@ def test_in_any_order_that_the_issuer_allows_what_is_read_is_there_and_is_the_la
                 buffers[ref] = index
             buffers.used_by(index)
             issuer.finish(index)
-        assert {ref.name for ref in buffers.held} & names == set()
+        assert {ref.name for ref in buffers.by_ref} & names == set()
 
 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy of each forward", "ddp"])
@@ -131,9 +131,9 @@ def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> 
             rank.load(number)
         run_together([inline(rank.step) for rank in ranks])
         for rank in ranks:
-            assert {ref.name for ref in rank.site.buffers.held} <= kept
-            assert rank.site.buffers.bundled == {}
-        counts.append([len(rank.site.buffers.held) for rank in ranks])
+            assert {ref.name for ref in rank.context.buffers.by_ref} <= kept
+            assert rank.context.buffers.bundled == {}
+        counts.append([len(rank.context.buffers.by_ref) for rank in ranks])
     assert counts[0] == counts[1]
     assert world.waiting == {} and world.results == {}
 
@@ -194,7 +194,7 @@ def held_after(made: Schedule, program: ExpandedProgram, start: dict[str, Any] |
     out = []
     for index in range(program.num_ops):
         run(buffers, program, index)
-        out.append("".join(sorted(ref.name for ref in buffers.held)))
+        out.append("".join(sorted(ref.name for ref in buffers.by_ref)))
     return out
 
 

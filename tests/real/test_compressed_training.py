@@ -28,7 +28,7 @@ from simfrontier_real.per_hop import PerHopCoder
 from simfrontier_real.programs import programs_of
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.train import TrainingRank, TrainingResult, run_in_one_process, run_together, train_in_one_process
-from simfrontier_real.verdict import judged, why_inexact
+from simfrontier_real.verdict import verdict_of, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded
@@ -87,7 +87,7 @@ def test_messages_are_as_long_as_the_schedule_says_or_as_their_values(compressio
         each.load(0)
     run_together([_inline(each) for each in ranks])
     for each in ranks:
-        program, tensors, mesh = each.site.program, schedule.tensors, schedule.mesh
+        program, tensors, mesh = each.context.program, schedule.tensors, schedule.mesh
         for index, result in each.step.message_bytes.items():
             op = program.ops[index]
             if isinstance(op, Collective):
@@ -108,7 +108,9 @@ def test_coding_per_hop_makes_copies_differ_by_about_the_codecs_error(compressio
     lowered = lowered_of(schedule, channels=1, slices=1)
     ours, theirs = trained(schedule, lowered=lowered), unsharded(schedule, training(STEPS), "fp32")
     assert (
-        0.0 < ours.copies_apart < {"naive-zfp:8": 0.2, "naive-zfp:16": 2e-3, "naive-zfp:24": 1e-5}.get(compression, 0.1)
+        0.0
+        < ours.copy_difference
+        < {"naive-zfp:8": 0.2, "naive-zfp:16": 2e-3, "naive-zfp:24": 1e-5}.get(compression, 0.1)
     )
     assert distance(ours.weights, theirs.weights) < 1.5 * DIFFERS[compression]
 
@@ -129,7 +131,7 @@ def test_coding_per_hop_stays_within_the_bounds_of_the_verdict(
     loaded = LoadedSchedule(name="a", path=Path("a"), schedule=schedule, programs=programs_of(schedule), digest="")
     how = replace(training(STEPS), adam=Adam(epsilon=1e-5))
     given, clocks = run_in_one_process(schedule, how, lowered=lowered_of(schedule, channels=1, slices=1))
-    result = judged(loaded, given, clocks, how, unsharded(schedule, how, "fp32"))
+    result = verdict_of(loaded, given, clocks, how, unsharded(schedule, how, "fp32"))
     assert result.is_good and result.copies_differ > 0, result.missed
 
 
@@ -141,7 +143,7 @@ def test_a_ring_that_codes_per_hop_loses_more_the_longer_it_is() -> None:
             1, 1, ranks, precision="fp32", compression="dp=zfp:8", compress_from=0, compress_per_hop=True
         ).schedule
         ours = train_in_one_process(schedule, training(1), lowered=lowered_of(schedule, channels=1, slices=1))
-        apart.append(ours.copies_apart)
+        apart.append(ours.copy_difference)
     assert all(each > 0 for each in apart)
 
 
@@ -188,8 +190,8 @@ def test_what_is_not_finite_never_spoils_a_message(compression: str, bad: float)
     ranks = _ranks(schedule)
     for each in ranks:
         each.load(0)
-    first = next(ref for ref in ranks[0].site.buffers.held if ref.name.endswith("4h_to_h.weight"))
-    ranks[0].site.buffers[first][0] = bad
+    first = next(ref for ref in ranks[0].context.buffers.by_ref if ref.name.endswith("4h_to_h.weight"))
+    ranks[0].context.buffers[first][0] = bad
     with pytest.raises(SimfrontierError, match=r"codec (zfp:16|int8:64): \d+ of \d+ numbers are not finite in"):
         run_together([_inline(each) for each in ranks])
 

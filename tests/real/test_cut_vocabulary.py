@@ -23,7 +23,7 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.optimizer import Adam, Trainer
 from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.train import inline, run_together
 
 CLASSES = 6
@@ -129,9 +129,9 @@ def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64
     backend = numpy_backend()
     sites, trainers, executors = [], [], []
     for rank in range(num_ranks):
-        site = site_of(made, program, layouts_of(made, program), backend, rank)
+        site = rank_context_of(made, program, layouts_of(made, program), backend, rank)
         trainer = Trainer(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
-        site.buffers.held[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
+        site.buffers.by_ref[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
         work = RealOpRunner(site, {**LOCAL_KERNELS, **trainer.kernels()})
         executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
         sites.append(site)

@@ -22,12 +22,12 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.lowered import LoweredTransport
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import RankContext, site_of
+from simfrontier_real.rank_context import RankContext, rank_context_of
 from simfrontier_real.record import aligned, clocked, trace_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.step_times import StepTimes
 from simfrontier_real.train import inline, run_together
-from simfrontier_real.transport import peer_of, way_of
+from simfrontier_real.transport import exchange_channel_of, peer_of
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.lowerings import lowered_of
 
@@ -81,7 +81,7 @@ def swapping(first: tuple[Op, ...] = (), last: tuple[Op, ...] = ()) -> Schedule:
 def sites_of(made: Schedule) -> list[RankContext]:
     programs = programs_of(made)
     return [
-        site_of(made, programs.of(rank), layouts_of(made, programs.of(rank)), numpy_backend(), rank)
+        rank_context_of(made, programs.of(rank), layouts_of(made, programs.of(rank)), numpy_backend(), rank)
         for rank in range(made.mesh.num_ranks)
     ]
 
@@ -92,7 +92,7 @@ def fill(sites: list[RankContext]) -> dict[Ref, np.ndarray]:
     whole = {Ref(name, 0, micro): numbers.normal(size=(4, 3)) for name in HELD[:4] for micro in range(MICRO)}
     for site in sites:
         half = slice(2 * site.at["data"], 2 * site.at["data"] + 2)
-        site.buffers.held.update({ref: values[half] for ref, values in whole.items() if ref in site.touched})
+        site.buffers.by_ref.update({ref: values[half] for ref, values in whole.items() if ref in site.touched})
     return whole
 
 
@@ -188,9 +188,9 @@ def test_partners_are_found_by_their_coordinates() -> None:
     inner = Mesh((("data", 2), ("stage", 3), ("tensor", 2)))
     ends = replace(FORWARD, ends=(2, 0))
     assert [peer_of(ends, inner, rank) for rank in (0, 1, 4, 5, 6, 11)] == [4, 5, 0, 1, 10, 7]
-    pairs = way_of(ends).pairs(inner)
+    pairs = exchange_channel_of(ends).pairs(inner)
     assert pairs == [(0, 4), (2,), (1, 5), (3,), (6, 10), (8,), (7, 11), (9,)]  # every rank once
-    assert way_of(ends) == way_of(replace(ends, ends=(0, 2)))
+    assert exchange_channel_of(ends) == exchange_channel_of(replace(ends, ends=(0, 2)))
 
 
 def test_a_trace_starts_an_exchange_when_both_ends_are_ready() -> None:

@@ -17,9 +17,9 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.op_runner import RealOpRunner
 from simfrontier_real.operands import Operands
 from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.states import assembled, held, initial_weights
+from simfrontier_real.states import assembled, final_states, initial_weights
 from simfrontier_real.train import (
     TrainingRank,
     TrainingResult,
@@ -192,7 +192,7 @@ def ranks_of(grid: Grid) -> list[TrainingRank]:
 @pytest.mark.parametrize("grid", [axonn(2, 2, 2, 2), megatron(2, 2, 2, data="zero3", shape="tied")], ids=str)
 def test_what_is_placed_is_put_together_again(grid: Grid) -> None:
     made = grid.schedule
-    back = assembled(made, [held(rank.site) for rank in ranks_of(grid)])
+    back = assembled(made, [final_states(rank.context) for rank in ranks_of(grid)])
     for key, values in initial_weights(made, 0).items():
         assert np.array_equal(back[key], values), key
 
@@ -200,7 +200,7 @@ def test_what_is_placed_is_put_together_again(grid: Grid) -> None:
 def test_a_stage_holds_its_own_layers_only() -> None:
     """Two stages of four layers: the embedding is on the first, the head on the last, a tied table on both."""
     for shape, on_last in (("sequential", {"head.weight"}), ("tied", {"embedding.weight"})):
-        first, last = (set(held(rank.site)) for rank in ranks_of(megatron(1, 2, shape=shape)))
+        first, last = (set(final_states(rank.context)) for rank in ranks_of(megatron(1, 2, shape=shape)))
         assert {layer for name, layer in first if name == "qkv.weight"} == {0, 1}
         assert {layer for name, layer in last if name == "qkv.weight"} == {2, 3}
         ends = {"embedding.weight", "head.weight", "final_norm.weight"}
@@ -215,7 +215,7 @@ def test_inputs_go_to_the_first_stage_and_labels_to_the_last() -> None:
     for rank in ranks:
         rank.load(0)
     whole = batch(grid.schedule, 0, 0, 1)
-    tokens = [rank.site.buffers.held.get(Ref("tokens", 0, 1)) for rank in ranks]
+    tokens = [rank.context.buffers.by_ref.get(Ref("tokens", 0, 1)) for rank in ranks]
     labels = [rank.trainer.labels.get(1) for rank in ranks]
     assert tokens[4:] == [None] * 4 and labels[:4] == [None] * 4
     assert np.array_equal(tokens[0], tokens[1]) and np.array_equal(labels[6], labels[7])
@@ -239,11 +239,11 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(grid: Grid) -
     )
     world = LoopbackWorld(made.mesh)
     for rank in ranks:
-        program = programs.of(rank.site.rank)
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank.site.rank)
-        rank.step.work, rank.step.transport = (
+        program = programs.of(rank.context.rank)
+        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank.context.rank)
+        rank.step.op_runner, rank.step.transport = (
             ReplayRunner(site, StandInKernels("none")),
-            world.transport(rank.site.rank),
+            world.transport(rank.context.rank),
         )
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])

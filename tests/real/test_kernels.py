@@ -42,7 +42,7 @@ def watched(made: Schedule, backend: Backend) -> Seen:
     program, how = expand(made, made.roles[0]), training(1)
     rank = TrainingRank(made, program, backend, 0, LoopbackWorld(made.mesh).transport(0), how)
     seen = Seen()
-    work = rank.step.work
+    work = rank.step.op_runner
     assert isinstance(work, RealOpRunner)
 
     def watching(kernel: Callable[[RankContext, int, Compute], None]) -> Callable[[RankContext, int, Compute], None]:
@@ -71,7 +71,7 @@ def watched(made: Schedule, backend: Backend) -> Seen:
 
 
 def shaped(site: RankContext, ref: Any) -> Any:
-    tensor, held = site.schedule.tensors[ref.name], site.buffers.held.get(ref)
+    tensor, held = site.schedule.tensors[ref.name], site.buffers.by_ref.get(ref)
     if held is None or tensor.role == "optimizer":
         return None
     line = np.asarray(held).reshape(-1)[: tensor.num_elements]
@@ -120,7 +120,7 @@ def loss_at(made: Schedule, key: tuple[str, int], change: Any) -> float:
     )
     weights = initial_weights(made, 0)
     weights[key] = weights[key] + change
-    states.place(rank.site, weights)
+    states.place(rank.context, weights)
     rank.load(0)
     run_together([inline(rank.step)])
     return rank.loss()

@@ -16,8 +16,8 @@ from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.optimizer import Adam
-from simfrontier_real.rank_context import site_of
-from simfrontier_real.states import assembled, held, initial_weights, place
+from simfrontier_real.rank_context import rank_context_of
+from simfrontier_real.states import assembled, final_states, initial_weights, place
 from simfrontier_real.train import TrainingRank, TrainingSettings, inline, run_together, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
@@ -227,7 +227,7 @@ def ranks_of(made: Schedule, how: TrainingSettings) -> list[TrainingRank]:
 def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
     made = schedule(EXACT[plan], (2, 2, 2), model=model)
     weights = initial_weights(made, 3)
-    lines: list[Lines] = [held(rank.site) for rank in ranks_of(made, TrainingSettings(steps=1, seed=3))]
+    lines: list[Lines] = [final_states(rank.context) for rank in ranks_of(made, TrainingSettings(steps=1, seed=3))]
     back = assembled(made, lines)
     assert back.keys() == weights.keys()
     for key, values in weights.items():
@@ -237,7 +237,7 @@ def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
 def test_copies_that_have_parted_are_refused() -> None:
     made = schedule(FAMILIES["hsdp"], (2, 1, 2))
     ranks = ranks_of(made, TrainingSettings(steps=1))
-    lines: list[Lines] = [held(rank.site) for rank in ranks]
+    lines: list[Lines] = [final_states(rank.context) for rank in ranks]
     name = ("qkv.weight", 1)
     lines[2] = {**lines[2], name: lines[2][name] + 1}  # rank 2 holds what rank 0 holds, on the other node
     with pytest.raises(SimfrontierError, match=r"^qkv\.weight of layer 1: rank 2 holds other values than its copies$"):
@@ -261,7 +261,7 @@ def test_a_state_starts_from_the_weight_as_the_model_holds_it() -> None:
     """Master weights of a 16-bit model are the 16-bit values, not the ones before rounding."""
     made = schedule(FAMILIES["ddp"], (1, 1, 2), precision="fp16", engine=PLAIN)
     program = expand(made, made.roles[0])
-    site = site_of(made, program, layouts_of(made, program), numpy_backend(), 0)
+    site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), 0)
     place(site, initial_weights(made, 0))
     master, weight = site.buffers[Ref("qkv.weight.master", 1)], site.buffers[Ref("qkv.weight", 1)]
     assert (master.dtype, weight.dtype) == (np.float32, np.float16)

@@ -18,7 +18,7 @@ from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes
@@ -73,8 +73,8 @@ def test_bytes_of_training_and_replay_are_those_of_the_schedule(way: str) -> Non
             one = TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), training(1))
             one.load(0)
             if stand is not None:
-                site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-                one.step.work = ReplayRunner(site, StandInKernels(stand))  # type: ignore[arg-type]
+                site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+                one.step.op_runner = ReplayRunner(site, StandInKernels(stand))  # type: ignore[arg-type]
             ranks.append(one)
         run_together([inline(rank.step) for rank in ranks])
         assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected, stand

@@ -18,7 +18,7 @@ from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.mugs.settings import MugsSettings
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingRank, TrainingResult, inline, run_together, train_in_one_process
@@ -173,13 +173,13 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(compute: Any)
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * 4
     world = LoopbackWorld(made.mesh)
     for rank in ranks:
-        number = rank.site.rank
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), number)
-        rank.step.work, rank.step.transport = ReplayRunner(site, StandInKernels(compute)), world.transport(number)
+        number = rank.context.rank
+        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), number)
+        rank.step.op_runner, rank.step.transport = ReplayRunner(site, StandInKernels(compute)), world.transport(number)
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * 4
-    assert ranks[0].step.work.site.buffers[Ref("instance.queue")].shape == (8 * 32,)
+    assert ranks[0].step.op_runner.site.buffers[Ref("instance.queue")].shape == (8 * 32,)
 
 
 # ── faults that must show ──

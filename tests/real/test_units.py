@@ -19,7 +19,7 @@ from simfrontier_real.launch import without_ranks
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.options import parse_sizes
-from simfrontier_real.rank_context import site_of
+from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.train import inline, run_together
 from simfrontier_real.transport import Channel
@@ -223,7 +223,7 @@ def replaying(
     program = expand(made, made.roles[0])
     out = []
     for rank in range(made.mesh.num_ranks):
-        site = site_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
         work = ReplayRunner(site, StandInKernels(mode, waits))
         step = LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)
         out.append((Executor(step, InlineLanes(step)), step))

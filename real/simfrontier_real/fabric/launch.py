@@ -12,7 +12,7 @@ from pathlib import Path
 from simfrontier.errors import SimfrontierError
 from simfrontier_real.fabric.layout import load_layable
 from simfrontier_real.fabric.probe import missing, private, search_path
-from simfrontier_real.rank_process import SHARED, StoppedError, say_stopped, signals
+from simfrontier_real.rank_process import SHARED, StoppedError, print_stopped, signals
 
 GONE_S = 10.0  # within which everything inside has ended once it is told
 
@@ -46,7 +46,7 @@ def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
             code = process.wait()
             return code if code >= 0 else 128 - code
         except StoppedError as stopped:
-            return say_stopped(stopped.number, size)
+            return print_stopped(stopped.number, size)
         finally:
             os.close(writing)
             os.close(reading)

@@ -70,7 +70,7 @@ def lay_out(wiring: Wiring) -> NamespaceLayout:
             ip[box].append(f"neigh add {_data(other)} lladdr {mac} dev {device} nud permanent")
     for k, cable in enumerate(wiring.cables):
         tc[number[cable.src]].append(shaper("add", k, cable))
-    for box, lines in enumerate(_ways(wiring, number)):
+    for box, lines in enumerate(_routes_of_boxes(wiring, number)):
         ip[box] += lines
     joins.append(f"link add name {CONTROL} type bridge")
     joins.append(f"link set {CONTROL} up")
@@ -111,7 +111,7 @@ def _pairs(wiring: Wiring) -> list[tuple[int, int | None]]:
     return [(k, back_of.get(k)) for k in range(len(wiring.cables)) if k not in backs]
 
 
-def _ways(wiring: Wiring, number: dict[str, int]) -> list[list[str]]:
+def _routes_of_boxes(wiring: Wiring, number: dict[str, int]) -> list[list[str]]:
     """Routes, by destination; where ranks go different ways from one box to one destination, rules by source too."""
     hops: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)  # box, destination -> source -> cable
     for source, row in enumerate(wiring.routes):

@@ -17,8 +17,8 @@ from simfrontier_real.operands import Operands
 from simfrontier_real.rank_context import RankContext
 
 
-def _positions(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _positions(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     if not operands.is_backward:
         cls, table = operands.weight("positions.cls"), operands.weight("positions.table")
         assert cls is not None and table is not None
@@ -32,8 +32,8 @@ def _positions(site: RankContext, index: int, op: Compute) -> None:
     operands.gradient("positions.table", table)
 
 
-def _pool(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _pool(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     if operands.is_backward:
         cls, mean = _values(operands)
         operands.put(features.pooled_backward(operands.xp, cls, mean, operands.sizes()["s"]))
@@ -41,9 +41,9 @@ def _pool(site: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, features.pooled(operands.xp, *_values(operands)))
 
 
-def _join(site: RankContext, index: int, op: Compute) -> None:
+def _join(context: RankContext, index: int, op: Compute) -> None:
     """Class tokens and mean tokens of both streams; backward they come apart again, stream by stream."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     xp, crops, values = operands.xp, crops_of(operands), _values(operands)
     if operands.is_backward:
         cls, mean = (features.taken_apart(xp, rows, crops) for rows in values)
@@ -52,9 +52,9 @@ def _join(site: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, tuple(features.joined(xp, (values[kind], values[kind + 2]), crops) for kind in (0, 1)))
 
 
-def _unit(site: RankContext, index: int, op: Compute) -> None:
+def _unit(context: RankContext, index: int, op: Compute) -> None:
     """Rows of length 1: of all crops together, or the rows of every view in an output of their own."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     if operands.is_backward:
         operands.put(features.unit_backward(operands.xp, *_values(operands)))
         return
@@ -66,19 +66,19 @@ def _unit(site: RankContext, index: int, op: Compute) -> None:
         _put_all(operands, features.taken_apart(operands.xp, rows, (1,) * views))
 
 
-def _nearest(site: RankContext, index: int, op: Compute) -> None:
+def _nearest(context: RankContext, index: int, op: Compute) -> None:
     """Backward: what is taken out of the memory is not trained."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     if operands.is_backward:
         operands.put(operands.one()[:, 0])
         return
-    (similarity, rows), neighbours = _values(operands), int(site.schedule.meta["neighbours"])
+    (similarity, rows), neighbours = _values(operands), int(context.schedule.meta["neighbours"])
     operands.put(queues.nearest(operands.xp, similarity, rows, operands.weight("memory"), neighbours))
 
 
-def _first(site: RankContext, index: int, op: Compute) -> None:
+def _first(context: RankContext, index: int, op: Compute) -> None:
     """The first token; backward, the others have no gradient."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     values = operands.one()
     if not operands.is_backward:
         operands.put(values[:, 0])
@@ -87,20 +87,20 @@ def _first(site: RankContext, index: int, op: Compute) -> None:
     operands.put(operands.xp.concat([values[:, None], *rest], axis=1))
 
 
-def _pick(site: RankContext, index: int, op: Compute) -> None:
+def _pick(context: RankContext, index: int, op: Compute) -> None:
     """The row of the first view of every image."""
-    operands = Operands(site, index, op)
+    operands = Operands(context, index, op)
     views = (1,) * crops_of(operands)[0]
     operands.put(features.taken_apart(operands.xp, operands.one(), views)[0])
 
 
-def _weight_norm(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _weight_norm(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     operands.put(features.of_length(operands.xp, operands.weight("last.weight"), operands.weight("last.norm")))
 
 
-def _centre_sum(site: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(site, index, op)
+def _centre_sum(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
     operands.put(operands.xp.sum(*_values(operands), axis=0))
 
 
@@ -132,14 +132,14 @@ class MugsKernels:
 
     # ── losses, averaged over all pairs of the step ──
 
-    def _contrast(self, site: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(site, index, op)
+    def _contrast(self, context: RankContext, index: int, op: Compute) -> None:
+        operands = Operands(context, index, op)
         (scores,) = _values(operands)
         total, gradient = pairs.contrast(operands.xp, scores, self.settings.contrast_temperature)
         self._lose(operands, total, gradient, dict(op.iteration)["b"])
 
-    def _cluster(self, site: RankContext, index: int, op: Compute) -> None:
-        operands, settings = Operands(site, index, op), self.settings
+    def _cluster(self, context: RankContext, index: int, op: Compute) -> None:
+        operands, settings = Operands(context, index, op), self.settings
         views, crops = crops_of(operands)[0], sum(crops_of(operands))
         temperatures = settings.student_temperature, settings.teacher_temperature
         (student, teacher), centre = _values(operands), operands.weight("cluster.centre")
@@ -149,28 +149,28 @@ class MugsKernels:
 
     def _lose(self, operands: Operands, total: Array, gradient: Array, num_pairs: int) -> None:
         count = num_pairs * self.targets.grad_accum
-        micro = operands.site.program.reads[operands.index][0].micro
+        micro = operands.context.program.reads[operands.index][0].micro
         if counts(operands):
             self.targets.losses[micro] = self.targets.losses.get(micro, 0.0) + total / count
         operands.put(gradient * (self.targets.loss_scale / count))
 
     # ── what stays from step to step ──
 
-    def _centre(self, site: RankContext, index: int, op: Compute) -> None:
+    def _centre(self, context: RankContext, index: int, op: Compute) -> None:
         """The running mean of the teacher's scores over all rows."""
-        operands = Operands(site, index, op)
+        operands = Operands(context, index, op)
         centre, momentum = operands.weight("cluster.centre"), self.settings.centre_momentum
         assert centre is not None
-        num_rows = site.schedule.tensors["teacher/cluster.scores"].shape[0]
+        num_rows = context.schedule.tensors["teacher/cluster.scores"].shape[0]
         operands.keep("cluster.centre", momentum * centre + (1 - momentum) * (operands.one() / num_rows))
 
-    def _enqueue(self, site: RankContext, index: int, op: Compute) -> None:
+    def _enqueue(self, context: RankContext, index: int, op: Compute) -> None:
         """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
         A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
-        operands, xp = Operands(site, index, op), site.backend.xp
+        operands, xp = Operands(context, index, op), context.backend.xp
         values = dict(operands.activations())
         flags = values.pop("flags", None)
-        rows = site.backend.concat(list(values.values()))
+        rows = context.backend.concat(list(values.values()))
         if flags is not None:
             rows = xp.take(rows, xp.nonzero(flags)[0], axis=0)
         name, *others = operands.states()
@@ -183,18 +183,19 @@ class MugsKernels:
         for other in others:
             operands.keep(other, operands.weight(other))
 
-    def _follow(self, site: RankContext, index: int, op: Compute) -> None:
+    def _follow(self, context: RankContext, index: int, op: Compute) -> None:
         """A teacher's weight moves towards the student's."""
-        (student, teacher), _, _ = site.operands(index)
-        held, momentum = site.buffers[teacher], self.settings.teacher_momentum
-        size = math.prod(site.schedule.tensors[teacher.name].shape)
-        moved = momentum * site.backend.wide(held) + (1 - momentum) * site.backend.wide(site.buffers[student][:size])
-        site.buffers[teacher] = site.backend.cast(moved, site.schedule.tensors[teacher.name].dtype)
+        (student, teacher), _, _ = context.operands(index)
+        held, momentum = context.buffers[teacher], self.settings.teacher_momentum
+        size = math.prod(context.schedule.tensors[teacher.name].shape)
+        wide = context.backend.wide
+        moved = momentum * wide(held) + (1 - momentum) * wide(context.buffers[student][:size])
+        context.buffers[teacher] = context.backend.cast(moved, context.schedule.tensors[teacher.name].dtype)
 
 
 def _values(operands: Operands) -> list[Array]:
     """The activations that an op reads, in its order, in which sums may be formed."""
-    return [operands.site.backend.wide(values) for _, values in operands.activations()]
+    return [operands.context.backend.wide(values) for _, values in operands.activations()]
 
 
 def _put_all(operands: Operands, values: tuple[Array, ...]) -> None:

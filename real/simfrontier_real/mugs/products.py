@@ -15,7 +15,7 @@ from simfrontier_real.operands import Operands
 
 def crops_of(operands: Operands) -> tuple[int, int]:
     """(global, local) crops of an image."""
-    meta = operands.site.schedule.meta
+    meta = operands.context.schedule.meta
     return int(meta["global_crops"]), int(meta["local_crops"])
 
 

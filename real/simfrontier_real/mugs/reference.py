@@ -59,19 +59,19 @@ def train_mugs(
             optimizer.step()
         model.follow()
         losses.append(total)
-    held = {key: values.detach().double().numpy() for key, values in model.held.items()}
+    held = {key: values.detach().double().numpy() for key, values in model.by_key.items()}
     return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
 @dataclass
 class _Model:
-    """The student, the teacher, and what they keep; `held` has all weights and states, `places` where the next row
+    """The student, the teacher, and what they keep; `by_key` has all weights and states, `places` where the next row
     enters a queue."""
 
     schedule: Schedule
     training: TrainingSettings
     kind: Any
-    held: dict[Key, Any]
+    by_key: dict[Key, Any]
     places: dict[str, int] = field(default_factory=dict)
 
     def loss(self, data: Mapping[str, Any]) -> Any:
@@ -86,7 +86,7 @@ class _Model:
             cls, mean = teacher.backbone(pixels["teacher"])
             keys = {
                 "instance": teacher.head("instance", cls),
-                "group": teacher.head("group", teacher.related(mean, self.held["teacher/memory", 0])),
+                "group": teacher.head("group", teacher.related(mean, self.by_key["teacher/memory", 0])),
             }
             targets = teacher.prototypes(cls)
             teacher_rows = mean.view(images, -1, mean.shape[-1])[:, 0]
@@ -96,7 +96,7 @@ class _Model:
             torch.cat([part.view(images, -1, part.shape[-1]) for part in parts], dim=1).flatten(0, 1)
             for parts in zip(*seen, strict=True)
         )
-        related = student.related(mean, self.held["student/memory", 0])
+        related = student.related(mean, self.by_key["student/memory", 0])
         queries = {"instance": student.head("instance", cls, True), "group": student.head("group", related, True)}
         loss = sum(self._contrast(name, queries[name], keys[name], images) for name in ("instance", "group"))
         loss = loss + self._cluster(student.prototypes(cls), targets, images)
@@ -107,8 +107,8 @@ class _Model:
         self._enter("student/memory", rows[torch.as_tensor(data["flags"]).bool()])
         self._enter("teacher/memory", teacher_rows)
         momentum = self.training.mugs.centre_momentum
-        centre = self.held["cluster.centre", 0]
-        self.held["cluster.centre", 0] = momentum * centre + (1 - momentum) * targets.mean(0)
+        centre = self.by_key["cluster.centre", 0]
+        self.by_key["cluster.centre", 0] = momentum * centre + (1 - momentum) * targets.mean(0)
         return loss
 
     def follow(self) -> None:
@@ -117,10 +117,10 @@ class _Model:
 
         momentum = self.training.mugs.teacher_momentum
         with torch.no_grad():
-            for (name, layer), values in self.held.items():
-                weight = self.held.get((name.removeprefix("teacher/"), layer))
+            for (name, layer), values in self.by_key.items():
+                weight = self.by_key.get((name.removeprefix("teacher/"), layer))
                 if name.startswith("teacher/") and weight is not None and weight.requires_grad:
-                    self.held[name, layer] = momentum * values + (1 - momentum) * weight
+                    self.by_key[name, layer] = momentum * values + (1 - momentum) * weight
 
     def _pairs(self, images: int, student: Any, teacher: Any) -> tuple[Any, Any]:
         """(student's, teacher's) rows of every pair of different crops of an image."""
@@ -137,7 +137,7 @@ class _Model:
 
         query, key = self._pairs(images, queries, keys)
         positive = torch.einsum("be,be->b", query, key)[:, None]
-        logits = torch.cat([positive, query @ self.held[f"{name}.queue", 0]], dim=1)
+        logits = torch.cat([positive, query @ self.by_key[f"{name}.queue", 0]], dim=1)
         target = torch.zeros(logits.shape[0], dtype=torch.int64)
         return torch.nn.functional.cross_entropy(logits / self.training.mugs.contrast_temperature, target)
 
@@ -145,13 +145,13 @@ class _Model:
         import torch
 
         settings = self.training.mugs
-        sharp = torch.softmax((teacher - self.held["cluster.centre", 0]) / settings.teacher_temperature, dim=-1)
+        sharp = torch.softmax((teacher - self.by_key["cluster.centre", 0]) / settings.teacher_temperature, dim=-1)
         scores, target = self._pairs(images, student / settings.student_temperature, sharp)
         return torch.nn.functional.cross_entropy(scores, target)
 
     def _enter(self, name: str, rows: Any) -> None:
         """Rows one by one into the next places: of a queue the columns, of a memory the rows."""
-        kept = self.held[name, 0].clone()
+        kept = self.by_key[name, 0].clone()
         at = self.places.get(name, 0)
         for row in rows:
             if parameter_of(name) == "queue":
@@ -159,7 +159,7 @@ class _Model:
             else:
                 kept[at] = row
             at = (at + 1) % (kept.shape[1] if parameter_of(name) == "queue" else kept.shape[0])
-        self.held[name, 0], self.places[name] = kept, at
+        self.by_key[name, 0], self.places[name] = kept, at
 
 
 @dataclass(frozen=True)
@@ -211,12 +211,12 @@ class _Network:
         return self._block(torch.cat([mean[:, None], memory[nearest]], dim=1), "relation/", 0)[:, 0]
 
     def _weight(self, name: str, layer: int = 0) -> Any:
-        return self.model.held[self.prefix + name, layer]
+        return self.model.by_key[self.prefix + name, layer]
 
     def _linear(self, x: Any, module: str, layer: int = 0) -> Any:
         from torch.nn import functional
 
-        bias = self.model.held.get((f"{self.prefix}{module}.bias", layer))
+        bias = self.model.by_key.get((f"{self.prefix}{module}.bias", layer))
         return functional.linear(x, self._weight(f"{module}.weight", layer), bias)
 
     def _norm(self, x: Any, module: str, layer: int = 0) -> Any:

@@ -319,7 +319,7 @@ def _overwritten(at: Place, go: Callable[[], None]) -> None:
     _, _, added = at.site.operands(at.index)
     held = values_of(at, added)
     for ref in added:
-        at.site.buffers.held.pop(ref, None)
+        at.site.buffers.by_ref.pop(ref, None)
     go()
     at.memory.fired += any(each is not None and bool(np.any(each)) for each in held)
 
@@ -458,7 +458,7 @@ def _labels_of_the_first_step(rank: TrainingRank, number: int, memory: Memory) -
 
 
 def _first_micro_batch_again(rank: TrainingRank, number: int, memory: Memory) -> None:
-    held, labels = rank.site.buffers.held, rank.trainer.labels
+    held, labels = rank.context.buffers.by_ref, rank.trainer.labels
     inputs = {ref for ref in held if ref.micro == 1 and ref._replace(micro=0) in held and ref.name in rank.inputs}
     for ref in inputs:
         memory.fired += not same(held[ref], held[ref._replace(micro=0)])
@@ -489,7 +489,7 @@ def _loss_counted_twice(at: Place, go: Callable[[], None]) -> None:
 
 def _double_scales(at: Place) -> None:
     for ref in outputs(at):
-        held = at.site.buffers.held.get(ref)
+        held = at.site.buffers.by_ref.get(ref)
         if isinstance(held, Encoded) and held.scales is not None:
             at.site.buffers[ref] = Encoded(held.data, held.scales * np.float32(2))
 
@@ -498,7 +498,7 @@ def _old_codes(at: Place, go: Callable[[], None]) -> None:
     """What was coded in the step before."""
     go()
     for ref in outputs(at):
-        new = at.site.buffers.held.get(ref)
+        new = at.site.buffers.by_ref.get(ref)
         if isinstance(new, Encoded):
             step, old = at.memory.kept.get(ref, (at.step, None))
             if step < at.step and same(old.data.shape, new.data.shape):
@@ -509,7 +509,7 @@ def _old_codes(at: Place, go: Callable[[], None]) -> None:
 def _one_contribution(at: Place, go: Callable[[], None]) -> None:
     """Of coded contributions only the first is added up."""
     for ref in at.site.program.reads[at.index]:
-        held = at.site.buffers.held.get(ref)
+        held = at.site.buffers.by_ref.get(ref)
         if isinstance(held, Encoded) and held.data.shape[0] > 1:
             data, scales = copied(held.data), copied(held.scales)
             if scales is not None:

@@ -15,7 +15,7 @@ from simfrontier_real.programs import programs_of
 from simfrontier_real.session import LoadedSchedule
 from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings, run_in_one_process
 from simfrontier_real.train_session import unsharded
-from simfrontier_real.verdict import TrainingVerdict, judged
+from simfrontier_real.verdict import TrainingVerdict, verdict_of
 from tests.real.mutation.seams import Fault, Memory, put_in
 
 STEPS = 2
@@ -64,7 +64,7 @@ class Bench:
                     loaded.schedule, self.training, programs=loaded.programs, adjust=adjust
                 )
                 reference = unsharded(loaded.schedule, self.training, self._known, given[0].skipped)
-                return judged(loaded, given, clocks, self.training, reference), sum(each.fired for each in memories)
+                return verdict_of(loaded, given, clocks, self.training, reference), sum(each.fired for each in memories)
         finally:
             self.fired = sum(each.fired for each in memories)
 

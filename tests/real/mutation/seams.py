@@ -42,7 +42,7 @@ class Place:
 
     @property
     def site(self) -> RankContext:
-        return self.rank.site
+        return self.rank.context
 
     @property
     def op(self) -> Op:
@@ -99,7 +99,7 @@ class Faulty:
 
     def __init__(self, rank: TrainingRank, fault: Fault, memory: Memory) -> None:
         self._rank, self._fault, self._memory = rank, fault, memory
-        self._inner: OpRunner = rank.step.work
+        self._inner: OpRunner = rank.step.op_runner
         self._step = -1
         self._sent: dict[int, Messages] = {}
 
@@ -118,7 +118,7 @@ class Faulty:
 
     def outgoing(self, index: int) -> Messages:
         messages = self._inner.outgoing(index)
-        if self._fault.sends is not None and isinstance(self._rank.site.program.ops[index], Collective):
+        if self._fault.sends is not None and isinstance(self._rank.context.program.ops[index], Collective):
             messages = self._fault.sends(self._place(index), messages)
         if self._fault.brings is not None:
             self._sent[index] = tuple(copied(message) for message in messages)
@@ -152,7 +152,7 @@ class Faulty:
 def put_in(rank: TrainingRank, fault: Fault) -> Memory:
     """Put a fault into a rank."""
     memory = Memory()
-    rank.step.work = Faulty(rank, fault, memory)
+    rank.step.op_runner = Faulty(rank, fault, memory)
     if fault.loads is not None:
         load, loads = rank.load, fault.loads
 
@@ -190,7 +190,7 @@ def outputs(at: Place) -> tuple[Ref, ...]:
 
 def values_of(at: Place, refs: tuple[Ref, ...]) -> tuple[Any, ...]:
     """Copies of what is held of them, None where nothing is."""
-    return tuple(copied(at.site.buffers.held.get(ref)) for ref in refs)
+    return tuple(copied(at.site.buffers.by_ref.get(ref)) for ref in refs)
 
 
 def is_compute(at: Place, *kinds: str) -> bool:
