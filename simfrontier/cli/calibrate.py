@@ -35,7 +35,7 @@ class Labels:
     where: str | None = None
     when: str | None = None
     title: str | None = None
-    said: str = ""
+    options: str = ""
 
     def __post_init__(self) -> None:
         """Raises InputError for a text that says nothing."""
@@ -43,9 +43,9 @@ class Labels:
             if value is not None and not value.strip():
                 raise InputError(f"{option}: got nothing, allowed: some text")
 
-    def how(self, files: Sequence[Path], out: Path) -> str:
+    def command(self, files: Sequence[Path], out: Path) -> str:
         """The command that makes the calibration."""
-        return f"simfrontier calibrate {' '.join(file.name for file in files)}{self.said} --out {out.name}"
+        return f"simfrontier calibrate {' '.join(file.name for file in files)}{self.options} --out {out.name}"
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
         title=labels.title or _joined(titles),
         where=place,
         when=labels.when or _joined([*(one.when for _, one in known), *read.dates]),
-        how=labels.how(files, out),
+        how=labels.command(files, out),
         machine=_numbers(known, "machine"),
         library=_numbers(known, "library"),
         calls=merged(read.tables),

@@ -69,7 +69,7 @@ def calibrate_fit(
         title=labels.title or f"fit of {chosen.library} on {place}",
         where=place,
         when=labels.when or "; ".join(dict.fromkeys(map(date_of, files))),
-        how=labels.how(files, out),
+        how=labels.command(files, out),
     )
     made = calibration_page(done, calibration)
     write_calibration(calibration, out)

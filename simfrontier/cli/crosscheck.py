@@ -52,7 +52,7 @@ def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, to
         with filled(out, "crosscheck") as new:
             write_crosscheck_page(check, new / "index.html")
     if as_json:
-        typer.echo(json.dumps(sayable_document(check), indent=1, allow_nan=False))
+        typer.echo(json.dumps(json_document(check), indent=1, allow_nan=False))
     else:
         print_check(check, out)
     return check.agree
@@ -190,19 +190,19 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def sayable_document(check: CrossCheck) -> dict[str, Any]:
+def json_document(check: CrossCheck) -> dict[str, Any]:
     """The document as JSON can say it."""
-    known: dict[str, Any] = _sayable(as_document(check))
+    known: dict[str, Any] = _json_value(as_document(check))
     return known
 
 
-def _sayable(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What JSON can say and a program can search: no NaN, no blanks that are none."""
     match value:
         case dict():
-            return {key: _sayable(part) for key, part in value.items()}
+            return {key: _json_value(part) for key, part in value.items()}
         case list() | tuple():
-            return [_sayable(part) for part in value]
+            return [_json_value(part) for part in value]
         case float() if not math.isfinite(value):
             return None
         case str():

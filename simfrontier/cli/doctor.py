@@ -26,10 +26,10 @@ def diagnose(as_json: bool) -> bool:
     rows.append(("simfrontier", True, simfrontier.__version__))
     rows += [_package(name, needed=True) for name in NEEDED]
     rows += [_package(name, needed=False) for name in OPTIONAL]
-    rows.append(_tried("machines", lambda: ", ".join(load_machine(name).name for name in catalog())))
-    rows.append(_tried("libraries", lambda: ", ".join(load_library(name).name for name in libraries())))
-    rows.append(_tried("simulation", _simulate))
-    rows.append(_tried("temporary files", _write))
+    rows.append(_checked("machines", lambda: ", ".join(load_machine(name).name for name in catalog())))
+    rows.append(_checked("libraries", lambda: ", ".join(load_library(name).name for name in libraries())))
+    rows.append(_checked("simulation", _simulate))
+    rows.append(_checked("temporary files", _write))
     rows.append(("processors", True, str(os.cpu_count())))
     rows.append(_emulation())
     if as_json:
@@ -65,7 +65,7 @@ def _emulation() -> tuple[str, bool, str]:
     return "emulated fabric", True, f"not here ({only}): {'; '.join(lines)}" if lines else "can be laid out"
 
 
-def _tried(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
+def _checked(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
     try:
         return what, True, attempt()
     except (SimfrontierError, OSError) as error:

@@ -16,24 +16,25 @@ from simfrontier.scenario import Scenario
 from simfrontier.wholefile import ensure_writable
 
 
-def emulate(scenario: Scenario, how: EmulateSettings, out: Path, as_json: bool) -> bool:
+def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Simulate, run, compare; whether all limits hold. Raises InputError where the scenario is none of an emulation,
     and SimfrontierError where the run failed."""
     if scenario.file.emulation is None:
         keys = "{ scale, packet_bytes, burst_bytes }"
         raise InputError(f"{scenario.where}: emulation: missing; allowed: a table {keys}, as in scenarios/emulate.toml")
     wires = [wire.name for wire in scenario.machine.node.links]
-    if how.slow_wire not in wires:
+    if settings.slow_wire not in wires:
         raise InputError(
-            f"--slow: a node of {scenario.machine.name}: got {how.slow_wire!r}; {nearest(how.slow_wire, wires)}"
+            f"a node of {scenario.machine.name}: got {settings.slow_wire!r}; {nearest(settings.slow_wire, wires)}",
+            where="--slow",
         )
     ensure_writable(out)
     size = max(scenario.file.run.devices)
     typer.echo(f"Simulating {', '.join(scenario.plans)} and single collectives on {size} devices", err=as_json)
-    prepare(scenario, how, out)
+    prepare(scenario, settings, out)
     typer.echo(f"Running the same schedules on {size} gloo ranks in network namespaces", err=as_json)
     _run(out / JOBS)
-    return report(how, out, as_json)
+    return report(settings, out, as_json)
 
 
 def _run(jobs: Path) -> None:

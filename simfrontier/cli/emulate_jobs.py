@@ -40,27 +40,28 @@ class EmulateSettings:
     slow_wire: str
 
 
-def prepare(scenario: Scenario, how: EmulateSettings, out: Path) -> None:
+def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
     InputError where the wire to slow carries nothing."""
     size, shop = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
-    slow = _with_slow_wire(scenario, how.slow_wire)
+    slow = _with_slow_wire(scenario, settings.slow_wire)
     built = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
     plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
-    _refuse_idle(how.slow_wire, plans)
+    _refuse_idle(settings.slow_wire, plans)
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
     most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link tells most
     slowest = {most: slowed_plans[most]}
-    world, sizes = {"world": GROUPS["world"]}, how.lowered_sizes
-    rates = {f"node 0 {how.slow_wire}": SLOW_FACTOR}
+    world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
+    rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)
+    warm = (0, settings.iterations)
     jobs = [
-        _job(scenario, PLANS, "lowered", plans, (1, how.iterations), out),
-        _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, how.iterations)), out),
-        # these take long, over connections that are warm by now
-        _job(native, NATIVE, "native", _swept(native, size, how.native_sizes, GROUPS), (0, how.iterations), out),
-        _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), (0, how.iterations), out, rates),
+        _job(scenario, PLANS, "lowered", plans, (1, settings.iterations), out),
+        _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, settings.iterations)), out),
+        # these take long; their connections are warm by now
+        _job(native, NATIVE, "native", _swept(native, size, settings.native_sizes, GROUPS), warm, out),
+        _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
     ]
     with filled(out, "emulate") as new:
         save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli.crosscheck import SLOWED, SWEEP, crosscheck_of, print_check, sayable_document
+from simfrontier.cli.crosscheck import SLOWED, SWEEP, crosscheck_of, json_document, print_check
 from simfrontier.cli.emulate_jobs import LOWERED, NATIVE, PLANS, SLOW, SLOW_FACTOR, SWEEP_PLAN, EmulateSettings
 from simfrontier.report import limits_words
 from simfrontier.trace import (
     AgreementLimit,
     Comparison,
     Delta,
+    Implementation,
     SlowLinkEffect,
     SweepPoint,
-    Way,
     compare,
     deltas,
     duration,
@@ -32,19 +32,19 @@ from simfrontier.wholefile import filled, listed
 MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 
-def report(how: EmulateSettings, out: Path, as_json: bool) -> bool:
+def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Compare what was simulated with what was run, write the page and say what was found; whether all limits hold."""
     from simfrontier.report import write_crosscheck_page
 
     real = out / PLANS / "real"
     save_sweep([*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native")], real / SWEEP)
-    save_slowed(_effects(out, f"node 0 {how.slow_wire}"), real / SLOWED)
+    save_slowed(_effects(out, f"node 0 {settings.slow_wire}"), real / SLOWED)
     check = crosscheck_of(out / PLANS / "sim", real, MIN_BYTES, TOLERANCE)
     limits = limits_of(check)
     with filled(out, "emulate") as new:
         write_crosscheck_page(check, new / "index.html")
     if as_json:
-        document = sayable_document(check) | {"limits": [_document(limit) for limit in limits]}
+        document = json_document(check) | {"limits": [_document(limit) for limit in limits]}
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     else:
         print_check(check, out)
@@ -73,12 +73,12 @@ def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
     return out
 
 
-def _points(out: Path, job: str, way: Way) -> list[SweepPoint]:
+def _points(out: Path, job: str, variant: Implementation) -> list[SweepPoint]:
     swept = [delta for delta in deltas(_sweep(out, job)) if delta.is_collective]
     result = sorted(swept, key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
     return [
         SweepPoint(
-            collectives=way,
+            collectives=variant,
             kind=delta.kind,
             group=_group(delta),
             message_bytes=delta.message_bytes,

@@ -17,6 +17,7 @@ from simfrontier.explanation import Explanation, PlanComparison, explain
 from simfrontier.report import (
     best_sentence,
     headline_sentence,
+    listed_changes,
     percent,
     quantity,
     set_words,
@@ -24,7 +25,6 @@ from simfrontier.report import (
     shown_parts,
     signed,
     signed_seconds,
-    told_changes,
 )
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
@@ -48,7 +48,7 @@ def explain_plan(
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=None)
 
-        def said(what: str, total: int) -> None:
+        def report_progress(what: str, total: int) -> None:
             bar.update(task, advance=1, total=total, description=what)
 
         result = explain(
@@ -59,7 +59,7 @@ def explain_plan(
             fidelity=fidelity,
             what_if=what_if,
             jobs=jobs,
-            progress=said,
+            progress=report_progress,
         )
     if out is not None:
         from simfrontier.report import write_explanation_page
@@ -120,7 +120,7 @@ def _print(explanation: Explanation, out: Path | None) -> None:
 
 def _print_changes(explanation: Explanation) -> None:
     screen = console()
-    moving, still = told_changes(explanation)
+    moving, still = listed_changes(explanation)
     if moving:
         table = _table("What would help, each simulated again", ("", "change", "step", "saved", "of the step", "note"))
         for number, change in enumerate(moving, start=1):

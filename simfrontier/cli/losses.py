@@ -12,7 +12,7 @@ import typer
 from simfrontier.analysis import NUM_SD, LossCurves, read_losses
 
 
-def say_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
+def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
     """Print finals of every policy and seed, distances and the band; whether all stay within it."""
     curves = read_losses(path, baseline, last, str(path))
     rows = [_row(curves, policy) for policy in curves.policies]

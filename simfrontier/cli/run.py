@@ -63,13 +63,13 @@ def run_scenario(
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=total)
 
-        def said(what: str) -> None:
+        def report_progress(what: str) -> None:
             bar.update(task, advance=1, description=what)
 
         searcher = GridSearcher()
-        scenario = searcher.complete(scenario, said)
-        study = run_study(scenario, fidelity, exact, jobs, said)
-        sensitivity = run_sensitivity(scenario, study.fidelity, said) if vary else None
+        scenario = searcher.complete(scenario, report_progress)
+        study = run_study(scenario, fidelity, exact, jobs, report_progress)
+        sensitivity = run_sensitivity(scenario, study.fidelity, report_progress) if vary else None
     with filled(folder, "run", MANIFEST) as new:
         _write_all(study, sensitivity, searcher, new, page)
     if as_json:

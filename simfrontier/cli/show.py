@@ -82,11 +82,11 @@ def show_routes(scenario: Scenario, target: Path | None) -> None:
     table = route_table(machine, -(-size // machine.devices_per_node))
     if target is not None:
         save_routes(table, target)
-    ways = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
+    within_node = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
     out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
     back = {f"net>{b}": way for b, way in enumerate(table.from_network)}
     typer.echo(f"{machine.title}: links that a message passes on {_nodes(table.num_nodes)}, in order")
-    for title, part in (("within a node", ways), ("to the network", out), ("from the network", back)):
+    for title, part in (("within a node", within_node), ("to the network", out), ("from the network", back)):
         if part:
             typer.echo(f"{title}:")
         for pair, way in part.items():

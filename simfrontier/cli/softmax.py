@@ -16,7 +16,7 @@ from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
 _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 
 
-def say_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
+def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
     wherever a row is larger than the last cache. Raises InputError."""
     result = read_rates(path)

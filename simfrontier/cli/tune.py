@@ -43,14 +43,14 @@ def cores() -> int:
 
 
 def search_plans(
-    scenario: Scenario, how: SearchSettings, out: Path | None, top: int | None, page: bool, as_json: bool
+    scenario: Scenario, settings: SearchSettings, out: Path | None, top: int | None, page: bool, as_json: bool
 ) -> None:
     """Search, then write everything: what fails leaves the folder as it was, but for the search's own file."""
     gc.disable()  # as for a run: it ends soon and makes few cycles
     folder = out or Path("reports") / f"tune-{scenario.name}"
-    pins = _pins(how["pins"])
+    pins = _pins(settings["pins"])
     ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)
-    if how["fresh"]:
+    if settings["fresh"]:
         _forget(folder)
 
     def finish(outcome: TuningOutcome) -> None:
@@ -60,7 +60,7 @@ def search_plans(
         except InputError as error:
             raise InputError(f"{error}; {NAME} stays: the same command goes on from there") from None
 
-    outcome = _searched(scenario, how, pins, folder, finish)
+    outcome = _searched(scenario, settings, pins, folder, finish)
     if as_json:
         typer.echo(json.dumps(as_document(outcome, top), indent=1, allow_nan=False, ensure_ascii=False))
     else:
@@ -69,7 +69,7 @@ def search_plans(
 
 def _searched(
     scenario: Scenario,
-    how: SearchSettings,
+    settings: SearchSettings,
     pins: dict[str, list[Value]],
     folder: Path,
     finish: Callable[[TuningOutcome], None],
@@ -77,19 +77,19 @@ def _searched(
     with bar_of_work() as bar:
         task = bar.add_task("laying out the space of plans", total=None)
 
-        def said(what: str, done: int, total: int) -> None:
+        def report_progress(what: str, done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, description=what)
 
         try:
             return tune(
                 scenario,
                 pins=pins,
-                lossy=True if how["lossy"] else None,
-                max_error=how["max_error"],
-                simulate=how["simulate"],
-                jobs=how["jobs"],
+                lossy=True if settings["lossy"] else None,
+                max_error=settings["max_error"],
+                simulate=settings["simulate"],
+                jobs=settings["jobs"],
                 folder=folder,
-                progress=said,
+                progress=report_progress,
                 finish=finish,
             )
         except KeyboardInterrupt:

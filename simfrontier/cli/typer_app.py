@@ -132,9 +132,9 @@ def losses(
     json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Say which policies of compression leave the band of the plain training's losses. Exit code 1 if one does."""
-    from simfrontier.cli.losses import say_losses
+    from simfrontier.cli.losses import print_losses
 
-    raise typer.Exit(0 if say_losses(table, baseline, last, json) else 1)
+    raise typer.Exit(0 if print_losses(table, baseline, last, json) else 1)
 
 
 @app.command()
@@ -145,9 +145,9 @@ def softmax(
 ) -> None:
     """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
     that are larger than the last cache."""
-    from simfrontier.cli.softmax import say_softmax
+    from simfrontier.cli.softmax import print_softmax
 
-    raise typer.Exit(0 if say_softmax(table, out, json) else 1)
+    raise typer.Exit(0 if print_softmax(table, out, json) else 1)
 
 
 @app.command()
@@ -227,7 +227,7 @@ def calibrate(
     data = list(dict.fromkeys(data))
     options = "" if fit is None else (" --fit" if fit else " --tables")
     options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
-    labels = Labels(where=where, when=when, title=title, said=options)
+    labels = Labels(where=where, when=when, title=title, options=options)
     machines = names_of("--machine", machine, "frontier,lumi-g")
     alone = machines[0] if len(machines) == 1 else None
     setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)

@@ -61,7 +61,7 @@ def validate_tables(
     _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
         ensure_writable(out, "index.html")
-    done = held_files(data, setup, harness) if data else held_shipped(cross is not False)
+    done = validate_files(data, setup, harness) if data else validate_shipped(cross is not False)
     if out is not None:
         from simfrontier.report import write_validation_page
 
@@ -86,7 +86,7 @@ def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bo
         )
 
 
-def held_shipped(cross: bool) -> Validation:
+def validate_shipped(cross: bool) -> Validation:
     """The tables that simfrontier brings along, and the bounds that they are held to."""
     if not cross:
         return validate(load_tables(), shipped_models(), load_bounds())
@@ -95,7 +95,7 @@ def held_shipped(cross: bool) -> Validation:
     return validate(load_tables(), shipped_models(), load_bounds(), left_out())
 
 
-def held_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
+def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
     """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted."""
     _refuse_idle(paths, setup)
     harnesses = None if harness is None else named_harnesses(harness)
@@ -183,20 +183,20 @@ def as_document(done: Validation) -> dict[str, Any]:
     }
 
 
-def row_document(held: ComparedRow) -> dict[str, Any]:
+def row_document(row: ComparedRow) -> dict[str, Any]:
     """A row under the names of its file's columns, and what is predicted."""
-    made = held.prediction
+    made = row.prediction
     return {
-        "table": held.table,
-        **_columns(held.row),
-        "time_s": held.measured_s,
+        "table": row.table,
+        **_columns(row.row),
+        "time_s": row.measured_s,
         "predicted_s": made and made.predicted_s,
         "low_s": made and _finite(made.low_s),
         "high_s": made and _finite(made.high_s),
-        "error": held.error,
+        "error": row.error,
         "harness_s": made and made.harness_s,
-        "use": held.use,
-        "why": held.why,
+        "use": row.use,
+        "why": row.why,
     }
 
 

@@ -15,7 +15,7 @@ from simfrontier.collectives.load_two_level import two_level_library
 from simfrontier.collectives.ring_law import HopTimes, LowLatency, Pipeline
 from simfrontier.collectives.tuning import AlgorithmTuning, TuningModel, Way
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import read_toml, told, typed
+from simfrontier.io import read_toml, typed, value_or
 from simfrontier.machine import Provenance, sources_of
 from simfrontier.schedule import DIRECT, RING, TREE, CollectiveKind
 
@@ -127,15 +127,15 @@ def _library(document: dict[str, Any], where: str) -> Library:
         residual=residual_of(file.residual) if file.residual is not None else None,
         ring_order=file.ring_order,
         paced=file.paced,
-        in_flight=told(file.in_flight, None),
+        in_flight=value_or(file.in_flight, None),
         reduces_backwards=file.reduces_backwards,
-        least_elements=told(file.ring.least_elements, 1),
-        ring_slices=told(file.ring.slices, RING_SLICES),
-        tree_slices=told(tree.slices if tree else None, TREE_SLICES),
-        least_bytes=told(file.least_bytes, 0.0),
-        tree_chunk_bytes=told(tree.chunk_bytes if tree else None, 0.0),
-        tree_fill_share=told(tree.fill_share if tree else None, 0.0),
-        tree_least_bytes=told(tree.least_slice_bytes if tree else None, 1.0),
+        least_elements=value_or(file.ring.least_elements, 1),
+        ring_slices=value_or(file.ring.slices, RING_SLICES),
+        tree_slices=value_or(tree.slices if tree else None, TREE_SLICES),
+        least_bytes=value_or(file.least_bytes, 0.0),
+        tree_chunk_bytes=value_or(tree.chunk_bytes if tree else None, 0.0),
+        tree_fill_share=value_or(tree.fill_share if tree else None, 0.0),
+        tree_least_bytes=value_or(tree.least_slice_bytes if tree else None, 1.0),
     )
 
 
@@ -154,16 +154,16 @@ def _choices(file: LibraryFile, where: str) -> dict[CollectiveKind, tuple[str, .
 def _pipeline(part: RingFile) -> Pipeline:
     return Pipeline(
         forwarded_share=part.forwarded_share.value,
-        sharpness=told(part.sharpness, math.inf),
+        sharpness=value_or(part.sharpness, math.inf),
     )
 
 
 def _low_latency(part: LowLatencyFile) -> LowLatency:
     return LowLatency(
         hops=_hops(part),
-        channel_s=told(part.channel_s, 0.0),
-        bytes_per_channel=told(part.bytes_per_channel, math.inf),
-        num_channels=told(part.num_channels, 1),
+        channel_s=value_or(part.channel_s, 0.0),
+        bytes_per_channel=value_or(part.bytes_per_channel, math.inf),
+        num_channels=value_or(part.num_channels, 1),
         rate_share=part.rate_share.value,
     )
 
@@ -181,17 +181,17 @@ def _tuning(part: TuningFile, where: str) -> TuningModel:
         all_reduce_turns=part.all_reduce_turns.value,
         all_reduce_factor=part.all_reduce_factor.value,
         simple_weight=part.simple_weight.value,
-        one_node_block_bytes=told(part.one_node_block_bytes, None),
+        one_node_block_bytes=value_or(part.one_node_block_bytes, None),
     )
 
 
 def _believed(way: Way, part: TuningFile) -> AlgorithmTuning:
     text = part.ways[way]
-    share, cap = text.rate_share.value, told(text.cap_bytes_per_s, math.inf)
+    share, cap = text.rate_share.value, value_or(text.cap_bytes_per_s, math.inf)
     return AlgorithmTuning(
         hops=_hops(text),
-        rate_share=(share, told(text.rate_share_more_nodes, share)),
-        cap_bytes_per_s=(cap, told(text.cap_more_nodes_bytes_per_s, cap)),
+        rate_share=(share, value_or(text.rate_share_more_nodes, share)),
+        cap_bytes_per_s=(cap, value_or(text.cap_more_nodes_bytes_per_s, cap)),
         corrections=tuple(part.corrections[way].factors) if way in part.corrections else (),
     )
 

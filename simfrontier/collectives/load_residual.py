@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from simfrontier.collectives.library import Residual
-from simfrontier.io import told
+from simfrontier.io import value_or
 from simfrontier.schedule import CollectiveKind
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ def residual_of(part: ResidualFile) -> Residual:
     return Residual(
         model_sd=part.model_sd.value,
         run_sd=part.run_sd.value,
-        common_share=told(part.common_share, 1.0),
-        small_sd=told(part.small_sd, 0.0),
-        small_bytes=told(part.small_bytes, 0.0),
+        common_share=value_or(part.common_share, 1.0),
+        small_sd=value_or(part.small_sd, 0.0),
+        small_bytes=value_or(part.small_bytes, 0.0),
         of_kind={kind: number.value for kind, number in by_kind.items() if number is not None},
     )

@@ -13,7 +13,7 @@ from .bounds import (
     Sourced as Sourced,
     Switch as Switch,
     Text as Text,
-    told as told,
+    value_or as value_or,
 )
 from .headers import headed as headed
 from .model import Strict as Strict

@@ -170,6 +170,6 @@ class StatedNumber(Protocol[T_co]):
     def value(self) -> T_co: ...
 
 
-def told(number: StatedNumber[T] | None, default: T) -> T:
+def value_or(number: StatedNumber[T] | None, default: T) -> T:
     """A number that a file may leave out."""
     return default if number is None else number.value

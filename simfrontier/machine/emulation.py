@@ -43,19 +43,19 @@ class Emulation:
         )
 
 
-def emulated(machine: Machine, how: Emulation) -> Machine:
+def emulated(machine: Machine, emulation: Emulation) -> Machine:
     """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
     laid out of cables, or the burst does not hold a packet."""
     if machine.node.has_bus:
         text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links"
         raise InputError(text, key=("emulation",))
-    frame_bytes = how.packet_bytes + FRAME_BYTES
-    if how.burst_bytes < frame_bytes:
-        text = f"got {how.burst_bytes}, allowed: at least a packet, {frame_bytes}"
+    frame_bytes = emulation.packet_bytes + FRAME_BYTES
+    if emulation.burst_bytes < frame_bytes:
+        text = f"got {emulation.burst_bytes}, allowed: at least a packet, {frame_bytes}"
         raise InputError(text, key=("emulation", "burst_bytes"))
-    packets, scale = how.packets(), how.scale
+    packets, scale = emulation.packets(), emulation.scale
     share = packets.payload_bytes / (packets.payload_bytes + packets.header_bytes)
-    classes = {name: _scaled_class(each, how, share) for name, each in machine.link_classes.items()}
+    classes = {name: _scaled_class(each, emulation, share) for name, each in machine.link_classes.items()}
     links = tuple(replace(link, bytes_per_s=scale * link.bytes_per_s) for link in machine.node.links)
     fly, tree = machine.dragonfly, machine.fat_tree
     return replace(
@@ -68,13 +68,13 @@ def emulated(machine: Machine, how: Emulation) -> Machine:
         link_classes=classes,
         packets=packets,
         copies=None,
-        sources=(*machine.sources, *_counted(packets), *_sources(how)),
+        sources=(*machine.sources, *_counted(packets), *_sources(emulation)),
     )
 
 
-def _scaled_class(link_class: LinkClass, how: Emulation, share: float) -> LinkClass:
-    scaled = how.scale * link_class.bytes_per_s
-    return replace(link_class, bytes_per_s=scaled, share=share, half_bytes=0.0, burst_bytes=how.burst_bytes)
+def _scaled_class(link_class: LinkClass, emulation: Emulation, share: float) -> LinkClass:
+    scaled = emulation.scale * link_class.bytes_per_s
+    return replace(link_class, bytes_per_s=scaled, share=share, half_bytes=0.0, burst_bytes=emulation.burst_bytes)
 
 
 def _scaled_device(device: Device, scale: float) -> Device:
@@ -115,11 +115,11 @@ def _counted(packets: Packets) -> tuple[Provenance, ...]:
     )
 
 
-def _sources(how: Emulation) -> tuple[Provenance, ...]:
+def _sources(emulation: Emulation) -> tuple[Provenance, ...]:
     numbers: Mapping[str, tuple[float, str]] = {
-        "scale": (how.scale, "ratio"),
-        "packet_bytes": (how.packet_bytes, "bytes"),
-        "burst_bytes": (how.burst_bytes, "bytes"),
+        "scale": (emulation.scale, "ratio"),
+        "packet_bytes": (emulation.packet_bytes, "bytes"),
+        "burst_bytes": (emulation.burst_bytes, "bytes"),
     }
     return tuple(
         Provenance(key=f"emulation.{key}", value=value, unit=unit, kind="assumed", source=SOURCE)

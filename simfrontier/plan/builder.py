@@ -60,7 +60,7 @@ class ProgramBuilder:
         if self.part.first:
             yield from self.workload.embedding.backward
 
-    def taken(self) -> tuple[CallItems, ...]:
+    def take_pieces(self) -> tuple[CallItems, ...]:
         """The pieces made so far, which are then forgotten."""
         pieces, self.pieces = tuple(self.pieces), []
         return pieces
@@ -132,21 +132,21 @@ class ProgramBuilder:
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
         """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
         this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
-        mine = [w for w in self.workload.weights.values() if w.module == module]
-        sharded = [w for w in mine if w.name in self.tensors.sharded]
+        owned = [w for w in self.workload.weights.values() if w.module == module]
+        sharded = [w for w in owned if w.name in self.tensors.sharded]
         if not sharded:
             return ()
         refs = tuple(Ref(self._gathered(w.name, stage), layer if w.per_layer else 0, micro) for w in sharded)
-        self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in mine)))
+        self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in owned)))
         for weight in sharded:
-            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_redone(weight))
+            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_repeated(weight))
             src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
             purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
             dst = Ref(self.tensors.gathered(weight, stage, self._use_of(weight.name)), src.layer, micro)
             self.move(purpose, src, dst, self.plan.hops[purpose])
         return refs
 
-    def _is_redone(self, weight: Weight) -> bool:
+    def _is_repeated(self, weight: Weight) -> bool:
         """Whether checkpointing runs the weight's forward twice: that of the layers, never that of embedding and
         head."""
         return self.workload.checkpointing and weight.per_layer
@@ -154,7 +154,7 @@ class ProgramBuilder:
     def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
         for name in op.weights:
             weight = self.workload.weights[name]
-            if not self.plan.writes_copy(stage, micro == 0, self._is_redone(weight)):
+            if not self.plan.writes_copy(stage, micro == 0, self._is_repeated(weight)):
                 continue
             if f"{name}.copy" in self.tensors:
                 home = layer if weight.per_layer else 0
@@ -274,7 +274,7 @@ class ProgramBuilder:
             reads.append(Ref(self._gathered(name, stage), home, micro) if is_sharded else Ref(name, home))
         reads += [self._state(name, layer) for name in op.states]
         reads += [ref for ref in fetched if ref not in reads]
-        stale = any(self.plan.is_stale(stage, self._is_redone(self.workload.weights[name])) for name in op.weights)
+        stale = any(self.plan.is_stale(stage, self._is_repeated(self.workload.weights[name])) for name in op.weights)
         made, added = self._gradient_targets(op, layer, micro)
         self.items.append(
             Compute(

@@ -30,11 +30,11 @@ class Compressor:
 
     def call(self, label: str, layer: int, micro: int, ops: Iterable[Op]) -> Call:
         """A call of ops whose references are relative to it."""
-        block = tuple([self._known(op) for op in ops])
+        block = tuple([self._shared(op) for op in ops])
         number, shared = self.blocks.setdefault(block, (len(self.blocks), block))
         return Call(label, layer, micro, shared, number)
 
-    def _known(self, op: Op) -> Op:
+    def _shared(self, op: Op) -> Op:
         known = self.ops.get(op)
         if known is None:
             known = self.ops[op] = replace(op, number=len(self.ops))

@@ -42,13 +42,13 @@ def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
     return Mesh((*outside, *data, *inside))
 
 
-def refuse_remainder(what: str, size: int, key: str, parts: int) -> None:
+def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
     """Raise InputError where `size` (of `what`) does not divide by what the plan's `key` says, with the nearest values
     of the key that work."""
     if size % parts == 0:
         return
     raise InputError(
-        f"{key} = {parts} does not divide {what} = {size}; nearest that do: {listed(nearest_divisors(size, parts))}"
+        f"{key} = {parts} does not divide {quantity} = {size}; nearest that do: {listed(nearest_divisors(size, parts))}"
     )
 
 

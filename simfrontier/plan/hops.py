@@ -13,7 +13,7 @@ from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
 from simfrontier.schedule import RING, Collective, Compute, Mesh, Op, Placement, Ref, Tensor, TensorRole, buffer_name
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
-_ON_THE_WAY: dict[TensorRole, TensorRole] = {
+_BUFFERS: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
     "activation": "activation",
@@ -30,7 +30,7 @@ def with_collectives(
 ) -> Program:
     """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
     are left out; `groups` as of a plan."""
-    maker = _Maker(mesh, blocking, dict(program.tensors), pipelined, groups)
+    maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups)
     out: list[tuple[int, Item]] = []
     for number, item in program.items():
         if isinstance(item, Move):
@@ -47,7 +47,7 @@ def with_collectives(
 
 
 @dataclass
-class _Maker:
+class _MoveLowering:
     mesh: Mesh
     blocking: frozenset[Purpose]
     tensors: dict[str, Tensor]
@@ -91,14 +91,14 @@ class _Maker:
         lane = move.lane
         src, dst = [a for a, _ in pairs], [b for _, b in pairs]
         # buffers on the way belong to the micro-batch of what is moved, also where the end of the move has none
-        ways = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
+        buffers = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
         out: list[Op] = []
         now = src
         for number, step in enumerate(steps):
             ends = number == len(steps) - 1 and not move.accumulate
-            after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in ways]
+            after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in buffers]
             own = f"{lane}.{number}" if self.pipelined and number and lane != "compute" else lane
-            out += self._step(move, step, now, after, ways, own, number)
+            out += self._step(move, step, now, after, buffers, own, number)
             now = after
         if not steps:
             stored = self.tensors[src[0].name].codec
@@ -110,21 +110,21 @@ class _Maker:
         return out
 
     def _step(
-        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
     ) -> list[Op]:
         if step.kind == "slice":
             return [_local("slice", move.purpose, src, dst, lane)]
         codec, stored = step.codec, self.tensors[src[0].name].codec
         assert codec is not None, "the builder says for every hop what it sends"
         if step.kind == "merge":
-            return self._merged(move, step, codec, src, dst, ways, lane)
+            return self._merged(move, step, codec, src, dst, buffers, lane)
         if stored and stored != codec:
             raise InputError(
                 f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
                 f"sends {codec}; give the hop the codec {stored}"
             )
         if not stored and (step.per_hop or codec.name == self.tensors[src[0].name].dtype):
-            return self._native(move, step, src, dst, ways, lane, number)
+            return self._native(move, step, src, dst, buffers, lane, number)
         stacked = step.axes if codec.is_opaque and step.kind == "reduce_scatter" else ()
         if codec.is_opaque and step.kind == "all_reduce":
             axes = "+".join(step.axes)
@@ -134,8 +134,8 @@ class _Maker:
             )
         sent = src  # what is stored in the codec of the hop is sent as it is
         if not stored:
-            sent = [self._buffer(w, s, step.src, f"sent{number}", codec) for w, s in zip(ways, src, strict=True)]
-        got = [self._buffer(w, s, step.dst, f"got{number}", codec, stacked) for w, s in zip(ways, src, strict=True)]
+            sent = [self._buffer(w, s, step.src, f"sent{number}", codec) for w, s in zip(buffers, src, strict=True)]
+        got = [self._buffer(w, s, step.dst, f"got{number}", codec, stacked) for w, s in zip(buffers, src, strict=True)]
         return [
             *([] if stored else [_local("encode", move.purpose, src, sent, lane)]),
             self._collective(move, step, sent, got, lane),
@@ -143,7 +143,7 @@ class _Maker:
         ]
 
     def _merged(
-        self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str
+        self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str
     ) -> list[Op]:
         """All contributions side by side on every rank, which merges them."""
         own = Plain(self.tensors[src[0].name].dtype)
@@ -152,14 +152,14 @@ class _Maker:
                 f"{move.purpose}: {src[0].name} is still to be merged over {'+'.join(step.axes)}, but its hop sends "
                 f"{codec}; allowed: its own type, {own}"
             )
-        beside = [Ref(a.name, b.layer, b.micro) for a, b in zip(src, ways, strict=True)]
+        beside = [Ref(a.name, b.layer, b.micro) for a, b in zip(src, buffers, strict=True)]
         stacked = [
             self._buffer(way, a, step.dst, "stacked", stacked=step.axes) for way, a in zip(beside, src, strict=True)
         ]
         return [self._collective(move, step, src, stacked, lane), _local("merge", move.purpose, stacked, dst, lane)]
 
     def _native(
-        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], ways: list[Ref], lane: str, number: int
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
     ) -> list[Op]:
         """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
         call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
@@ -171,12 +171,12 @@ class _Maker:
         if not step.permute and not flat:
             return [self._collective(move, step, src, dst, lane)]
         if step.kind in ("reduce_scatter", "all_reduce"):
-            ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(ways, src, strict=True)]
+            ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(buffers, src, strict=True)]
             return [
                 _local("permute", move.purpose, src, ordered, lane),
                 self._collective(move, step, ordered, dst, lane),
             ]
-        mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(ways, src, strict=True)]
+        mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(buffers, src, strict=True)]
         return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
 
     def _collective(self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
@@ -202,7 +202,7 @@ class _Maker:
 
     def _buffer(
         self,
-        way: Ref,
+        value: Ref,
         origin: Ref,
         placement: Placement,
         suffix: str,
@@ -210,14 +210,14 @@ class _Maker:
         stacked: tuple[str, ...] = (),
     ) -> Ref:
         """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
-        name = buffer_name(way.name, suffix)
+        name = buffer_name(value.name, suffix)
         first, known = None, self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
             # reached by another way too, e.g. from the second copy of the weights
             first, name = known, buffer_name(name, origin.name)
         if name not in self.tensors:
-            source, end = self.tensors[origin.name], self.tensors[way.name]
-            role = "encoded" if codec else _ON_THE_WAY.get(end.role, "gradient")
+            source, end = self.tensors[origin.name], self.tensors[value.name]
+            role = "encoded" if codec else _BUFFERS.get(end.role, "gradient")
             self.tensors[name] = Tensor(
                 name=name,
                 shape=end.shape,
@@ -235,7 +235,7 @@ class _Maker:
                 recomputes=buffer_name(end.recomputes, suffix) if end.recomputes else None,
                 stage=end.stage,
             )
-        return Ref(name, way.layer, way.micro)
+        return Ref(name, value.layer, value.micro)
 
 
 def _write_token(ops: list[Op], token: Ref) -> None:

@@ -40,15 +40,17 @@ class CutLayout:
             self._sum_branches()
 
     @cached_property
-    def way(self) -> LossMethod:
+    def loss_method(self) -> LossMethod:
         """How the loss is formed: as the plan says where it cuts the classes, the last dimension of the logits."""
         logits = self.workload.values.get("logits")
         return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"
 
     def exists(self, one: WorkOp | Value) -> bool:
-        """Whether an op or a value is there that may be needed only where a label is cut, or for one way to form the
-        loss."""
-        return (not one.where_cut or one.where_cut in self.plan.cuts) and (not one.ways or self.way in one.ways)
+        """Whether this plan has an op or a value, which may be needed only where a label is cut, or by one method of
+        the loss."""
+        return (not one.where_cut or one.where_cut in self.plan.cuts) and (
+            not one.loss_methods or self.loss_method in one.loss_methods
+        )
 
     def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
         """Those that this plan needs."""

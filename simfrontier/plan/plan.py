@@ -12,7 +12,7 @@ from simfrontier.codecs import Codec
 from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
 from simfrontier.schedule import Placement, Stage
-from simfrontier.workload import USUAL_WAY, CrossEntropy, Weight
+from simfrontier.workload import USUAL_CROSS_ENTROPY, CrossEntropy, Weight
 
 Purpose = Literal[
     "weight_gather",
@@ -119,7 +119,7 @@ class Plan:
     value_hop: Hop | None = None
     exchange_hop: Hop | None = None
     compression: str = ""
-    cross_entropy: CrossEntropy = USUAL_WAY
+    cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     overlaps_statistics: bool = False
 
     @property

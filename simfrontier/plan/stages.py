@@ -55,7 +55,7 @@ class _Stages:
         """The program of one stage."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
-            calls += self._work(stage, event) if isinstance(event, StagePass) else [self._meeting(stage, event)]
+            calls += self._work(stage, event) if isinstance(event, StagePass) else [self._exchange(stage, event)]
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
@@ -90,44 +90,44 @@ class _Stages:
             builder.close("head", self.tensors.workload.num_layers, micro)
         else:
             builder.backward(micro)
-        return self._lowered(builder.taken())
+        return self._lowered(builder.take_pieces())
 
     def _lowered(self, pieces: tuple[CallItems, ...]) -> tuple[Call, ...]:
         return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.known), self.tensors))
 
     # ── between stages ──
 
-    def _meeting(self, stage: int, meeting: Boundary) -> Call:
+    def _exchange(self, stage: int, boundary: Boundary) -> Call:
         """The exchange at a boundary, and a stage's coding of what it sends and gets; its layer is the first one
         below."""
-        lower = (meeting.upper + 1) % self.num_stages
-        layer = (meeting.chunk * self.num_stages + meeting.upper + 1) * self.layers_per_chunk
-        there, back = meeting.direction != "backward", meeting.direction != "forward"
-        micro = meeting.forward if there else meeting.backward
-        forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, meeting.backward - micro)
+        lower = (boundary.upper + 1) % self.num_stages
+        layer = (boundary.chunk * self.num_stages + boundary.upper + 1) * self.layers_per_chunk
+        there, back = boundary.direction != "backward", boundary.direction != "forward"
+        micro = boundary.forward if there else boundary.backward
+        forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, boundary.backward - micro)
         codec = self._codec()
         sent, got = (self._coded(name, codec) for name in ("sent", "got"))
         lane = "compute"
         if self.pipeline.overlap:
-            ends = (meeting.upper, lower) if there else (lower, meeting.upper)
-            lane = f"{meeting.direction}.{ends[0]}>{ends[1]}"
+            ends = (boundary.upper, lower) if there else (lower, boundary.upper)
+            lane = f"{boundary.direction}.{ends[0]}>{ends[1]}"
         op = Exchange(
-            name=meeting.direction,
+            name=boundary.direction,
             axis=self.pipeline.axis,
-            ends=(meeting.upper, lower),
+            ends=(boundary.upper, lower),
             src=(sent(forward),) if there else (),
             dst=(got(forward),) if there else (),
             back_src=(sent(backward),) if back else (),
             back_dst=(got(backward),) if back else (),
             codec=codec or Plain(self.tensors.workload.precision.model),
             lane=lane,
-            comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{meeting.upper}>{lower}",
+            comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{boundary.upper}>{lower}",
         )
         ops: tuple[Op, ...] = (op,)
         if codec is not None:
-            (mine, sends), (other, gets) = ((forward, there), (backward, back))[:: 1 if stage == meeting.upper else -1]
-            made = Compute(kind="encode", name=meeting.direction, reads=(mine,), writes=(sent(mine),), lane=lane)
-            taken = Compute(kind="decode", name=meeting.direction, reads=(got(other),), writes=(other,), lane=lane)
+            (mine, sends), (other, gets) = ((forward, there), (backward, back))[:: 1 if stage == boundary.upper else -1]
+            made = Compute(kind="encode", name=boundary.direction, reads=(mine,), writes=(sent(mine),), lane=lane)
+            taken = Compute(kind="decode", name=boundary.direction, reads=(got(other),), writes=(other,), lane=lane)
             ops = (*((made,) if sends else ()), op, *((taken,) if gets else ()))
         return self.compressor.call("exchange", layer, micro, ops)
 
@@ -164,17 +164,17 @@ class _Stages:
         builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
         builder.layers = tuple(layer for part in parts for layer in part.layers)
         end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
-        return self._lowered(builder.taken())
+        return self._lowered(builder.take_pieces())
 
     def _swap(self, builder: ProgramBuilder) -> None:
         """Both holders of a tied weight give the other their gradient and add what they get."""
         for name in self.tied:
             weight = self.tensors.workload.weights[name]
-            mine = self.tensors.optimizer_gradient(weight)
+            own = self.tensors.optimizer_gradient(weight)
             other = f"{name}.grad.other"
-            like = self.tensors[mine]
+            like = self.tensors[own]
             self.tensors.declare(replace(like, name=other, role="gradient", persistent=False, shares=None))
-            refs, got = (Ref(mine),), (Ref(other),)
+            refs, got = (Ref(own),), (Ref(other),)
             builder.items.append(
                 Exchange(
                     name=TIED,

@@ -18,7 +18,7 @@ from simfrontier.plan.options import Options
 from simfrontier.plan.plan import Engine, Pipeline, Plan, Purpose
 from simfrontier.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.schedule import Mesh
-from simfrontier.workload import USUAL_WAY, CrossEntropy, GptShape, MlpShape, Shape
+from simfrontier.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
@@ -32,7 +32,7 @@ class TensorOptions(Options, ABC):
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
-    cross_entropy: CrossEntropy = USUAL_WAY
+    cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     data: Options = DdpOptions(family="ddp")
 
     @field_validator("data", mode="after")
@@ -181,14 +181,14 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
     if options.order != "interleaved" and chunks > 1:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or "interleaved"')
     refuse_remainder("layers", layers, "chunks", chunks)
-    what, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
+    quantity, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
     if pipeline > most:
         of = "" if chunks == 1 else f" of {chunks} chunks"
         raise InputError(
             f"pipeline = {pipeline} stages{of} are more than the {layers} layers of {shape.name}; "
             f"most stages that work: {most}"
         )
-    refuse_remainder(what, most, "pipeline", pipeline)
+    refuse_remainder(quantity, most, "pipeline", pipeline)
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:

@@ -63,7 +63,7 @@ def naive_program(tensors: Tensors, grad_accum: int) -> Program:
         builder.forward(micro)
         builder.backward(micro)
     end_of_step(builder)
-    return Program(pieces=builder.taken(), tensors=tensors.known)
+    return Program(pieces=builder.take_pieces(), tensors=tensors.known)
 
 
 def lowered(program: Program, tensors: Tensors) -> Program:

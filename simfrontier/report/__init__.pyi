@@ -17,11 +17,11 @@ from .explanation import write_explanation_page as write_explanation_page
 from .explanation_text import (
     best_sentence as best_sentence,
     headline_sentence as headline_sentence,
+    listed_changes as listed_changes,
     set_words as set_words,
     shown_differences as shown_differences,
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
-    told_changes as told_changes,
 )
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest

@@ -63,7 +63,7 @@ class CompressionRow:
 
 def compression(view: StudyView) -> str:
     """The section, or nothing where no plan compresses or widens its messages."""
-    known = told(view)
+    known = compression_rows(view)
     if all(one.options.compressed is None for one in known):
         return ""
     cases = {one.plan: view.cases[one.plan, view.largest] for one in known}
@@ -80,17 +80,19 @@ def compression(view: StudyView) -> str:
     )
 
 
-def told(view: StudyView) -> list[CompressionRow]:
+def compression_rows(view: StudyView) -> list[CompressionRow]:
     """The plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
     plans = {
         plan: case.options
         for (plan, size), case in view.cases.items()
         if size == view.largest and isinstance(case.options, MegatronOptions)
     }
-    return [_told(view, plan, options, plans) for plan, options in plans.items()]
+    return [_row_of_plan(view, plan, options, plans) for plan, options in plans.items()]
 
 
-def _told(view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> CompressionRow:
+def _row_of_plan(
+    view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]
+) -> CompressionRow:
     of, losses = _type(view, options), view.scenario.losses
     one = CompressionRow(plan=plan, options=options, of=of)
     baseline = plan if one.is_plain else _baseline(view, options, plans)
@@ -150,7 +152,7 @@ def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
         if one.gain is None:
             idle.append(one)
             continue
-        groups.setdefault((one.of, one.baseline, one.size), []).append(_said(view, one, one.gain))
+        groups.setdefault((one.of, one.baseline, one.size), []).append(_gain_text(view, one, one.gain))
     for (of, baseline, size), message in groups.items():
         assert size is not None, "a gain is of a size"
         yield f"With {of} messages, against {baseline} at {size:,} {view.devices}: {'; '.join(message)}."
@@ -163,7 +165,7 @@ def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
         yield f"{one.plan} has nothing to be held against: {why}."
 
 
-def _said(view: StudyView, one: CompressionRow, gain: float) -> str:
+def _gain_text(view: StudyView, one: CompressionRow, gain: float) -> str:
     size = percent(abs(gain))
     speed = "gains nothing" if size == percent(0.0) else f"{'gains' if gain > 0 else 'loses'} {size}"
     return f"{one.plan} {speed}{_ending(view.scenario.losses, one)}"
@@ -178,11 +180,11 @@ def _ending(losses: LossCurves | None, one: CompressionRow) -> str:
     if not math.isfinite(one.distance):
         return " and diverges"
     if one.stays is None:
-        return f" and ends {_apart(one.distance)}"
-    return " and stays in the loss band" if one.stays else f" and leaves the loss band ({_apart(one.distance)})"
+        return f" and ends {_distance_text(one.distance)}"
+    return " and stays in the loss band" if one.stays else f" and leaves the loss band ({_distance_text(one.distance)})"
 
 
-def _apart(distance: float) -> str:
+def _distance_text(distance: float) -> str:
     if distance == 0.0:
         return "at the baseline’s loss"
     return f"{number(abs(distance), 2)} {'above' if distance > 0 else 'below'} the baseline’s loss"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simfrontier.report.crosscheck_figures import scatter_figure, steps_figure, timelines_figure
-from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, differences, held_to
+from simfrontier.report.crosscheck_text import applied_limits, crosscheck_findings, crosscheck_lead, differences
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
@@ -43,7 +43,7 @@ def crosscheck_page(check: CrossCheck) -> str:
         "headline": _headline(check),
         "differences": _differences(check),
         "steps": _steps(check),
-        "limits": limits_section(held_to(check)),
+        "limits": limits_section(applied_limits(check)),
         "links": fabric_section(check.links),
         "sweep": sweep_section(check.sweep),
         "slowed": slowed_section(check.slowed),

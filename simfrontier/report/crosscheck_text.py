@@ -13,12 +13,12 @@ from simfrontier.trace import (
     AgreementLimit,
     Comparison,
     CrossCheck,
+    Implementation,
     LinkCheck,
     LinkPair,
     PlanStepTimes,
     SweepPoint,
     Verdict,
-    Way,
     limits_of,
     step_times,
     sweep_medians,
@@ -31,8 +31,8 @@ def crosscheck_lead(check: CrossCheck) -> str:
     """Whether they agree, in one sentence."""
     verdict = check.verdict
     if check.agree:
-        missed = [limit for limit in held_to(check) if not limit.holds]
-        but = f" but for {len(missed)} of {len(held_to(check))} limits of the emulated run" if missed else ""
+        missed = [limit for limit in applied_limits(check) if not limit.holds]
+        but = f" but for {len(missed)} of {len(applied_limits(check))} limits of the emulated run" if missed else ""
         return f"Simulation and reality agree{but}."
     if not verdict.is_exact:
         return "Simulation and reality did not run the same operations."
@@ -46,7 +46,7 @@ def crosscheck_lead(check: CrossCheck) -> str:
     return f"Simulation and reality do not agree: {listed(faults)}."
 
 
-def held_to(check: CrossCheck) -> tuple[AgreementLimit, ...]:
+def applied_limits(check: CrossCheck) -> tuple[AgreementLimit, ...]:
     """The limits of an emulated run; none of any other."""
     return limits_of(check) if check.sweep else ()
 
@@ -137,21 +137,21 @@ def link_words(pair: LinkPair) -> str:
 
 def swept(points: Sequence[SweepPoint]) -> str:
     """How near the collectives came that were measured alone, by the way they were done."""
-    parts = [_swept(way, points) for way in ALLOWED if any(point.collectives == way for point in points)]
+    parts = [_swept(variant, points) for variant in ALLOWED if any(point.collectives == variant for point in points)]
     return f"Collectives measured alone, median over messages of {binary(LEAST_JUDGED_BYTES)} or more: " + (
         "; ".join(parts) + "."
     )
 
 
-def _swept(way: Way, points: Sequence[SweepPoint]) -> str:
-    medians = [each for each in sweep_medians(points) if each.collectives == way]
+def _swept(variant: Implementation, points: Sequence[SweepPoint]) -> str:
+    medians = [each for each in sweep_medians(points) if each.collectives == variant]
     if not medians:
-        return f"{way}, none is large enough to judge by"
+        return f"{variant}, none is large enough to judge by"
     worst = max(medians, key=lambda each: each.apart)
     near = sum(each.is_near for each in medians)
     return (
-        f"{way}, {near} of {len(medians)} took a time within {percent(ALLOWED[way])} of the simulated one (the worst, "
-        f"{worst.kind.replace('_', '-')} over {worst.group}, {percent(worst.apart)} apart)"
+        f"{variant}, {near} of {len(medians)} took a time within {percent(ALLOWED[variant])} of the simulated one "
+        f"(the worst, {worst.kind.replace('_', '-')} over {worst.group}, {percent(worst.apart)} apart)"
     )
 
 

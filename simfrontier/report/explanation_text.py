@@ -10,7 +10,7 @@ from simfrontier.analysis import PathPart, part_words
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.phrases import listed, percent, quantity
 
-TOLD = 0.99  # of the critical path is told part by part
+LISTED_SHARE = 0.99  # of the critical path is told part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
 OTHER = "other"
 
@@ -30,7 +30,7 @@ def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[ShownPart]:
     out: list[ShownPart] = []
     given = 0.0
     left = list(parts)
-    while left and (given < TOLD * step_s or len(left) == 1):
+    while left and (given < LISTED_SHARE * step_s or len(left) == 1):
         part = left.pop(0)
         given += part.seconds
         words = part_words(part.kind, part.axes, part.level)
@@ -53,7 +53,7 @@ def shown_differences(other: PlanComparison) -> list[tuple[str, float, float]]:
     left = list(other.differences)
     total, given = sum(abs(each.seconds) for each in left), 0.0
     out = []
-    while left and (given < TOLD * total or len(left) == 1):
+    while left and (given < LISTED_SHARE * total or len(left) == 1):
         each = left.pop(0)
         given += abs(each.seconds)
         out.append((part_words(each.kind, each.axes, each.level), each.a_s, each.b_s))
@@ -86,7 +86,7 @@ def best_sentence(explanation: Explanation) -> str:
     return f"What would help most: {best.label}, {quantity(best.saved_s, 's')} less ({percent(best.share)} of the step)"
 
 
-def told_changes(explanation: Explanation) -> tuple[list[TriedChange], list[TriedChange]]:
+def listed_changes(explanation: Explanation) -> tuple[list[TriedChange], list[TriedChange]]:
     """The changes that move the step, and those that do not."""
     moving = [change for change in explanation.changes if abs(change.share) >= LITTLE]
     return moving, [change for change in explanation.changes if abs(change.share) < LITTLE]

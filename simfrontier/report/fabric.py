@@ -58,7 +58,7 @@ def _class_row(name: str, pairs: Sequence[LinkPair]) -> list[str]:
         quantity(sim, "bytes"),
         quantity(real, "bytes"),
         signed(real / sim - 1 if sim else math.nan),
-        "–" if worst is None else f"{_apart(worst)} <small>{text(worst.name)}</small>",
+        "–" if worst is None else f"{_difference_cell(worst)} <small>{text(worst.name)}</small>",
     ]
 
 
@@ -67,11 +67,11 @@ def _link_row(pair: LinkPair) -> list[str]:
     return [
         f"{text(pair.name)}<small>{text(f'{pair.link_class}, {pair.src} → {pair.dst}')}</small>",
         *bytes_,
-        _apart(pair),
+        _difference_cell(pair),
     ]
 
 
-def _apart(pair: LinkPair) -> str:
+def _difference_cell(pair: LinkPair) -> str:
     """Said in the warning colour where it is more than allowed."""
     message = text(signed(pair.ratio - 1) if pair.sim_bytes else "not simulated")
     more = f"more than {percent(WITHIN)}"

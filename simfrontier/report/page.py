@@ -90,7 +90,7 @@ def _subtitle(view: StudyView) -> str:
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
         f"{view.study.fidelity}): {models(view)}, {_samples(view.shapes[view.largest])}; {given}{training(view)}; "
         f"activation checkpointing {checkpointing(view)}; {_plans(view)} on {sizes_in_words(view.sizes)} "
-        f"{view.devices}.{_held(view)}{_ills(view)}"
+        f"{view.devices}.{_machine_size_text(view)}{_perturbations(view)}"
     )
 
 
@@ -108,7 +108,7 @@ def _samples(shape: Shape) -> str:
     return f"sequences of {shape.sequence:,} tokens"
 
 
-def _held(view: StudyView) -> str:
+def _machine_size_text(view: StudyView) -> str:
     """Which calibration is in force, or that the library was never held against this machine."""
     calibration = view.scenario.file.library.calibration
     if calibration is not None:
@@ -117,7 +117,7 @@ def _held(view: StudyView) -> str:
     return f" {elsewhere}." if elsewhere else ""
 
 
-def _ills(view: StudyView) -> str:
+def _perturbations(view: StudyView) -> str:
     """What the scenario says is wrong with the machine."""
     ill = view.scenario.perturbation
     if ill is None:

@@ -37,7 +37,7 @@ def published(view: StudyView, sensitivity: Sensitivity | None) -> str:
         "published",
         "Beside the published figures",
         paragraph(
-            f"Published: {figures.source}. The figures are predicted {at_what(view)}; nothing is fitted to them."
+            f"Published: {figures.source}. The figures are predicted {sizes_words(view)}; nothing is fitted to them."
         ),
         "" if judged else paragraph(_elsewhere(view), "callout"),
         items((text(sentence) for sentence in parts), "findings"),
@@ -54,7 +54,7 @@ def ratio_sentences(view: StudyView, sensitivity: Sensitivity | None) -> list[st
     if figures is None or not figures.ratios:
         return []
     result = _Ratios.of(view, sensitivity, figures)
-    return sentences(figures, result.rates, result.first, what(view), result.bands, result.unknown)
+    return sentences(figures, result.rates, result.first, quantity_words(view), result.bands, result.unknown)
 
 
 def _named(share: PeakShare) -> str:
@@ -149,12 +149,12 @@ def given(view: StudyView) -> list[str]:
     return settings
 
 
-def what(view: StudyView) -> str:
+def quantity_words(view: StudyView) -> str:
     """What the prediction may be called: the default one only if nothing was set on the command line."""
     return "prediction with these settings" if given(view) else "default prediction"
 
 
-def at_what(view: StudyView) -> str:
+def sizes_words(view: StudyView) -> str:
     """With which settings the prediction was made."""
     settings = given(view)
     return "with " + ", ".join(settings) + " set" if settings else "at the documented defaults"

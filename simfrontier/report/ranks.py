@@ -73,7 +73,7 @@ def _layouts(view: StudyView) -> tuple[list[str], list[list[str]]]:
                 f"{case.micro_batch:,}",
                 f"{case.grad_accum:,}",
                 f"{case.samples:,}",
-                _how(view, plan, size),
+                _grid_choice_text(view, plan, size),
             ]
         )
     model = ["model"] if several else []
@@ -89,7 +89,7 @@ def _own(options: Options) -> list[str]:
     return [GRID[axis] for axis, _ in reversed(options.inside)] + [GRID["stage"]]
 
 
-def _how(view: StudyView, plan: str, size: int) -> str:
+def _grid_choice_text(view: StudyView, plan: str, size: int) -> str:
     tried = view.searches.get((plan, size))
     if tried is None:
         return "search" if plan in view.scenario.at(size).searches else "given"

@@ -123,7 +123,7 @@ def _turned(known: Mapping[int, Known], device: str) -> Iterator[str]:
             continue
         fewest, most = min(number, key=number.__getitem__), max(number, key=number.__getitem__)
         quickest = min(calls, key=lambda plan: calls[plan].calls_s)
-        took = f"{quantity(calls[fewest].calls_s, 's')} for its {_told(calls[fewest].calls)}"
+        took = f"{quantity(calls[fewest].calls_s, 's')} for its {_calls_text(calls[fewest].calls)}"
         if number[quickest] == number[fewest]:
             yield f"At {size:,} {device}s {fewest} takes {took}, {most} {quantity(calls[most].calls_s, 's')}."
             continue
@@ -135,7 +135,7 @@ def _turned(known: Mapping[int, Known], device: str) -> Iterator[str]:
         )
 
 
-def _told(calls: tuple[LossCall, ...]) -> str:
+def _calls_text(calls: tuple[LossCall, ...]) -> str:
     return listed([_call(call) for call in calls])
 
 

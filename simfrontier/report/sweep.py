@@ -10,7 +10,7 @@ from simfrontier.report.crosscheck_text import swept
 from simfrontier.report.markup import Figure, paragraph, plot, section, table, text
 from simfrontier.report.phrases import binary, number, percent, quantity, signed
 from simfrontier.report.theme import axis, figure, powers_of_two
-from simfrontier.trace import ALLOWED, LEAST_JUDGED_BYTES, SweepMedian, SweepPoint, Way, sweep_medians
+from simfrontier.trace import ALLOWED, LEAST_JUDGED_BYTES, Implementation, SweepMedian, SweepPoint, sweep_medians
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -21,7 +21,7 @@ def sweep_section(points: Sequence[SweepPoint]) -> str:
     """The chart, one way of doing collectives at a time, and the medians of both; empty where nothing was measured."""
     if not points:
         return ""
-    ways = [way for way in ALLOWED if any(point.collectives == way for point in points)]
+    variants = [variant for variant in ALLOWED if any(point.collectives == variant for point in points)]
     least = binary(LEAST_JUDGED_BYTES)
     return section(
         "sweep",
@@ -32,23 +32,27 @@ def sweep_section(points: Sequence[SweepPoint]) -> str:
             "library’s own call (native). Times are medians over iterations; the dotted lines are what the median over "
             f"messages of {least} or more is held against."
         ),
-        plot("fig-sweep", {way: ratios_figure(way, points) for way in ways}, "Real over simulated time by size"),
-        _medians(points, ways),
+        plot(
+            "fig-sweep",
+            {variant: ratios_figure(variant, points) for variant in variants},
+            "Real over simulated time by size",
+        ),
+        _medians(points, variants),
         "<details><summary>All sizes</summary>" + _all(points) + "</details>",
     )
 
 
-def ratios_figure(way: Way, points: Sequence[SweepPoint]) -> Figure:
+def ratios_figure(variant: Implementation, points: Sequence[SweepPoint]) -> Figure:
     """Real over simulated time over message size; a colour per kind, a symbol and a dash per group."""
     lines: dict[tuple[str, str], list[SweepPoint]] = {}
     groups = list(dict.fromkeys(point.group for point in points))
     for point in points:
-        if point.collectives == way and point.message_bytes > 0:
+        if point.collectives == variant and point.message_bytes > 0:
             lines.setdefault((point.kind, point.group), []).append(point)
     traces = [_line(kind, group, groups.index(group), several) for (kind, group), several in lines.items()]
     sizes = [point.message_bytes for several in lines.values() for point in several] or [float(LEAST_JUDGED_BYTES)]
     ends = min(sizes) / 1.3, max(sizes) * 1.3
-    allowed = ALLOWED[way]
+    allowed = ALLOWED[variant]
     bands = [_level(ends, 1.0, "real = simulated", "solid"), _level(ends, 1 + allowed, f"± {100 * allowed:g} %", "dot")]
     bands.append(_level(ends, 1 - allowed, "", "dot"))
     ticks = powers_of_two(*ends, _MAX_TICKS)
@@ -90,15 +94,19 @@ def _level(ends: tuple[float, float], at: float, name: str, dash: str) -> dict[s
     }
 
 
-def _medians(points: Sequence[SweepPoint], ways: Sequence[Way]) -> str:
+def _medians(points: Sequence[SweepPoint], variants: Sequence[Implementation]) -> str:
     medians = {(each.kind, each.group, each.collectives): each for each in sweep_medians(points)}
     rows = []
     for kind, group in dict.fromkeys((point.kind, point.group) for point in points):
-        mine = [medians.get((kind, group, way)) for way in ways]
-        sizes = max((each.num_sizes for each in mine if each), default=0)
-        cells = (cell for each in mine for cell in _cells(each))
+        medians_of_row = [medians.get((kind, group, variant)) for variant in variants]
+        sizes = max((each.num_sizes for each in medians_of_row if each), default=0)
+        cells = (cell for each in medians_of_row for cell in _cells(each))
         rows.append([text(kind.replace("_", "-")), text(group), f"{sizes}", *cells])
-    heads = [cell for way in ways for cell in (f"{way}: real / sim", f"apart ({100 * ALLOWED[way]:g} % allowed)")]
+    heads = [
+        cell
+        for variant in variants
+        for cell in (f"{variant}: real / sim", f"apart ({100 * ALLOWED[variant]:g} % allowed)")
+    ]
     return table(["collective", "group", f"sizes ≥ {binary(LEAST_JUDGED_BYTES)}, at most", *heads], rows)
 
 

@@ -21,7 +21,7 @@ from simfrontier.plan import (
     codec_of,
     written,
 )
-from simfrontier.workload import USUAL_WAY
+from simfrontier.workload import USUAL_CROSS_ENTROPY
 
 GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
@@ -81,7 +81,10 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
 
 def names_softmax(options: Options) -> bool:
     """Whether a plan takes another kernel of softmaxes than usual, or forms the loss over cut classes otherwise."""
-    return options.softmax not in (None, "fused") or getattr(options, "cross_entropy", USUAL_WAY) != USUAL_WAY
+    return (
+        options.softmax not in (None, "fused")
+        or getattr(options, "cross_entropy", USUAL_CROSS_ENTROPY) != USUAL_CROSS_ENTROPY
+    )
 
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:

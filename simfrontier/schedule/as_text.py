@@ -122,12 +122,12 @@ class _Page:
         while at < len(items):
             item = items[at]
             begin = (layer + _first(item).layer, micro + _first(item).micro)
-            moved_layer, moved_micro = _way((item,))
+            moved_layer, moved_micro = _direction((item,))
             times = num_steps((item,))
             run = _only_step(item)
             if run is not None and at + 1 < len(items) and _same_run(run, items[at + 1]):
                 at += 1  # the first call of a run stands alone, because the way to it is another
-                more_layer, more_micro = _way((items[at],))
+                more_layer, more_micro = _direction((items[at],))
                 moved_layer, moved_micro = moved_layer + more_layer, moved_micro + more_micro
                 times += num_steps((items[at],))
             end = (layer + moved_layer, micro + moved_micro)
@@ -146,7 +146,7 @@ class _Page:
     def block_lines(self, number: int) -> list[str]:
         """The ops of a block: lane, op, operands, and after a semicolon how the op is cut or what a collective does."""
         ops = self.blocks[number]
-        heads = _table([(op.lane, _what(op)) for op in ops])
+        heads = _table([(op.lane, _op_text(op)) for op in ops])
         width = max(map(len, heads), default=0)
         title = f"block {number}: {self.labels[number]}, {len(ops)} op{'s' if len(ops) > 1 else ''}"
         return [title, *(f"  {head.ljust(width)}  {self._body(op)}" for head, op in zip(heads, ops, strict=True))]
@@ -173,10 +173,10 @@ class _Page:
     def _exchange(self, op: Exchange) -> str:
         """`x; stage 0→1 in fp16, blocking, …`, and after `back` what comes the other way."""
         parts = []
-        for way, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
+        for prefix, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
             if src:
                 to = "" if src == dst else f" → {_names(dst)}"
-                parts.append(f"{way}{_names(src)}{to}, {self._size(src)}")
+                parts.append(f"{prefix}{_names(src)}{to}, {self._size(src)}")
         token = "" if op.token is None else f", {op.token.name}"
         held = ", blocking" if op.blocking else ""
         return f"{'; '.join(parts)}{token}; {op.axis} {op.ends[0]}→{op.ends[1]} in {op.codec}{held}"
@@ -222,11 +222,11 @@ def _same_run(step: RelativeCall, item: Item) -> bool:
     return other is not None and isinstance(item, CallLoop) and (other.label, other.block) == (step.label, step.block)
 
 
-def _way(items: Iterable[Item]) -> tuple[int, int]:
+def _direction(items: Iterable[Item]) -> tuple[int, int]:
     """How far the items lead: layers and micro-batches."""
     layer = micro = 0
     for item in items:
-        inside = (item.layer, item.micro) if isinstance(item, RelativeCall) else _way(item.body)
+        inside = (item.layer, item.micro) if isinstance(item, RelativeCall) else _direction(item.body)
         times = 1 if isinstance(item, RelativeCall) else item.times
         layer, micro = layer + times * inside[0], micro + times * inside[1]
     return layer, micro
@@ -239,7 +239,7 @@ def _run(step: RelativeCall, times: int, begin: tuple[int, int], end: tuple[int,
     return f"{step.label}{often} ({layers}, {batches}): block {step.block}"
 
 
-def _what(op: Op) -> str:
+def _op_text(op: Op) -> str:
     what = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
     if not isinstance(op, Compute):
         return what

@@ -89,7 +89,7 @@ class _Op:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     weights: tuple[str, ...]  # that it reads
-    made: tuple[str, ...]  # weights that it makes gradients of
+    weight_gradients: tuple[str, ...]  # weights that it makes gradients of
     factors: tuple[str, ...]  # values, weights and states that it reads, but for biases
     read_refs: tuple[Ref, ...]
 
@@ -122,7 +122,7 @@ def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
         reads=tuple(tensors[ref.name].value for ref in values),
         writes=tuple(tensors[ref.name].value for ref in op.writes if tensors[ref.name].role == "activation"),
         weights=tuple(filter(None, (tensors[ref.name].weight for ref in op.reads))),
-        made=tuple(filter(None, (tensors[ref.name].weight for ref in (*op.writes, *op.accumulates)))),
+        weight_gradients=tuple(filter(None, (tensors[ref.name].weight for ref in (*op.writes, *op.accumulates)))),
         factors=tuple(tensors[name].weight or tensors[name].value for name in factors),
         read_refs=tuple(ref._replace(name=tensors[ref.name].value) for ref in values),
     )
@@ -165,7 +165,7 @@ class _Graph:
             for value, users in self.users.items()
         }
         self.used = reachable(sums, read)  # the ops with gradients that read a value or its sums
-        self.ways = self._ways()
+        self.paths = self._gradient_paths()
 
     def _gradients(self) -> dict[str, int]:
         """The values that each value is a gradient of."""
@@ -194,7 +194,7 @@ class _Graph:
                 waiting += [each for op in self.makers[value] if op.kind in LOSS_KINDS for each in op.reads]
         return tuple(known)
 
-    def _ways(self) -> dict[str, int]:
+    def _gradient_paths(self) -> dict[str, int]:
         """From each gradient to the ops of the forward pass by which it came."""
         edges: defaultdict[str, list[str]] = defaultdict(list)
         own: defaultdict[str, int] = defaultdict(int)
@@ -230,36 +230,47 @@ class _Graph:
         source = self.forward[op.source]
         if op.kind not in (source.kind, OTHER_KIND.get(source.kind)) and not op.is_sums:
             yield f"the kind of what it is the gradient of, {source.kind}", op.kind
-        mine, other_ways, strange = self.parted(op)
+        gradients, other_ways, strange = self.parted(op)
         known = {*source.reads, *source.writes}
         strange += [each for each in op.reads if each not in self.gradients and each not in known]
         strange += other_ways if op.kind not in WITH_SUMS else []
         if strange:
-            yield f"gradients of {_told(source.writes)}, and what {source.name} reads and makes", _told(strange)
-        lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(self.ways[value] for value in mine)
-        if lacking or not mine:
-            yield f"the gradient of {_told(source.writes)} by {self._ops_told(lacking) or 'any op'}", _told(op.reads)
+            yield (
+                f"gradients of {_text(source.writes)}, and what {source.name} reads and makes",
+                _text(strange),
+            )
+        lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(
+            self.paths[value] for value in gradients
+        )
+        if lacking or not gradients:
+            yield (
+                f"the gradient of {_text(source.writes)} by {self._ops_text(lacking) or 'any op'}",
+                _text(op.reads),
+            )
             return
-        read, theirs = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
+        read, operands = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
         if op.kind in NEEDS_INPUT and not read.issuperset(source.reads):
-            yield f"all that {source.name} reads, {_told(source.reads)}", _told(op.reads)
+            yield f"all that {source.name} reads, {_text(source.reads)}", _text(op.reads)
         elif op.kind in NEEDS_WEIGHT and not {*source.weights[:1]} <= read:
-            yield f"{source.weights[0]}, which {source.name} reads", _told(op.reads)
+            yield f"{source.weights[0]}, which {source.name} reads", _text(op.reads)
         elif op.kind in NEEDS_RESULT and not read.issuperset(source.writes):
-            yield f"all that {source.name} makes, {_told(source.writes)}", _told(op.reads)
+            yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
         elif op.kind == "matmul":
-            yield from self._factors(op, source, mine)
-        elif op.kind not in MUGS_KINDS and not read & theirs:
-            yield f"one of {_told(sorted(theirs))}, which {source.name} reads or makes", _told(op.reads)
-        places = [op.reads.index(value) for value in mine]
+            yield from self._factors(op, source, gradients)
+        elif op.kind not in MUGS_KINDS and not read & operands:
+            yield (
+                f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
+                _text(op.reads),
+            )
+        places = [op.reads.index(value) for value in gradients]
         if places != list(range(places[0], places[0] + len(places))):
-            yield f"{_told(mine)} side by side", _told(op.reads)
-        elif (order := [self._place(value, source) for value in mine]) != sorted(order):
-            yield f"gradients in the order of {_told(source.writes)}", _told(mine)
-        elif op.kind != "matmul" and places[0] != (len(op.reads) - len(mine) if op.kind in GRADIENT_LAST else 0):
-            yield f"{_told(mine)} {'last' if op.kind in GRADIENT_LAST else 'first'}", _told(op.reads)
+            yield f"{_text(gradients)} side by side", _text(op.reads)
+        elif (order := [self._place(value, source) for value in gradients]) != sorted(order):
+            yield f"gradients in the order of {_text(source.writes)}", _text(gradients)
+        elif op.kind != "matmul" and places[0] != (len(op.reads) - len(gradients) if op.kind in GRADIENT_LAST else 0):
+            yield f"{_text(gradients)} {'last' if op.kind in GRADIENT_LAST else 'first'}", _text(op.reads)
 
-    def _ops_told(self, ops: int) -> str:
+    def _ops_text(self, ops: int) -> str:
         """The first of some ops by name, and how many more there are."""
         names: list[str] = []
         left = ops
@@ -279,21 +290,30 @@ class _Graph:
             if op.kind not in ENDS or op.source:
                 continue
             if not op.reads or op.reads[0] not in inputs:
-                yield op.name, (f"{_told(inputs)} first, of which {_told(op.writes)} is the gradient", _told(op.reads))
+                yield (
+                    op.name,
+                    (
+                        f"{_text(inputs)} first, of which {_text(op.writes)} is the gradient",
+                        _text(op.reads),
+                    ),
+                )
             for other in {each.name: each for value in op.reads for each in self.makers[value]}.values():
                 lacking = [value for value in other.reads if value not in op.reads]
                 if lacking and other.kind in OF_A_LOSS:
-                    yield op.name, (f"{_told(lacking)}, which {other.name} reads", _told(op.reads))
+                    yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
 
-    def _factors(self, op: _Op, source: _Op, mine: list[str]) -> Iterator[Fault]:
+    def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
         """The gradient of a product of several factors is one by all but one of them."""
-        others = [each for each in op.factors if each not in mine]
+        others = [each for each in op.factors if each not in gradients]
         theirs = source.factors
         allowed = [[*theirs[:at], *theirs[at + 1 :]] for at in range(len(theirs))] if len(theirs) > 1 else [[*theirs]]
-        if op.made:  # the weight may be there, too: it was gathered for the whole module
+        if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
             others = [each for each in others if each not in source.weights]
         if others not in allowed:
-            yield f"{' or '.join(_told(each) for each in allowed)}, of the factors of {source.name}", _told(others)
+            yield (
+                f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}",
+                _text(others),
+            )
 
     def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
         """What is wrong with one that makes the gradient of a product with what its source makes, too."""
@@ -303,14 +323,14 @@ class _Graph:
         wanted = [value for value in user.factors if value not in source.writes]
         got = [value for value in op.reads if not self.gradients.get(value, 0) & made]
         if len(got) == len(op.reads) or got != wanted:
-            yield f"a gradient of {_told(user.writes)}, and {_told(wanted)}", _told(op.reads)
+            yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
 
     def untrained(self) -> Iterator[tuple[str, Fault]]:
         """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any."""
         made: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for op in self.ops:
-            made[op.source].update(dict.fromkeys(op.made))
-            for weight in op.made:
+            made[op.source].update(dict.fromkeys(op.weight_gradients))
+            for weight in op.weight_gradients:
                 if weight not in getattr(self.forward.get(op.source), "weights", ()):
                     yield op.name, (f"a name after an op that reads {weight}, of which it makes the gradient", op.name)
         for source in filter(None, made):
@@ -319,7 +339,10 @@ class _Graph:
             if lacking:
                 yield (
                     source,
-                    (f"gradients of {_told(lacking)}, too, from what is named after it", _told(list(made[source]))),
+                    (
+                        f"gradients of {_text(lacking)}, too, from what is named after it",
+                        _text(list(made[source])),
+                    ),
                 )
 
     def unlike(self) -> Iterator[tuple[str, Fault]]:
@@ -343,7 +366,7 @@ def _any(sets: Iterable[int]) -> int:
     return result
 
 
-def _told(values: Sequence[str]) -> str:
+def _text(values: Sequence[str]) -> str:
     return ", ".join(values) or "none"
 
 

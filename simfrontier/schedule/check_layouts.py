@@ -24,9 +24,9 @@ def check_layouts(schedule: Schedule, findings: Findings) -> None:
             if not set(mesh.live(op.axes)) <= schedule.tensors[part.name].placement.flat:
                 continue
             tensor = schedule.tensors[whole.name]
-            mine = _order(tensor, mesh, mesh.live(op.axes))
-            if mine != _order(tensor, mesh):
-                turned[whole.name] = mine
+            order = _order(tensor, mesh, mesh.live(op.axes))
+            if order != _order(tensor, mesh):
+                turned[whole.name] = order
     if not turned:
         return
     for op in ops:
@@ -34,8 +34,10 @@ def check_layouts(schedule: Schedule, findings: Findings) -> None:
             continue
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name in turned:
-                expected = f"{ref.name} in the order of its nesting, {_told(_order(schedule.tensors[ref.name], mesh))}"
-                got = f"in that of a collective, {_told(turned[ref.name])}; a permute puts it in order"
+                expected = (
+                    f"{ref.name} in the order of its nesting, {_order_text(_order(schedule.tensors[ref.name], mesh))}"
+                )
+                got = f"in that of a collective, {_order_text(turned[ref.name])}; a permute puts it in order"
                 findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 
 
@@ -45,5 +47,5 @@ def _order(tensor: Tensor, mesh: Mesh, first: Order = ()) -> Order:
     return (*first, *(axis for axis in free if axis not in first))
 
 
-def _told(order: Order) -> str:
+def _order_text(order: Order) -> str:
     return "+".join(order) or "none"

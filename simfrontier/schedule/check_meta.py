@@ -53,10 +53,10 @@ def _counted(schedule: Schedule) -> tuple[int, int]:
             if ahead is not None:
                 layers = max(layers, call.layer + ahead + 1)
             micros = max(micros, call.micro + 1)
-    return max(layers, 1) if weights else _said(schedule), micros
+    return max(layers, 1) if weights else _stated_layers(schedule), micros
 
 
-def _said(schedule: Schedule) -> int:
+def _stated_layers(schedule: Schedule) -> int:
     """Where no weight is of a layer, any number of layers will do."""
     number = schedule.meta.get("num_layers")
     return number if isinstance(number, int) else 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from simfrontier.schedule.algorithms import RING
-from simfrontier.schedule.check_operands import Operands, Say, text_of
+from simfrontier.schedule.check_operands import Operands, Report, text_of
 from simfrontier.schedule.ir import Collective, Exchange
 from simfrontier.schedule.placement import Placement
 
@@ -14,37 +14,37 @@ from simfrontier.schedule.placement import Placement
 class MoveRules(Operands):
     """What collectives and exchanges do to placements."""
 
-    def collective(self, op: Collective, say: Say) -> None:
+    def collective(self, op: Collective, report: Report) -> None:
         live = self.mesh.live(op.axes)
         if len(set(op.axes)) != len(op.axes) or not op.axes:
-            say("placements", "at least one axis, none of them twice", "+".join(op.axes) or "none")
-        self._token(op, say)
+            report("placements", "at least one axis, none of them twice", "+".join(op.axes) or "none")
+        self._token(op, report)
         if op.kind == "all_reduce" and op.codec.is_opaque and not op.per_hop:
-            say("placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}")
-        for src, dst in self.pairs(op, op.src, op.dst, say):
-            self._one_value(src.name, dst.name, say)
+            report("placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}")
+        for src, dst in self.pairs(op, op.src, op.dst, report):
+            self._one_value(src.name, dst.name, report)
             if op.per_hop:
-                self._per_hop(op, src.name, dst.name, say)
+                self._per_hop(op, src.name, dst.name, report)
             else:
-                self._codecs(op, src.name, dst.name, say)
-            self.stacked(src.name, (), say)
+                self._codecs(op, src.name, dst.name, report)
+            self.stacked(src.name, (), report)
             merged_later = op.kind == "all_gather" and self._to_merge(op, src.name)
-            self.stacked(dst.name, live if op.is_added_later or merged_later else (), say)
-            self._meaning(op, set(live), src.name, dst.name, say)
+            self.stacked(dst.name, live if op.is_added_later or merged_later else (), report)
+            self._meaning(op, set(live), src.name, dst.name, report)
 
-    def exchange(self, op: Exchange, say: Say) -> None:
+    def exchange(self, op: Exchange, report: Report) -> None:
         """What arrives is what was sent: the same tensor, in the same placement on the ranks of the other role."""
-        self._token(op, say)
+        self._token(op, report)
         for src, dst in ((op.src, op.dst), (op.back_src, op.back_dst)):
-            for a, b in self.pairs(op, src, dst, say) if src or dst else ():
-                self._one_value(a.name, b.name, say)
-                self._codecs(op, a.name, b.name, say)
-                self.placed(b.name, self.of[a.name].placement, say, f" like {a.name}")
+            for a, b in self.pairs(op, src, dst, report) if src or dst else ():
+                self._one_value(a.name, b.name, report)
+                self._codecs(op, a.name, b.name, report)
+                self.placed(b.name, self.of[a.name].placement, report, f" like {a.name}")
                 left, right = self.of[a.name].tensor.dims, self.of[b.name].tensor.dims
                 if left != right:
-                    say("placements", f"{b.name} with the labels of {a.name}, {text_of(left)}", text_of(right))
+                    report("placements", f"{b.name} with the labels of {a.name}, {text_of(left)}", text_of(right))
                 for name in (a.name, b.name):
-                    self.stacked(name, (), say)
+                    self.stacked(name, (), report)
 
     def _to_merge(self, op: Collective, src: str) -> bool:
         """Whether a gather brings contributions that are then merged: of a value that is partial(merge) over its
@@ -52,40 +52,40 @@ class MoveRules(Operands):
         held = dict(self.of[src].placement.partial)
         return any(held.get(axis) == "merge" for axis in op.axes)
 
-    def _token(self, op: Collective | Exchange, say: Say) -> None:
+    def _token(self, op: Collective | Exchange, report: Report) -> None:
         if op.token is not None and self.of[op.token.name].tensor.role != "token":
-            say("placements", f"{op.token.name} with role token", f"role {self.of[op.token.name].tensor.role}")
+            report("placements", f"{op.token.name} with role token", f"role {self.of[op.token.name].tensor.role}")
 
-    def _one_value(self, src: str, dst: str, say: Say) -> None:
+    def _one_value(self, src: str, dst: str, report: Report) -> None:
         """Activations or scalars that pair up are forms of one value: `x.partial` and `x`, `norm` and `norm.total`."""
         roles = {self.of[name].tensor.role for name in (src, dst)}
         if roles not in ({"activation"}, {"scalar"}):
             return
         if not (f"{src}.".startswith(f"{dst}.") or f"{dst}.".startswith(f"{src}.")):
-            say("placements", f"a form of {src}, the value that goes in", dst)
+            report("placements", f"a form of {src}, the value that goes in", dst)
 
-    def _codecs(self, op: Collective | Exchange, src: str, dst: str, say: Say) -> None:
+    def _codecs(self, op: Collective | Exchange, src: str, dst: str, report: Report) -> None:
         """Either both ends are encoded with the op's codec, or neither is and the codec is their own type."""
         if self.of[src].tensor.codec is None and self.of[dst].tensor.codec is None:
             if self.of[src].tensor.dtype != op.codec.name:
-                say("placements", f"codec {self.of[src].tensor.dtype}, the type of {src}", f"codec {op.codec}")
+                report("placements", f"codec {self.of[src].tensor.dtype}, the type of {src}", f"codec {op.codec}")
             return
         for name in (src, dst):
-            self.coded(name, op.codec, say)
+            self.coded(name, op.codec, report)
 
-    def _per_hop(self, op: Collective, src: str, dst: str, say: Say) -> None:
+    def _per_hop(self, op: Collective, src: str, dst: str, report: Report) -> None:
         """What is coded between two ranks is plain at both ends, on a ring, in a codec that leaves something to be
         decoded."""
         for name in (src, dst):
-            self.coded(name, None, say)
+            self.coded(name, None, report)
         if not op.codec.is_opaque or op.via != RING or op.kind == "all_to_all":
-            say(
+            report(
                 "placements",
                 f"a gather or reduction by {RING} in int8, int4, zfp or mpc",
                 f"{op.kind} by {op.via} in {op.codec}",
             )
 
-    def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, say: Say) -> None:
+    def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, report: Report) -> None:
         """The source must allow the kind over the op's axes; the target must be what the kind makes of it."""
         before, after = self.of[src].placement, self.of[dst].placement
         sharded = {axis for axis, _ in before.shards}
@@ -103,16 +103,18 @@ class MoveRules(Operands):
                 to = dict(after.shards)
                 wanted = replace(before, shards=tuple((a, to.get(a, d) if a in axes else d) for a, d in before.shards))
                 if wanted == before:
-                    say("placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]")
+                    report("placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]")
             case "reduce_scatter" | "all_reduce":
                 allowed = "partial", before.partial_axes
                 wanted = self._reduced_over(op, axes, before, after)
                 if merged := sorted(axis for axis, how in before.partial if axis in axes and how == "merge"):
-                    say("placements", f"{src} gathered and merged over {'+'.join(merged)}", op.kind)
+                    report("placements", f"{src} gathered and merged over {'+'.join(merged)}", op.kind)
         if not axes <= set(allowed[1]):
-            say("placements", f"{src} {allowed[0]} over {'+'.join(op.axes)}, the axes of the {op.kind}", f"[{before}]")
+            report(
+                "placements", f"{src} {allowed[0]} over {'+'.join(op.axes)}, the axes of the {op.kind}", f"[{before}]"
+            )
         else:
-            self.placed(dst, wanted, say, f" after the {op.kind} over {'+'.join(op.axes)} of {src} [{before}]")
+            self.placed(dst, wanted, report, f" after the {op.kind} over {'+'.join(op.axes)} of {src} [{before}]")
 
     def _reduced_over(self, op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
         """What a reduction leaves; a scatter shards over the axes that the target shards, and is flat over the rest."""

@@ -12,7 +12,7 @@ from simfrontier.schedule.finding import Rule
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.schedule.placement import Placement
 
-Say = Callable[[Rule, str, str], None]
+Report = Callable[[Rule, str, str], None]
 MAX_LOOKED_FOR = 20  # unknown names of which the nearest declared one is told; a broken schedule may have thousands
 
 
@@ -41,13 +41,13 @@ class Operands:
             for name, t in schedule.tensors.items()
         }
 
-    def knows(self, op: Op, say: Say) -> bool:
+    def knows(self, op: Op, report: Report) -> bool:
         """Whether all tensors and axes that an op names exist; also that it asks for no layer or micro-batch of a
         tensor that has none."""
         known = True
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name not in self.of:
-                say("references", f"a declared tensor{self._meant(ref.name)}", f"{ref.name!r}")
+                report("references", f"a declared tensor{self._meant(ref.name)}", f"{ref.name!r}")
                 known = False
                 continue
             tensor = self.of[ref.name].tensor
@@ -56,10 +56,12 @@ class Operands:
                 ("micro-batch", ref.micro, tensor.per_micro),
             ):
                 if offset and not is_per:
-                    say("references", f"{ref.name}, which is of no {what}", f"that of the {what} {offset:+d} from here")
+                    report(
+                        "references", f"{ref.name}, which is of no {what}", f"that of the {what} {offset:+d} from here"
+                    )
         for axis in _axes_of(op):
             if axis not in self.mesh.names:
-                say("references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}")
+                report("references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}")
                 known = False
         return known
 
@@ -70,20 +72,22 @@ class Operands:
 
     # ── pairs: what goes in comes out ──
 
-    def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...], say: Say) -> list[tuple[Ref, Ref]]:
+    def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...], report: Report) -> list[tuple[Ref, Ref]]:
         """The operands in pairs of one logical tensor each; what does not pair up is said."""
         src, dst = self.without_tokens(src), self.without_tokens(dst)
         if len(src) != len(dst) or not src:
-            say("references", "as many sources as targets, at least one", f"{len(src)} sources and {len(dst)} targets")
+            report(
+                "references", "as many sources as targets, at least one", f"{len(src)} sources and {len(dst)} targets"
+            )
         for a, b in zip(src, dst, strict=False):
-            self._same_tensor(op, a, b, say)
+            self._same_tensor(op, a, b, report)
         return list(zip(src, dst, strict=False))
 
     def without_tokens(self, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
         """An op may wait for tokens and write some, whatever else it does."""
         return tuple(ref for ref in refs if self.of[ref.name].tensor.role != "token")
 
-    def _same_tensor(self, op: Op, a: Ref, b: Ref, say: Say) -> None:
+    def _same_tensor(self, op: Op, a: Ref, b: Ref, report: Report) -> None:
         x, y = self.of[a.name], self.of[b.name]
         for what, left, right in (
             ("shape", x.tensor.shape, y.tensor.shape),
@@ -91,34 +95,36 @@ class Operands:
             ("weight", x.weight, y.weight),
         ):
             if left != right:
-                say("placements", f"{b.name} with the {what} of {a.name}, {text_of(left)}", text_of(right))
+                report("placements", f"{b.name} with the {what} of {a.name}, {text_of(left)}", text_of(right))
         if x.tensor.dtype != y.tensor.dtype and op.kind != "accumulate":
-            say("placements", f"{b.name} as {x.tensor.dtype}, like {a.name}", y.tensor.dtype)
+            report("placements", f"{b.name} as {x.tensor.dtype}, like {a.name}", y.tensor.dtype)
         for expected, got in roles_of_pair(op.kind, x.tensor, y.tensor, x.weight):
-            say("facts", expected, got)
+            report("facts", expected, got)
         if x.tensor.per_layer and y.tensor.per_layer and a.layer != b.layer:
-            say("references", f"{b.name} of the layer of {a.name} ({a.layer:+d} from the call)", f"{b.layer:+d}")
+            report("references", f"{b.name} of the layer of {a.name} ({a.layer:+d} from the call)", f"{b.layer:+d}")
         if x.tensor.per_micro and y.tensor.per_micro and a.micro != b.micro:
-            say("references", f"{b.name} of the micro-batch of {a.name} ({a.micro:+d} from the call)", f"{b.micro:+d}")
+            report(
+                "references", f"{b.name} of the micro-batch of {a.name} ({a.micro:+d} from the call)", f"{b.micro:+d}"
+            )
 
-    def placed(self, name: str, wanted: Placement, say: Say, why: str = "") -> None:
+    def placed(self, name: str, wanted: Placement, report: Report, why: str = "") -> None:
         got = self.of[name].placement
         if got != by_dimension(wanted):
-            say("placements", f"{name} as [{wanted}]{why}", f"[{got}]")
+            report("placements", f"{name} as [{wanted}]{why}", f"[{got}]")
 
-    def coded(self, name: str, wanted: Codec | None, say: Say) -> None:
+    def coded(self, name: str, wanted: Codec | None, report: Report) -> None:
         got = self.of[name].tensor.codec
         if got != wanted:
-            say("placements", f"{name} {coded_text(wanted)}", coded_text(got))
+            report("placements", f"{name} {coded_text(wanted)}", coded_text(got))
 
-    def stacked(self, name: str, wanted: tuple[str, ...], say: Say) -> None:
+    def stacked(self, name: str, wanted: tuple[str, ...], report: Report) -> None:
         got = self.of[name].stacked
         if set(got) != set(wanted):
-            say("placements", f"{name} {stacked_text(wanted)}", stacked_text(got))
+            report("placements", f"{name} {stacked_text(wanted)}", stacked_text(got))
 
-    def plain(self, name: str, say: Say) -> None:
-        self.coded(name, None, say)
-        self.stacked(name, (), say)
+    def plain(self, name: str, report: Report) -> None:
+        self.coded(name, None, report)
+        self.stacked(name, (), report)
 
 
 def _axes_of(op: Op) -> Iterable[str]:

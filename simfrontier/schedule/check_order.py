@@ -43,14 +43,14 @@ def _collectives(program: ExpandedProgram) -> Iterator[tuple[Call, Collective]]:
 
 
 def _same_calls(schedule: Schedule, programs: Programs, findings: Findings) -> None:
-    meets = _members(schedule)
+    group_calls = _members(schedule)
     members: dict[Sequence, tuple[int, ...]] = {}
     calls: dict[tuple[Sequence, int], list[tuple[Op, Call]]] = defaultdict(list)
     for number, (_, program) in enumerate(programs):
         for index, op in enumerate(program.ops):
-            meeting = meets.get(op.number)
-            if meeting is not None:
-                sequence, members[sequence] = meeting
+            group_call = group_calls.get(op.number)
+            if group_call is not None:
+                sequence, members[sequence] = group_call
                 calls[sequence, number].append((op, program.calls[index]))
     for sequence, joined in members.items():
         for other in joined[1:]:
@@ -74,17 +74,17 @@ def _compare(
     findings: Findings,
 ) -> None:
     """The first call of two roles that is not the same, or that the calls are not as many."""
-    role, yours = schedule.roles[number], schedule.roles[other]
+    role, other_role = schedule.roles[number], schedule.roles[other]
     where = f"communicator {_name(sequence)}"
     for at, (mine, theirs) in enumerate(zip(first, second, strict=False)):
         wanted, got = _signature(schedule, *mine), _signature(schedule, *theirs)
         if wanted != got:
             expected = f"call {at} of {where} to be {wanted}, like {title_of(*mine)} of role {role.name}"
-            findings.add("order", title_of(*theirs), ranks_of(theirs[0], yours, schedule.roles), expected, got)
+            findings.add("order", title_of(*theirs), ranks_of(theirs[0], other_role, schedule.roles), expected, got)
             return
     if len(first) != len(second):
         expected = f"{len(first)} calls, as in role {role.name}"
-        findings.add("order", where, ranks_of_role(yours, schedule.roles), expected, f"{len(second)} calls")
+        findings.add("order", where, ranks_of_role(other_role, schedule.roles), expected, f"{len(second)} calls")
 
 
 def _name(sequence: Sequence) -> str:
@@ -141,7 +141,7 @@ class _Run:
         self.roles = schedule.roles
         self.programs = [program for _, program in programs]
         self.issuers = [Issuer(program) for program in self.programs]
-        self.meets = _members(schedule)
+        self.group_calls = _members(schedule)
         self.begun: dict[Sequence, list[dict[int, int]]] = defaultdict(list)  # its calls: role → op that has started
         self.num_begun: dict[tuple[Sequence, int], int] = defaultdict(int)
 
@@ -159,11 +159,11 @@ class _Run:
                 self._stuck(number, findings)
 
     def _start(self, number: int, index: int) -> None:
-        meeting = self.meets.get(self.programs[number].ops[index].number)
-        if meeting is None:
+        group_call = self.group_calls.get(self.programs[number].ops[index].number)
+        if group_call is None:
             self.issuers[number].finish(index)
             return
-        sequence, members = meeting
+        sequence, members = group_call
         call = self.num_begun[sequence, number]
         self.num_begun[sequence, number] += 1
         begun = self.begun[sequence]
@@ -196,7 +196,7 @@ class _Run:
                         yield here[number], absent
 
     def _joining(self, index: int, number: int) -> tuple[int, ...]:
-        return self.meets[self.programs[number].ops[index].number][1]
+        return self.group_calls[self.programs[number].ops[index].number][1]
 
     def _absent(self, number: int) -> str:
         """A role that does not come, with what it is at."""

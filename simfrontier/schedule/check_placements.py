@@ -9,7 +9,7 @@ from functools import cached_property
 
 from simfrontier.errors import InputError
 from simfrontier.schedule.check_moves import MoveRules
-from simfrontier.schedule.check_operands import Say, coded_text, stacked_text, text_of
+from simfrontier.schedule.check_operands import Report, coded_text, stacked_text, text_of
 from simfrontier.schedule.check_roles import roles_of_adam, roles_of_work
 from simfrontier.schedule.check_work import OpsByName, faults_of_adam, faults_of_work
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
@@ -87,32 +87,32 @@ def _check_ends(schedule: Schedule, op: Exchange, call: Call, role: Role, findin
 
 
 def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings) -> None:
-    def say(rule: Rule, expected: str, got: str) -> None:
+    def report(rule: Rule, expected: str, got: str) -> None:
         findings.add(rule, title_of(op, call), ranks_of(op, role, rules.schedule.roles), expected, got)
 
-    if not rules.knows(op, say):
+    if not rules.knows(op, report):
         return
     if isinstance(op, Collective):
-        rules.collective(op, say)
+        rules.collective(op, report)
         return
     if isinstance(op, Exchange):
-        rules.exchange(op, say)
+        rules.exchange(op, report)
         return
-    rules.work(op, say)
+    rules.work(op, report)
     if op.kind in COPY_KINDS:
-        rules.copying(op, op.writes, say)
+        rules.copying(op, op.writes, report)
     elif op.kind in ADD_KINDS:
-        rules.copying(op, (*op.writes, *op.accumulates), say)
+        rules.copying(op, (*op.writes, *op.accumulates), report)
     elif op.kind == "norm2":
-        rules.norm2(op, say)
+        rules.norm2(op, report)
     elif op.kind == "adam":
-        rules.adam(op, say)
+        rules.adam(op, report)
     elif op.kind == "ema":
-        rules.ema(op, say)
+        rules.ema(op, report)
     elif op.kind == "hook":
-        rules.hook(op, say)
+        rules.hook(op, report)
     else:
-        rules.model(op, say)
+        rules.model(op, report)
 
 
 class _Rules(MoveRules):
@@ -121,46 +121,46 @@ class _Rules(MoveRules):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
         self.names = OpsByName(schedule.tensors)
-        self.of_all_adams: list[Ref] | None = None  # the scalars that the first one reads
+        self.weights_of_adams: list[Ref] | None = None  # the scalars that the first one reads
 
-    def work(self, op: Compute, say: Say) -> None:
+    def work(self, op: Compute, report: Report) -> None:
         """The sizes, flops and operands of an op, and those of the others of its name."""
         faults = [*faults_of_work(op, self.schedule.tensors, self.schedule.meta.get("heads"))]
         if op.kind in MODEL_KINDS:
             faults += [*roles_of_work(op, self.schedule.tensors), *self.names.faults(op)]
         for expected, got in faults:
-            say("facts", expected, got)
+            report("facts", expected, got)
 
-    def copying(self, op: Compute, dst: tuple[Ref, ...], say: Say) -> None:
+    def copying(self, op: Compute, dst: tuple[Ref, ...], report: Report) -> None:
         """encode, decode, decode_sum, slice, permute, merge, accumulate: one tensor in another form."""
         if op.kind in COPY_KINDS and op.accumulates:
-            say("references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name)
+            report("references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name)
         if op.kind == "accumulate" and op.writes:
-            say("references", "an accumulate that writes nothing", op.writes[0].name)
-        for a, b in self.pairs(op, op.reads, dst, say):
+            report("references", "an accumulate that writes nothing", op.writes[0].name)
+        for a, b in self.pairs(op, op.reads, dst, report):
             src, end = self.of[a.name], self.of[b.name]
             if op.kind in ("slice", "encode"):
-                self._sliced(a.name, b.name, say)
+                self._sliced(a.name, b.name, report)
             else:
-                self.placed(b.name, src.placement, say, f" like {a.name}")
+                self.placed(b.name, src.placement, report, f" like {a.name}")
             if op.kind == "encode" and end.tensor.codec is None:
-                say("placements", f"{b.name} coded", coded_text(None))
+                report("placements", f"{b.name} coded", coded_text(None))
             if op.kind in ("decode", "decode_sum"):
                 if src.tensor.codec is None:
-                    say("placements", f"{a.name} coded", coded_text(None))
-                self.coded(b.name, None, say)
+                    report("placements", f"{a.name} coded", coded_text(None))
+                self.coded(b.name, None, report)
             if op.kind in ("slice", "permute", "merge"):
-                self.coded(b.name, src.tensor.codec, say)
+                self.coded(b.name, src.tensor.codec, report)
             if op.kind == "accumulate":
-                self.coded(a.name, None, say)
-                self.coded(b.name, None, say)
+                self.coded(a.name, None, report)
+                self.coded(b.name, None, report)
             if op.kind in ("decode_sum", "merge") and not src.stacked:
-                say("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
+                report("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
             if op.kind not in ("decode_sum", "merge"):
-                self.stacked(a.name, (), say)
-            self.stacked(b.name, (), say)
+                self.stacked(a.name, (), report)
+            self.stacked(b.name, (), report)
 
-    def _sliced(self, src: str, dst: str, say: Say) -> None:
+    def _sliced(self, src: str, dst: str, report: Report) -> None:
         """A slice may shard or flatten further over axes that replicate, and do nothing else."""
         before, after = self.of[src].placement, self.of[dst].placement
         if (
@@ -168,24 +168,24 @@ class _Rules(MoveRules):
             or not before.flat <= after.flat
             or not all(_axes_along(after, dim)[: len(axes)] == axes for dim, axes in _by_dimension(before))
         ):
-            say("placements", f"{dst} as a local slice of {src} [{before}]", f"[{after}]")
+            report("placements", f"{dst} as a local slice of {src} [{before}]", f"[{after}]")
 
-    def hook(self, op: Compute, say: Say) -> None:
+    def hook(self, op: Compute, report: Report) -> None:
         for ref in op.reads:
             if op.lane == "host" and self.of[ref.name].tensor.role != "token":
-                say("references", "a hook of the host that waits for tokens only", ref.name)
+                report("references", "a hook of the host that waits for tokens only", ref.name)
         for ref in (*op.writes, *op.accumulates):
-            say("references", "a hook that writes nothing", ref.name)
+            report("references", "a hook that writes nothing", ref.name)
 
-    def model(self, op: Compute, say: Say) -> None:
+    def model(self, op: Compute, report: Report) -> None:
         """Work of the model: the axes that cut its iteration space say where every operand must lie."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
         for label in set(split.values()):
             over = [axis for axis, cut in split.items() if cut == label]
             if labels[label] % math.prod(self.mesh[axis] for axis in over):
-                say("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
-        self._one_micro_batch(op, say)
+                report("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
+        self._one_micro_batch(op, report)
         how: PartialOp = NOT_SUMS.get(op.kind, "sum")
         still = self._partial_sums(op) if op.kind == "add" else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
@@ -193,8 +193,8 @@ class _Rules(MoveRules):
         for ref in self.without_tokens(op.reads):
             dims = self.of[ref.name].tensor.dims
             wanted = Placement(placements_of(split, dims), partial=still)
-            self.placed(ref.name, wanted, say, _why(split, " as an operand"))
-            self.plain(ref.name, say)
+            self.placed(ref.name, wanted, report, _why(split, " as an operand"))
+            self.plain(ref.name, report)
         for ref in (*op.writes, *op.accumulates):
             dims = self.of[ref.name].tensor.dims
             # a state is the same on all ranks: what makes it is cut along nothing that it has not
@@ -203,17 +203,17 @@ class _Rules(MoveRules):
             combined = Placement(partial=tuple(summed))
             wanted = replace(combined.on(self.mesh), shards=placements_of(split, dims))
             wanted = replace(wanted, partial=still) if still else wanted
-            self.placed(ref.name, wanted, say, _why(split, " as a result"))
-            self.plain(ref.name, say)
+            self.placed(ref.name, wanted, report, _why(split, " as a result"))
+            self.plain(ref.name, report)
 
-    def _one_micro_batch(self, op: Compute, say: Say) -> None:
+    def _one_micro_batch(self, op: Compute, report: Report) -> None:
         """Work of the model is of one micro-batch, whatever of it is of any."""
         refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
         mine = [ref for ref in refs if self.of[ref.name].tensor.per_micro]
         for ref in mine:
             if ref.micro != mine[-1].micro:
                 wanted = f"{ref.name} of the micro-batch of {mine[-1].name} ({mine[-1].micro:+d} from the call)"
-                say("references", wanted, f"{ref.micro:+d}")
+                report("references", wanted, f"{ref.micro:+d}")
 
     def _partial_sums(self, op: Compute) -> tuple[tuple[str, PartialOp], ...]:
         """What all operands and results of an op are still to be summed over: sums may be added before that."""
@@ -224,24 +224,24 @@ class _Rules(MoveRules):
 
     # ── the optimizer step ──
 
-    def norm2(self, op: Compute, say: Say) -> None:
+    def norm2(self, op: Compute, report: Report) -> None:
         """Squares of reduced gradients: the sum is partial over all axes that divide what the norm counts.
 
         Where something is sharded or there are several roles, it may be partial over more (each weight then counts on
         the ranks at coordinate 0 of what does not divide it).
         """
         for ref in self.without_tokens(op.reads):
-            self._reduced(ref.name, say)
+            self._reduced(ref.name, report)
             if self.of[ref.name].weight is None:
-                say("facts", f"gradients of weights, of which a {op.kind} is", ref.name)
+                report("facts", f"gradients of weights, of which a {op.kind} is", ref.name)
         over, exactly, first = self._norm
         wanted = partial([axis for axis in self.mesh.names if axis in over])
         for target in op.accumulates:
             got = self.of[target.name].placement
             if exactly or got != partial(got.partial_axes).on(self.mesh) or not over <= got.partial_axes:
-                self.placed(target.name, wanted, say, " (the axes that divide the gradients of the norm)")
+                self.placed(target.name, wanted, report, " (the axes that divide the gradients of the norm)")
             elif got != self.of[first].placement:
-                self.placed(target.name, self.of[first].placement, say, f" like {first}, of the same norm")
+                self.placed(target.name, self.of[first].placement, report, f" like {first}, of the same norm")
 
     @cached_property
     def _norm(self) -> tuple[frozenset[str], bool, str]:
@@ -257,67 +257,67 @@ class _Rules(MoveRules):
         exactly = len(roles) == 1 and not any(p.shards for p in held)
         return over, exactly, next((ref.name for op in ops for ref in op.accumulates if ref.name in self.of), "")
 
-    def _reduced(self, name: str, say: Say) -> None:
+    def _reduced(self, name: str, report: Report) -> None:
         placement = self.of[name].placement
         if placement.partial:
-            say("placements", f"{name} fully reduced", f"[{placement}]")
-        self.plain(name, say)
+            report("placements", f"{name} fully reduced", f"[{placement}]")
+        self.plain(name, report)
 
-    def adam(self, op: Compute, say: Say) -> None:
+    def adam(self, op: Compute, report: Report) -> None:
         """Per weight: gradient, moments and master lie like the new weight, and all are of one layer; moments and
         masters are read and written."""
         for expected, got in (
             *roles_of_adam(op, self.schedule.tensors),
             *faults_of_adam(op, self.schedule.tensors),
         ):
-            say("facts", expected, got)
+            report("facts", expected, got)
         scalars = [ref for ref in op.reads if self.of[ref.name].tensor.role == "scalar"]
-        if self.of_all_adams is None:
-            self.of_all_adams = scalars
-        if scalars != self.of_all_adams:
-            wanted, got = (", ".join(ref.name for ref in each) or "none" for each in (self.of_all_adams, scalars))
-            say("facts", f"{wanted} read, as by the other adams", got)
+        if self.weights_of_adams is None:
+            self.weights_of_adams = scalars
+        if scalars != self.weights_of_adams:
+            wanted, got = (", ".join(ref.name for ref in each) or "none" for each in (self.weights_of_adams, scalars))
+            report("facts", f"{wanted} read, as by the other adams", got)
         for ref in op.reads:
             if self.of[ref.name].weight is None:
-                self.placed(ref.name, Placement(), say, " (a value for all ranks)")
+                self.placed(ref.name, Placement(), report, " (a value for all ranks)")
         states = [ref for ref in (*op.reads, *op.writes) if self.of[ref.name].weight is not None]
         one_way = set(op.reads) ^ set(op.writes)
         for ref in (*op.reads, *op.writes):
             if ref in one_way and self.of[ref.name].tensor.role in ("optimizer", "master"):
                 did, not_done = ("read", "not written") if ref in op.reads else ("written", "not read")
-                say("references", f"{ref.name} read and written by the adam", f"{did}, {not_done}")
+                report("references", f"{ref.name} read and written by the adam", f"{did}, {not_done}")
         masters = {(self.of[r.name].weight, r.layer): r for r in op.reads if self.of[r.name].tensor.role == "master"}
         for ref in states:
             master = masters.get((self.of[ref.name].weight, ref.layer))
             if master is None:
-                say(
+                report(
                     "references", f"the master of {self.of[ref.name].weight}, read by the same adam", f"only {ref.name}"
                 )
                 continue
             if self.of[ref.name].placement.partial:
-                self._reduced(ref.name, say)
+                self._reduced(ref.name, report)
             else:
-                self._same_shape(ref.name, master.name, say)
+                self._same_shape(ref.name, master.name, report)
 
-    def ema(self, op: Compute, say: Say) -> None:
+    def ema(self, op: Compute, report: Report) -> None:
         """A state becomes a moving average of a weight, which lies alike."""
         if len(op.reads) != 2 or op.writes != op.reads[1:] or self.of[op.reads[1].name].tensor.role != "state":
             got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
-            say("references", "an ema that reads a weight and a state, and writes that state", got)
+            report("references", "an ema that reads a weight and a state, and writes that state", got)
             return
         weight, state = op.reads
         followed = self.of[state.name].tensor.follows
         if weight.name != followed:
-            say("references", f"the weight that {state.name} follows, {followed}", weight.name)
+            report("references", f"the weight that {state.name} follows, {followed}", weight.name)
         elif weight.layer != state.layer:
-            say("references", f"{weight.name} of the layer of {state.name} ({state.layer:+d})", f"{weight.layer:+d}")
-        self._same_shape(state.name, weight.name, say)
+            report("references", f"{weight.name} of the layer of {state.name} ({state.layer:+d})", f"{weight.layer:+d}")
+        self._same_shape(state.name, weight.name, report)
 
-    def _same_shape(self, name: str, master: str, say: Say) -> None:
-        self.placed(name, self.of[master].placement, say, f" like {master}")
-        self.plain(name, say)
+    def _same_shape(self, name: str, master: str, report: Report) -> None:
+        self.placed(name, self.of[master].placement, report, f" like {master}")
+        self.plain(name, report)
         if self.of[name].tensor.shape != self.of[master].tensor.shape:
-            say("placements", f"{name} with the shape of {master}", text_of(self.of[name].tensor.shape))
+            report("placements", f"{name} with the shape of {master}", text_of(self.of[name].tensor.shape))
 
 
 def _axes_along(placement: Placement, dim: int) -> list[str]:

@@ -9,12 +9,12 @@ from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Rule, place_of, ref_text, short_title, title_of
 from simfrontier.schedule.ir import Ref, Tensor
 
-Say = Callable[[Rule, int, str, str, object], None]
-MAX_TOLD = 20  # cycles looked for; a broken schedule may have thousands of such reads
+Report = Callable[[Rule, int, str, str, object], None]
+MAX_LISTED = 20  # cycles looked for; a broken schedule may have thousands of such reads
 
 
 def explain_unwritten(
-    unwritten: list[tuple[int, Ref]], program: ExpandedProgram, tensors: Mapping[str, Tensor], say: Say
+    unwritten: list[tuple[int, Ref]], program: ExpandedProgram, tensors: Mapping[str, Tensor], report: Report
 ) -> None:
     """Say for each (op, reference) that was read before any write what is wrong with it."""
     if not unwritten:
@@ -26,15 +26,15 @@ def explain_unwritten(
         key = (program.ops[index].number, ref.name)
         later = [i for i in writers.get(ref, ()) if i >= index]
         if not later:
-            say("references", index, f"{what} written by an op before", "no op writes it", key)
+            report("references", index, f"{what} written by an op before", "no op writes it", key)
             continue
-        cycle = _cycle(index, later[0], program, writers, tensors) if number < MAX_TOLD else None
+        cycle = _cycle(index, later[0], program, writers, tensors) if number < MAX_LISTED else None
         if cycle is None:
             by = title_of(program.ops[later[0]], program.calls[later[0]])
-            say("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)
+            report("references", index, f"{what} written by an op before", f"it is written later, by {by}", key)
         else:
             text = " → ".join(f"{short_title(program.ops[i])} ({place_of(program.calls[i])})" for i in cycle)
-            say("references", index, f"{what} from an op that does not need this one", f"a cycle: {text}", key)
+            report("references", index, f"{what} from an op that does not need this one", f"a cycle: {text}", key)
 
 
 def _writers(program: ExpandedProgram) -> dict[Ref, list[int]]:
@@ -49,22 +49,22 @@ def _cycle(
     reader: int, writer: int, program: ExpandedProgram, writers: dict[Ref, list[int]], tensors: Mapping[str, Tensor]
 ) -> list[int] | None:
     """The ops from `reader` to `writer` and back to it, each needed by the next, or None where there is no such way."""
-    came: dict[int, int] = {writer: -1}  # op → the op that needs it
+    previous: dict[int, int] = {writer: -1}  # op → the op that needs it
     waiting = deque([writer])
     while waiting:
         index = waiting.popleft()
         if index == reader:
-            way = [index]
-            while came[way[-1]] >= 0:
-                way.append(came[way[-1]])
-            return [*way, reader]
+            path = [index]
+            while previous[path[-1]] >= 0:
+                path.append(previous[path[-1]])
+            return [*path, reader]
         for ref in (*program.reads[index], *program.accumulates[index]):
             by = writers.get(ref, [])
             needed = [i for i in by if i < index][-1:]
             if not needed and not tensors[ref.name].persistent:
                 needed = [i for i in by if i > index][:1]
             for source in needed:
-                if source not in came:
-                    came[source] = index
+                if source not in previous:
+                    previous[source] = index
                     waiting.append(source)
     return None

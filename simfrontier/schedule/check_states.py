@@ -23,7 +23,7 @@ class _Walk:
     """One role's way through its program."""
 
     def __init__(self, schedule: Schedule, role: Role, program: ExpandedProgram, found: Findings) -> None:
-        self.schedule, self.role, self.program, self.found = schedule, role, program, found
+        self.schedule, self.role, self.program, self.findings = schedule, role, program, found
         self.kind = {name: tensor.role for name, tensor in schedule.tensors.items()}
 
     def run(self) -> None:
@@ -36,19 +36,19 @@ class _Walk:
                     moment = self._moment(ref, index)
                     touched[moment] = None
                     if moment in written:
-                        self._say(index, f"{self._text(ref)} as it was before", self._by(written[moment]))
+                        self._report(index, f"{self._text(ref)} as it was before", self._by(written[moment]))
             for ref in self.program.writes[index]:
                 if self.kind[ref.name] == "constant":
-                    self._say(index, f"{self._text(ref)} never written", "written")
+                    self._report(index, f"{self._text(ref)} never written", "written")
                 elif self.kind[ref.name] == "state":
                     moment = self._moment(ref, index)
                     touched[moment] = None
                     if moment in written:
-                        self._say(index, f"{self._text(ref)} written once", self._by(written[moment]))
+                        self._report(index, f"{self._text(ref)} written once", self._by(written[moment]))
                     written[moment] = op
         for moment in touched:
             if moment not in written:
-                self._say_end(*moment)
+                self._report_end(*moment)
 
     def _moment(self, ref: Ref, index: int) -> Moment:
         """The state that an op means, and the micro-batch in which it changes: 0 for one that changes when the step
@@ -63,13 +63,13 @@ class _Walk:
     def _by(self, op: Op) -> str:
         return f"written anew before, by {short_title(op)}"
 
-    def _say(self, index: int, expected: str, got: str) -> None:
+    def _report(self, index: int, expected: str, got: str) -> None:
         op, call = self.program.ops[index], self.program.calls[index]
         ranks = ranks_of(op, self.role, self.schedule.roles)
-        self.found.add("versions", title_of(op, call), ranks, expected, got, key=(self.role.name, op.number, got))
+        self.findings.add("versions", title_of(op, call), ranks, expected, got, key=(self.role.name, op.number, got))
 
-    def _say_end(self, ref: Ref, micro: int) -> None:
+    def _report_end(self, ref: Ref, micro: int) -> None:
         of = "" if self.schedule.tensors[ref.name].follows else f" of micro-batch {micro}"
         title, ranks = f"end{of or ' of step'}: {self._text(ref)}", ranks_of_role(self.role, self.schedule.roles)
         key = (self.role.name, ref.name, "end")
-        self.found.add("versions", title, ranks, "written anew", "not written", key=key)
+        self.findings.add("versions", title, ranks, "written anew", "not written", key=key)

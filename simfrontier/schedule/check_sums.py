@@ -29,9 +29,9 @@ class ContributionRecord:
         programs: list[tuple[Role, ExpandedProgram]],
         found: Findings,
     ) -> None:
-        self.schedule, self.programs, self.found = schedule, programs, found
+        self.schedule, self.programs, self.findings = schedule, programs, found
         self.base = list(accumulate((program.num_ops for _, program in programs), initial=0))
-        self.made: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
+        self.gradients: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
         self.holders: dict[Home, list[int]] = {}  # the roles whose adam updates a weight
         self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
         self.normed: dict[Contributions, int] = {}  # sums of norms that adam reads, and the first adam that does
@@ -59,7 +59,7 @@ class ContributionRecord:
 
     def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
         """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
-        made = self.made.get(home, [])
+        made = self.gradients.get(home, [])
         roles = self._roles(home, made)
         of_role: dict[int, list[int]] = {role: [] for role in roles}
         for each in made:
@@ -72,22 +72,22 @@ class ContributionRecord:
         expected = f"the gradient of {self._title(home)} from {every}, once"
         role, index = self.place(number)
         key = (self.programs[role][1].ops[index].number, ref.name)
-        self.say("sums", number, expected, f"in {ref.name}: {self._told(value, roles)}", key)
+        self.report("sums", number, expected, f"in {ref.name}: {self._contributions_text(value, roles)}", key)
 
     def _roles(self, home: Home, made: list[int]) -> list[int]:
         """The roles that must contribute: all that update the weight, and all that have made a gradient of it."""
         by = {0} if len(self.programs) == 1 else {self.place(number)[0] for number in made}
         return sorted(by | set(self.holders.get(home, ())))
 
-    def _is_from_all(self, mine: list[int], role: int) -> bool:
+    def _is_from_all(self, ops: list[int], role: int) -> bool:
         """Whether a role has contributed from every micro-batch, each of its ops (of that name) once; `mine`: those of
         its ops that have made a gradient of the weight."""
         begin, program = self.base[role], self.programs[role][1]
-        times = Counter((program.ops[at - begin].name, program.calls[at - begin].micro) for at in mine)
+        times = Counter((program.ops[at - begin].name, program.calls[at - begin].micro) for at in ops)
         names = {name for name, _ in times}
-        return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(mine)
+        return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(ops)
 
-    def _told(self, value: Contributions, roles: list[int]) -> str:
+    def _contributions_text(self, value: Contributions, roles: list[int]) -> str:
         """Contributions by micro-batch, of each role: `micro-batch 0 twice, micro-batch 1 once`."""
         counted = Counter((self.place(number)[0], self.call(number).micro) for number in value)
         if len(roles) == 1:
@@ -100,7 +100,7 @@ class ContributionRecord:
         for home in sorted(set(self.holders) | set(counted)):
             times = counted.get(home, 0)
             if times != 1:
-                self.say(
+                self.report(
                     "sums", number, f"a norm that counts {self._title(home)} once", _times(times), (home[0], "norm")
                 )
 
@@ -116,19 +116,19 @@ class ContributionRecord:
     def _title(self, home: Home) -> str:
         return ref_text(Ref(*home), self.schedule.tensors[home[0]].per_layer, False)
 
-    def say(self, rule: Rule, number: int, expected: str, got: str, key: object) -> None:
+    def report(self, rule: Rule, number: int, expected: str, got: str, key: object) -> None:
         """A finding about an op."""
         at, index = self.place(number)
         role, program = self.programs[at]
         op, call = program.ops[index], program.calls[index]
         ranks = ranks_of(op, role, self.schedule.roles)
-        self.found.add(rule, title_of(op, call), ranks, expected, got, key=(role.name, key))
+        self.findings.add(rule, title_of(op, call), ranks, expected, got, key=(role.name, key))
 
-    def say_end(self, rule: Rule, role: int, ref: Ref, expected: str, got: str, key: object) -> None:
+    def report_end(self, rule: Rule, role: int, ref: Ref, expected: str, got: str, key: object) -> None:
         """A finding about what a role leaves of an instance when the step ends."""
         mine = self.programs[role][0]
         title = f"end of step: {ref_text(ref, self.schedule.tensors[ref.name].per_layer, False)}"
-        self.found.add(rule, title, ranks_of_role(mine, self.schedule.roles), expected, got, key=(mine.name, key))
+        self.findings.add(rule, title, ranks_of_role(mine, self.schedule.roles), expected, got, key=(mine.name, key))
 
 
 def _micros(counted: Counter[tuple[int, int]], role: int) -> str:

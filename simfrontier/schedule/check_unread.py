@@ -31,18 +31,18 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]
             for ref in program.writes[index]:
                 if ref.name in values:
                     if ref in written:
-                        _say(schedule, role, program, index, ref, "written once", "written twice", findings)
+                        _report(schedule, role, program, index, ref, "written once", "written twice", findings)
                     written.add(ref)
                 if ref.name not in watched or (ref.name in again and ref.layer == program.calls[index].layer + 1):
                     continue
                 if ref in waiting:
-                    _say(schedule, role, program, waiting[ref], ref, READ, "written again before it is", findings)
+                    _report(schedule, role, program, waiting[ref], ref, READ, "written again before it is", findings)
                 waiting[ref] = index
         for ref, index in waiting.items():
-            _say(schedule, role, program, index, ref, READ, "read by none", findings)
+            _report(schedule, role, program, index, ref, READ, "read by none", findings)
 
 
-def _say(
+def _report(
     schedule: Schedule,
     role: Role,
     program: ExpandedProgram,

@@ -27,19 +27,19 @@ PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step 
 
 def check_values(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
     """References, sums and versions of all roles."""
-    ledger = ContributionRecord(schedule, programs, findings)
-    board = SentValues()
-    walks = [_Walk(ledger, board, number) for number in range(len(programs))]
-    board.run([walk.run() for walk in walks])
+    contributions = ContributionRecord(schedule, programs, findings)
+    sent_values = SentValues()
+    walks = [_Walk(contributions, sent_values, number) for number in range(len(programs))]
+    sent_values.run([walk.run() for walk in walks])
     for walk in walks:
-        explain_unwritten(walk.unwritten, walk.program, schedule.tensors, walk.say)
+        explain_unwritten(walk.unwritten, walk.program, schedule.tensors, walk.report)
     for walk in walks:
         walk.ends()
-    ledger.check()
+    contributions.check()
 
 
 @dataclass(slots=True)
-class _Form:
+class _OpPattern:
     """What the walk does with an op: which operands pass symbols on, which it must look at."""
 
     does: str
@@ -53,16 +53,16 @@ class _Form:
 class _Walk:
     """One role's way through its program, in the order in which its host issues the ops."""
 
-    def __init__(self, ledger: ContributionRecord, board: SentValues, number: int) -> None:
-        self.ledger, self.board, self.number = ledger, board, number
-        self.program = ledger.programs[number][1]
-        self.base = ledger.base[number]
-        self.tensors = ledger.schedule.tensors
+    def __init__(self, contributions: ContributionRecord, sent_values: SentValues, number: int) -> None:
+        self.contributions, self.sent_values, self.number = contributions, sent_values, number
+        self.program = contributions.programs[number][1]
+        self.base = contributions.base[number]
+        self.tensors = contributions.schedule.tensors
         self.values: dict[Ref, Value] = {}
-        self.gave: set[Home] = set()  # the weights whose gradients this role makes
+        self.contributed: set[Home] = set()  # the weights whose gradients this role makes
         self.stepped: dict[Home, int] = {}  # how often adam has updated a weight
         self.unwritten: list[tuple[int, Ref]] = []
-        self.forms: dict[int, _Form] = {}
+        self.forms: dict[int, _OpPattern] = {}
 
     def run(self) -> Iterator[None]:
         """Walk to the end; yields where another role has to come first."""
@@ -118,19 +118,21 @@ class _Walk:
 
     # ── what each kind of op does ──
 
-    def _form(self, op: Op) -> _Form:
+    def _form(self, op: Op) -> _OpPattern:
         if isinstance(op, Exchange):
-            return _Form("exchange")
+            return _OpPattern("exchange")
         if isinstance(op, Collective):
-            reduces = op.kind in ("all_reduce", "reduce_scatter") and members_of(op, self.ledger.schedule)
-            return _Form("reduce" if reduces else "copy", pairs=tuple((i, i) for i in range(len(op.dst))))
+            reduces = op.kind in ("all_reduce", "reduce_scatter") and members_of(op, self.contributions.schedule)
+            return _OpPattern("reduce" if reduces else "copy", pairs=tuple((i, i) for i in range(len(op.dst))))
         if op.kind in COPY_KINDS:
-            return _Form("copy", pairs=self._zipped(op.reads, op.writes))
+            return _OpPattern("copy", pairs=self._zipped(op.reads, op.writes))
         if op.kind in ADD_KINDS:
-            return _Form("copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates))
+            return _OpPattern(
+                "copy", pairs=self._zipped(op.reads, op.writes), added=self._zipped(op.reads, op.accumulates)
+            )
         if op.kind in ("norm2", "adam", "ema"):
-            return _Form(op.kind)
-        return _Form(
+            return _OpPattern(op.kind)
+        return _OpPattern(
             "work",
             fresh=tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None),
             made=tuple(i for i, ref in enumerate(op.writes) if self._is_gradient(ref)),
@@ -168,8 +170,8 @@ class _Walk:
 
     def _contribute(self, index: int, ref: Ref) -> None:
         home = self._home(ref)
-        self.gave.add(home)
-        self.ledger.made.setdefault(home, []).append(self.base + index)
+        self.contributed.add(home)
+        self.contributions.gradients.setdefault(home, []).append(self.base + index)
 
     def _home(self, ref: Ref) -> Home:
         weight = self.tensors[ref.name].weight
@@ -186,12 +188,12 @@ class _Walk:
         for ref in arriving:
             if self.tensors[ref.name].per_micro and ref in self.values:
                 key = (op.number, "twice")
-                self.say(
+                self.report(
                     "sums", index, f"{ref_text(ref, self.tensors[ref.name].per_layer)} received once", "again", key
                 )
-        sent = self.board.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
+        sent = self.sent_values.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
         if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
-            while len(sent) < len(op.ends) and not self.board.is_closed:
+            while len(sent) < len(op.ends) and not self.sent_values.is_closed:
                 yield
         got = next((values for role, values in sent.items() if role != self.number), ())
         self.values.update(dict.fromkeys(writes))
@@ -201,8 +203,8 @@ class _Walk:
         """A reduction over roles sums what each of them has."""
         assert isinstance(op, Collective)
         reads, writes = self.program.reads[index], self.program.writes[index]
-        sent = self.board.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
-        while len(sent) < len(self.ledger.programs) and not self.board.is_closed:
+        sent = self.sent_values.send(sequence_of(op), self.number, tuple([self.values[ref] for ref in reads]))
+        while len(sent) < len(self.contributions.programs) and not self.sent_values.is_closed:
             yield
         self.values.update(dict.fromkeys(writes))
         for ref, *parts in zip(writes, *(sent[role] for role in sorted(sent)), strict=False):
@@ -213,13 +215,13 @@ class _Walk:
     def _is_fresh(self, index: int, ref: Ref) -> None:
         version, op = self.values[ref], self.program.ops[index]
         if isinstance(version, tuple) and self.tensors[ref.name].role in WEIGHTS:
-            self.say("versions", index, f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
+            self.report("versions", index, f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
         if type(version) is not int:
             return
         age = self.stepped.get(self._home(ref), 0) - version
         if age > getattr(op, "max_age", 0):
             held = "the previous step's" if version == PREVIOUS_STEP else f"version {version} of the"
-            self.say(
+            self.report(
                 "versions",
                 index,
                 f"{ref_text(ref)} at most {getattr(op, 'max_age', 0)} steps old",
@@ -232,7 +234,7 @@ class _Walk:
         if self.values[ref] != 1:
             got = f"version {self.values[ref]}" if isinstance(self.values[ref], int) else "something else"
             key = (self.program.ops[index].number, ref.name)
-            self.say("versions", index, f"{ref_text(ref)} after its adam (version 1)", got, key)
+            self.report("versions", index, f"{ref_text(ref)} after its adam (version 1)", got, key)
 
     def _use(self, index: int, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
@@ -240,10 +242,10 @@ class _Walk:
             return
         value = self.values[ref]
         if isinstance(value, tuple):
-            self.ledger.used.setdefault((self._home(ref), value), (self.base + index, ref))
+            self.contributions.used.setdefault((self._home(ref), value), (self.base + index, ref))
             return
         key = (self.program.ops[index].number, ref.name)
-        self.say("sums", index, f"a gradient in {ref.name}", "something else", key)
+        self.report("sums", index, f"a gradient in {ref.name}", "something else", key)
 
     def _adam(self, index: int) -> None:
         values = self.values
@@ -255,7 +257,7 @@ class _Walk:
             if self.tensors[ref.name].weight is None:
                 value = values[ref]
                 if isinstance(value, tuple) and value:
-                    self.ledger.normed.setdefault(value, self.base + index)
+                    self.contributions.normed.setdefault(value, self.base + index)
             elif role in ("gradient", "accumulator"):
                 with_gradient.add(self._home(ref))
                 self._use(index, ref)
@@ -265,9 +267,9 @@ class _Walk:
                 homes.add(self._home(ref))
         for home in homes:
             self.stepped[home] = self.stepped.get(home, 0) + 1
-            self.ledger.holders.setdefault(home, []).append(self.number)
+            self.contributions.holders.setdefault(home, []).append(self.number)
             if home not in with_gradient:
-                self.say("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
+                self.report("sums", index, f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
         for ref in states[1]:
             if self.tensors[ref.name].weight is not None and self.tensors[ref.name].role not in ("optimizer", "master"):
                 values[ref] = self.stepped[self._home(ref)]
@@ -281,29 +283,29 @@ class _Walk:
             count = self.stepped.get((weight, layer), 0)
             if count != 1:
                 got = f"{count} of them" if count else "none"
-                self.ledger.say_end("sums", self.number, ref, "one adam per step", got, (weight, "adam"))
+                self.contributions.report_end("sums", self.number, ref, "one adam per step", got, (weight, "adam"))
                 continue
             version = self.values.get(ref, 0)
             if version != 1:
                 expected = "version 1 at its home placement when the step ends (published after its adam)"
                 got = f"version {version}" if isinstance(version, int) else "something that is no weight"
-                self.ledger.say_end("versions", self.number, ref, expected, got, (weight, "publish"))
+                self.contributions.report_end("versions", self.number, ref, expected, got, (weight, "publish"))
         for ref, value in self.values.items():
             if self.tensors[ref.name].role == "copy" and value == PREVIOUS_STEP:
                 text = "written again in every step", "not written, or from itself"
-                self.ledger.say_end("versions", self.number, ref, *text, (ref.name, "copy"))
+                self.contributions.report_end("versions", self.number, ref, *text, (ref.name, "copy"))
 
     def _weights(self) -> list[Home]:
         """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule
         computes no gradient at all."""
-        if not self.ledger.made and not self.ledger.holders:
+        if not self.contributions.gradients and not self.contributions.holders:
             return []
         named = {(ref.name, ref.layer) for ref in self.values if self.tensors[ref.name].role == "weight"}
-        elsewhere = self.gave - set(self.ledger.holders)
+        elsewhere = self.contributed - set(self.contributions.holders)
         return sorted(named | elsewhere | set(self.stepped))
 
-    def say(self, rule: Rule, index: int, expected: str, got: str, key: object) -> None:
-        self.ledger.say(rule, self.base + index, expected, got, key)
+    def report(self, rule: Rule, index: int, expected: str, got: str, key: object) -> None:
+        self.contributions.report(rule, self.base + index, expected, got, key)
 
 
 def _summed(parts: list[Value]) -> Value:

@@ -63,22 +63,22 @@ def _space(op: Compute) -> Iterator[Fault]:
             yield f"a label of the op's iteration space for {axis} to cut", repr(label)
 
 
-def _order(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fault]:
+def _order(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
     """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
     labels = [label for label, _ in op.iteration]
     if op.kind in LOSS_KINDS and not {*labels} <= {*read[0].dims}:
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
-    for tensor in made if op.matmul is None else ():
+    for tensor in written if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]
         results = [label for label in labels if label in wanted]
         if tensor.role == "activation" and wanted != results:
             yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(results)
 
 
-def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -> Iterator[Fault]:
+def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], heads: object) -> Iterator[Fault]:
     """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
     heads has as many as there are heads."""
-    sizes = _sizes_by_label(read, made)
+    sizes = _sizes_by_label(read, written)
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
     for label, size in space.items():
@@ -96,10 +96,10 @@ def _sizes(op: Compute, read: list[Tensor], made: list[Tensor], heads: object) -
                 yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
         else:
             yield f"{label} of size {text}, as its operands have it", str(size)
-    yield from _other_sizes(op, space, inside, (*read, *made))
+    yield from _other_sizes(op, space, inside, (*read, *written))
     if op.kind in OWN_LABELS or op.matmul is not None:
         return
-    for tensor in made:
+    for tensor in written:
         lacking = [label for label in tensor.dims if label not in space]
         if lacking and tensor.role == "activation":
             yield f"{lacking[0]}, a label of {tensor.name}, in its iteration space", ", ".join(space) or "no labels"
@@ -120,15 +120,15 @@ def _other_sizes(
                 yield f"{tensor.name} with {label} of size {one}, as the op has it", str(size)
 
 
-def _sizes_by_label(read: list[Tensor], made: list[Tensor]) -> defaultdict[str, set[int]]:
+def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[str, set[int]]:
     sizes: defaultdict[str, set[int]] = defaultdict(set)
-    for tensor in (*read, *made):
+    for tensor in (*read, *written):
         for label, size in zip(tensor.dims, tensor.shape, strict=False):
             sizes[label].add(size)
     return sizes
 
 
-def _product(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fault]:
+def _product(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
     """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
     is_product = op.kind in ("matmul", "attention")
     if op.matmul is None or not is_product:
@@ -144,11 +144,11 @@ def _product(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fa
     if sorted(labels) != sorted(space):
         yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
         return
-    flops = 2 * math.prod(space.values()) * (PRODUCTS.get(_values(made), 1) if op.kind == "attention" else 1)
+    flops = 2 * math.prod(space.values()) * (PRODUCTS.get(_values(written), 1) if op.kind == "attention" else 1)
     if op.flops != flops:
         yield f"{flops} flops, of its iteration space", str(op.flops)
     _, m, n, k = op.matmul
-    seen = {label for tensor in (*read, *made) for label in tensor.dims}
+    seen = {label for tensor in (*read, *written) for label in tensor.dims}
     inside = [label for label in space if label not in seen]
     values = [tensor for tensor in read if tensor.role == "activation"]
     mixed = next((tensor for tensor in values if set(tensor.dims) & set(m) and set(tensor.dims) & set(n)), None)
@@ -159,14 +159,14 @@ def _product(op: Compute, read: list[Tensor], made: list[Tensor]) -> Iterator[Fa
         yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(results)
     if inside:
         return
-    result = made[0]
+    result = written[0]
     summed = [label for label in k if label in result.dims]
     if summed:
         yield f"{summed[0]}, which the product sums over, to be no label of {result.name}", ", ".join(result.dims)
 
 
-def _values(made: list[Tensor]) -> int:
-    return sum(tensor.role == "activation" for tensor in made)
+def _values(written: list[Tensor]) -> int:
+    return sum(tensor.role == "activation" for tensor in written)
 
 
 def faults_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
@@ -192,7 +192,7 @@ class OpsByName:
 
     def faults(self, op: Compute) -> Iterator[Fault]:
         """In what an op differs from the first of its name."""
-        mine = {
+        signature = {
             "kind": op.kind,
             "iteration space": op.iteration,
             "product": op.matmul,
@@ -201,16 +201,16 @@ class OpsByName:
             "operands": self._forms(op.reads),
             "results": self._forms((*op.writes, *op.accumulates)),
         }
-        first = self.seen.setdefault(op.name, mine)
-        for what, value in mine.items():
+        first = self.seen.setdefault(op.name, signature)
+        for what, value in signature.items():
             if value != first[what]:
-                yield f"the {what} of the other {op.name}, {_told(first[what])}", _told(value)
+                yield f"the {what} of the other {op.name}, {_value_text(first[what])}", _value_text(value)
 
     def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
         return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(
             f"{each[0]} {each[1]}" if isinstance(each, tuple) and len(each) == 2 else str(each) for each in value

@@ -63,7 +63,7 @@ def from_json(text: str, where: str, large: bool = False) -> Schedule:
 
 
 @dataclass(slots=True)
-class _Spent:
+class _Usage:
     """What has been counted of a schedule's budget so far."""
 
     budget: ScheduleBudget
@@ -76,7 +76,7 @@ class _Spent:
 
     def role(self, node: Node, items: tuple[Item, ...]) -> None:
         """Count a role's calls, loops run. Raises InputError above the budget."""
-        calls, ops, operands = _meant(items, self.sizes)
+        calls, ops, operands = _unfolded(items, self.sizes)
         self.calls, self.ops, self.operands = self.calls + calls, self.ops + ops, self.operands + operands
         for limit, count in (
             (self.budget.calls, self.calls),
@@ -94,12 +94,12 @@ def _num_operands(op: Op) -> int:
     return len(op.reads) + len(op.writes) + len(op.accumulates)
 
 
-def _meant(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+def _unfolded(items: Iterable[Item], sizes: list[tuple[int, int, int]]) -> tuple[int, int, int]:
     """(calls, ops, operands) that the items mean, without running their loops; `sizes`: the same of each block."""
     totals = [0, 0, 0]
     for item in items:
         times, each = (
-            (1, sizes[item.block]) if isinstance(item, RelativeCall) else (item.times, _meant(item.body, sizes))
+            (1, sizes[item.block]) if isinstance(item, RelativeCall) else (item.times, _unfolded(item.body, sizes))
         )
         totals = [total + times * one for total, one in zip(totals, each, strict=True)]
     return totals[0], totals[1], totals[2]
@@ -113,14 +113,14 @@ def _schedule(node: Node, budget: ScheduleBudget) -> Schedule:
     for name, tensor in tensors.items():
         if tensor.pool is not None and tensor.pool not in pools:
             of["tensors"].key(name).key("pool").fail(unknown(tensor.pool, pools))
-    spent = _Spent(budget)
-    ops = [replace(_op(item, mesh, spent), number=number) for number, item in enumerate(of["ops"].items())]
+    usage = _Usage(budget)
+    ops = [replace(_op(item, mesh, usage), number=number) for number, item in enumerate(of["ops"].items())]
     blocks = [tuple([ops[number.whole(0, len(ops) - 1)] for number in item.items()]) for item in of["blocks"].items()]
-    spent.sizes = [(1, len(block), sum(map(_num_operands, block))) for block in blocks]
+    usage.sizes = [(1, len(block), sum(map(_num_operands, block))) for block in blocks]
     listed = of["roles"].items()
     of["roles"].within(ROLES, len(listed))
     of["roles"].within(TENSORS_OF_ROLES, len(listed) * len(tensors))
-    roles = tuple([_role(item, blocks, spent) for item in listed])
+    roles = tuple([_role(item, blocks, usage) for item in listed])
     _check_places(of["roles"], mesh, roles)
     return Schedule(mesh=mesh, tensors=tensors, roles=roles, pools=pools, meta=_meta(of["meta"]))
 
@@ -185,16 +185,16 @@ def _codec(node: Node) -> Codec:
     return node.parsed(lambda text: Plain(text) if text in INTEGERS else parse_codec(text))
 
 
-def _op(node: Node, mesh: Mesh, spent: _Spent) -> Op:
+def _op(node: Node, mesh: Mesh, usage: _Usage) -> Op:
     if not isinstance(node.value, dict) or "kind" not in node.value:
         raise InputError("missing", where=node.where, key=(*node.at, "kind"))
     kind = node.key("kind").choice(OP_KINDS)
     if kind == Exchange.kind:
-        return _exchange(node, mesh, spent)
-    return _collective(kind, node, spent) if kind in COLLECTIVE_KINDS else _compute(kind, node, spent)
+        return _exchange(node, mesh, usage)
+    return _collective(kind, node, usage) if kind in COLLECTIVE_KINDS else _compute(kind, node, usage)
 
 
-def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
+def _compute(kind: str, node: Node, usage: _Usage) -> Compute:
     of = node.keys(
         ("kind", "lane", "name"),
         ("accumulates", "flops", "iteration", "kernel", "matmul", "max_age", "reads", "split", "writes"),
@@ -210,9 +210,9 @@ def _compute(kind: str, node: Node, spent: _Spent) -> Compute:
         kind=kind,
         name=of["name"].name(),
         named=named_op(kind, of["name"].name()),
-        reads=_refs(of.get("reads"), spent),
-        writes=_refs(of.get("writes"), spent),
-        accumulates=_refs(of.get("accumulates"), spent),
+        reads=_refs(of.get("reads"), usage),
+        writes=_refs(of.get("writes"), usage),
+        accumulates=_refs(of.get("accumulates"), usage),
         iteration=_iteration(of.get("iteration")),
         split=tuple((a.name(), b.name()) for a, b in _two(of.get("split"))),
         matmul=matmul,
@@ -243,11 +243,11 @@ def _iteration(node: Node | None) -> tuple[tuple[str, int], ...]:
     return out
 
 
-def _collective(kind: Any, node: Node, spent: _Spent) -> Collective:
+def _collective(kind: Any, node: Node, usage: _Usage) -> Collective:
     of = node.keys(
         ("axes", "codec", "comm", "dst", "kind", "lane", "name", "src", "via"), ("blocking", "per_hop", "token")
     )
-    src, dst = _refs(of["src"], spent), _refs(of["dst"], spent)
+    src, dst = _refs(of["src"], usage), _refs(of["dst"], usage)
     if len(src) != len(dst):
         node.fail(f"{len(src)} src, but {len(dst)} dst; they pair up")
     return Collective(
@@ -266,7 +266,7 @@ def _collective(kind: Any, node: Node, spent: _Spent) -> Collective:
     )
 
 
-def _exchange(node: Node, mesh: Mesh, spent: _Spent) -> Exchange:
+def _exchange(node: Node, mesh: Mesh, usage: _Usage) -> Exchange:
     of = node.keys(
         ("axis", "codec", "comm", "ends", "kind", "lane", "name"),
         ("back_dst", "back_src", "blocking", "dst", "src", "token"),
@@ -276,10 +276,10 @@ def _exchange(node: Node, mesh: Mesh, spent: _Spent) -> Exchange:
         name=of["name"].name(),
         axis=of["axis"].name(),
         ends=(here.whole(), there.whole()),
-        src=_refs(of.get("src"), spent),
-        dst=_refs(of.get("dst"), spent),
-        back_src=_refs(of.get("back_src"), spent),
-        back_dst=_refs(of.get("back_dst"), spent),
+        src=_refs(of.get("src"), usage),
+        dst=_refs(of.get("dst"), usage),
+        back_src=_refs(of.get("back_src"), usage),
+        back_dst=_refs(of.get("back_dst"), usage),
         codec=_codec(of["codec"]),
         lane=of["lane"].name(),
         comm=of["comm"].name(),
@@ -294,7 +294,7 @@ def _two(node: Node | None) -> list[tuple[Node, Node]]:
     return [] if node is None else [(a, b) for a, b in (item.items(2) for item in node.items())]
 
 
-def _refs(node: Node | None, spent: _Spent) -> tuple[Ref, ...]:
+def _refs(node: Node | None, usage: _Usage) -> tuple[Ref, ...]:
     if node is None:
         return ()
     runs: list[RepeatedRefs] = []
@@ -308,8 +308,8 @@ def _refs(node: Node | None, spent: _Spent) -> tuple[Ref, ...]:
             runs.append(RepeatedRefs(1, (_ref(item),), 0))
     count = sum(run.times * len(run.refs) for run in runs)
     node.within(OPERANDS_OF_OP, count)
-    spent.listed += count
-    node.within(spent.budget.operands, spent.listed)
+    usage.listed += count
+    node.within(usage.budget.operands, usage.listed)
     return tuple([ref for run in runs for ref in refs_of_run(run)])
 
 
@@ -325,10 +325,10 @@ def _ref(node: Node) -> Ref:
     return Ref(name.name(), _steps(layer), _steps(micro))
 
 
-def _role(node: Node, blocks: list[tuple[Op, ...]], spent: _Spent) -> Role:
+def _role(node: Node, blocks: list[tuple[Op, ...]], usage: _Usage) -> Role:
     of = node.keys(("calls", "name"), ("at",))
-    items = _items(of["calls"], len(blocks), 0, spent)
-    spent.role(of["calls"], items)
+    items = _items(of["calls"], len(blocks), 0, usage)
+    usage.role(of["calls"], items)
     calls = calls_of_steps(unfolded(items), blocks)
     low = min((min(call.layer, call.micro) for call in calls), default=0)
     if low < 0:
@@ -355,13 +355,13 @@ def _at(node: Node) -> tuple[str, int]:
     return axis.name(), coordinate.whole()
 
 
-def _items(node: Node, num_blocks: int, depth: int, spent: _Spent) -> tuple[Item, ...]:
+def _items(node: Node, num_blocks: int, depth: int, usage: _Usage) -> tuple[Item, ...]:
     if depth > MAX_DEPTH:
         node.fail(f"loops nested more than {MAX_DEPTH} deep")
     out: list[Item] = []
     listed = node.items()
-    spent.stored += len(listed)
-    node.within(STORED_STEPS, spent.stored)
+    usage.stored += len(listed)
+    node.within(STORED_STEPS, usage.stored)
     for item in listed:
         entries = item.items()
         if entries and isinstance(entries[0].value, str):
@@ -369,5 +369,5 @@ def _items(node: Node, num_blocks: int, depth: int, spent: _Spent) -> tuple[Item
             out.append(RelativeCall(label.name(), block.whole(0, num_blocks - 1), _steps(layer), _steps(micro)))
         else:
             times, body = item.items(2)
-            out.append(CallLoop(times.whole(1), _items(body, num_blocks, depth + 1, spent)))
+            out.append(CallLoop(times.whole(1), _items(body, num_blocks, depth + 1, usage)))
     return tuple(out)

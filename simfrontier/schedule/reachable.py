@@ -17,21 +17,21 @@ def reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> di
             continue
         number[root] = lowest[root] = len(number)
         open_.append(root)
-        way = [(root, iter(tuple(edges.get(root, ()))))]
-        while way:
-            node, ahead = way[-1]
+        path = [(root, iter(tuple(edges.get(root, ()))))]
+        while path:
+            node, ahead = path[-1]
             for target in ahead:
                 if target not in number:
                     number[target] = lowest[target] = len(number)
                     open_.append(target)
-                    way.append((target, iter(tuple(edges.get(target, ())))))
+                    path.append((target, iter(tuple(edges.get(target, ())))))
                     break
                 if target not in out:
                     lowest[node] = min(lowest[node], number[target])
             else:
-                way.pop()
-                if way:
-                    lowest[way[-1][0]] = min(lowest[way[-1][0]], lowest[node])
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
                 if lowest[node] == number[node]:
                     _finish(open_, node, edges, bits, out)
     return out

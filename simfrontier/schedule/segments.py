@@ -60,7 +60,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 
 
 def _calls(
-    role: Role, stand_ins: dict[int, Compute], apart: set[int]
+    role: Role, stand_ins: dict[int, Compute], separate: set[int]
 ) -> tuple[tuple[Call, ...], list[tuple[Op, ...] | None]]:
     """The role's calls with one op each where they are whole, and what the nodes stand for; `apart`: calls by number
     that are not."""
@@ -68,7 +68,7 @@ def _calls(
     blocks: list[tuple[Op, ...] | None] = []
     for number, call in enumerate(role.calls):
         stand_in = stand_ins.get(call.block)
-        if stand_in is None or number in apart:
+        if stand_in is None or number in separate:
             calls.append(call)
             blocks.extend([None] * len(call.ops))
         else:

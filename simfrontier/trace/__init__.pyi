@@ -27,9 +27,9 @@ from .slowed import SlowLinkEffect as SlowLinkEffect, load_slowed as load_slowed
 from .sweep import (
     ALLOWED as ALLOWED,
     LEAST_JUDGED_BYTES as LEAST_JUDGED_BYTES,
+    Implementation as Implementation,
     SweepMedian as SweepMedian,
     SweepPoint as SweepPoint,
-    Way as Way,
     load_sweep as load_sweep,
     save_sweep as save_sweep,
     sweep_medians as sweep_medians,

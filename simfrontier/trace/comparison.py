@@ -81,7 +81,7 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
             "allowed: two traces of one schedule"
         )
     simulated, really = _by_rank(plan, "simulated", sim), _by_rank(plan, "real", real)
-    result = _Found()
+    result = _Differences()
     pairs: list[OpPair] = []
     for rank in sorted({*simulated, *really}):
         mine, its = simulated.get(rank), really.get(rank)
@@ -114,14 +114,14 @@ def _by_rank(plan: str, which: str, trace: Trace) -> dict[int, Ops]:
     return out
 
 
-class _Found:
+class _Differences:
     """Collects differences; those that are alike on several ranks are one."""
 
     def __init__(self) -> None:
         self.ranks: dict[tuple[int | None, str, str, str], list[int]] = {}
 
-    def add(self, rank: int, op: int | None, what: str, sim: str, real: str) -> None:
-        self.ranks.setdefault((op, what, sim, real), []).append(rank)
+    def add(self, rank: int, op: int | None, field: str, sim: str, real: str) -> None:
+        self.ranks.setdefault((op, field, sim, real), []).append(rank)
 
     def compare(self, rank: int, sim: Span, real: Span) -> None:
         for name in EQUAL:

@@ -14,8 +14,11 @@ from simfrontier.io import read_json, typed
 from simfrontier.limits import TRACE_FILE
 from simfrontier.wholefile import write_json
 
-Way = Literal["lowered", "native"]
-ALLOWED: Final[dict[Way, float]] = {"lowered": 0.10, "native": 0.20}  # how far the median may lie from the simulated
+Implementation = Literal["lowered", "native"]
+ALLOWED: Final[dict[Implementation, float]] = {
+    "lowered": 0.10,
+    "native": 0.20,
+}  # how far the median may lie from the simulated
 LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
 Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 
@@ -27,7 +30,7 @@ class SweepPoint:
     `group` says over whom, e.g. "world (16)". `real_s` is a median over iterations.
     """
 
-    collectives: Way
+    collectives: Implementation
     kind: str
     group: str
     message_bytes: Annotated[float, Ge(1), Le(1e30)]
@@ -59,7 +62,7 @@ def load_sweep(path: Path) -> tuple[SweepPoint, ...]:
 class SweepMedian:
     """A kind of collective over one group, done one way: the medians over its judged sizes."""
 
-    collectives: Way
+    collectives: Implementation
     kind: str
     group: str
     num_sizes: int
@@ -73,7 +76,7 @@ class SweepMedian:
 
 def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
     """The medians by way, kind and group, in the order in which these appear; none where no size is judged."""
-    alike: dict[tuple[Way, str, str], list[float]] = {}
+    alike: dict[tuple[Implementation, str, str], list[float]] = {}
     for point in points:
         if point.message_bytes >= LEAST_JUDGED_BYTES:
             alike.setdefault((point.collectives, point.kind, point.group), []).append(point.ratio)

@@ -17,7 +17,7 @@ from simfrontier.schedule import Mesh
 from simfrontier.tuning.lossy import LossyPolicy
 from simfrontier.tuning.pins import FAMILIES, Pins
 from simfrontier.tuning.states import StateSharding, point_on, points
-from simfrontier.workload import USUAL_WAY
+from simfrontier.workload import USUAL_CROSS_ENTROPY
 
 TUNED = "tuned"  # what a plan is called before it has a place
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
@@ -67,7 +67,7 @@ class Candidate:
             case "compression":
                 return self.grid.get(dimension, "none")
             case "cross_entropy":
-                return self.grid.get(dimension, USUAL_WAY)
+                return self.grid.get(dimension, USUAL_CROSS_ENTROPY)
             case "softmax":
                 return self.case.softmax
             case "sequence_parallel":
@@ -186,7 +186,7 @@ class Space:
             return
         plain = pins.allow("compression", "none")
         if family == "zero":
-            usual = pins.allow("cross_entropy", USUAL_WAY) and pins.allow("order", "1f1b")
+            usual = pins.allow("cross_entropy", USUAL_CROSS_ENTROPY) and pins.allow("order", "1f1b")
             if plain and usual and pins.allow("sequence_parallel", False):
                 yield {}
         elif family == "megatron":
@@ -231,8 +231,8 @@ class Space:
 
     def _ways(self) -> list[dict[str, int | bool | str]]:
         """Keys of the ways to form the loss over cut classes: the usual one unless others are asked for."""
-        ways = self.pins.of("cross_entropy", (USUAL_WAY,))
-        return [{"cross_entropy": str(way)} if way != USUAL_WAY else {} for way in ways]
+        ways = self.pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,))
+        return [{"cross_entropy": str(way)} if way != USUAL_CROSS_ENTROPY else {} for way in ways]
 
     def _few(self) -> tuple[int, ...]:
         """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""

@@ -7,7 +7,7 @@ from .catalog import (
 )
 from .gpt_model import Attention as Attention, gpt as gpt
 from .graph import (
-    USUAL_WAY as USUAL_WAY,
+    USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     CrossEntropy as CrossEntropy,
     LossMethod as LossMethod,
     MatmulLabels as MatmulLabels,

@@ -14,7 +14,7 @@ Use = tuple[str, int]  # a value and the layer it belongs to, counted from the o
 
 CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge"]
 """How ranks that have some of the classes each form the loss over all of them (see `Draft._loss`)."""
-USUAL_WAY: Final = "fused-two"
+USUAL_CROSS_ENTROPY: Final = "fused-two"
 LossMethod = CrossEntropy | Literal["whole"]
 """How the loss is formed: `whole` where every rank has all classes."""
 
@@ -37,7 +37,7 @@ class Value:
     per_layer: bool
     persistent: bool = False
     where_cut: str = ""
-    ways: tuple[LossMethod, ...] = ()
+    loss_methods: tuple[LossMethod, ...] = ()
     form_of: str = ""
 
 
@@ -97,7 +97,7 @@ class WorkOp:
     matmul: MatmulLabels | None = None
     flops: int = 0
     where_cut: str = ""
-    ways: tuple[LossMethod, ...] = ()
+    loss_methods: tuple[LossMethod, ...] = ()
     kernel: str = ""
 
     @property

@@ -61,7 +61,7 @@ class GraphBuilder:
         per_layer: bool = True,
         persistent: bool = False,
         where_cut: str = "",
-        ways: tuple[LossMethod, ...] = (),
+        loss_methods: tuple[LossMethod, ...] = (),
         form_of: str = "",
     ) -> None:
         """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
@@ -73,7 +73,7 @@ class GraphBuilder:
             per_layer=per_layer,
             persistent=persistent,
             where_cut=where_cut,
-            ways=ways,
+            loss_methods=loss_methods,
             form_of=form_of,
         )
 
@@ -194,9 +194,9 @@ class GraphBuilder:
             self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False, form_of="logits")
         self.value("d.logits", dims, shape, per_layer=False)
 
-        def of_loss(name: str, ways: tuple[LossMethod, ...], after: Labels = (), *sizes: int) -> None:
+        def of_loss(name: str, loss_methods: tuple[LossMethod, ...], after: Labels = (), *sizes: int) -> None:
             every, size = (*self.rows, *after), (*shape[:-1], *sizes)
-            self.value(name, every, size, dtype=self.precision.wide, per_layer=False, ways=ways)
+            self.value(name, every, size, dtype=self.precision.wide, per_layer=False, loss_methods=loss_methods)
 
         of_loss("loss.top", (THREE, TWO))
         of_loss("loss.terms", (TWO,), ("e",), 2)
@@ -242,13 +242,17 @@ class GraphBuilder:
         logits = self._wide_logits
 
         def op(
-            what: str, ways: tuple[LossMethod, ...], reads: tuple[Use, ...], writes: tuple[Use, ...], kernel: str = ""
+            part: str,
+            loss_methods: tuple[LossMethod, ...],
+            reads: tuple[Use, ...],
+            writes: tuple[Use, ...],
+            kernel: str = "",
         ) -> WorkOp:
-            module, kind = (f"loss.{what}", f"loss_{what}") if what else ("loss", "loss")
+            module, kind = (f"loss.{part}", f"loss_{part}") if part else ("loss", "loss")
             made = self.pointwise(module, kind, self._logit_labels(nk), kernel=kernel, reads=reads, writes=writes)
-            if what == "sums":
+            if part == "sums":
                 made = replace(made, named=OpName("loss", is_sums=True))
-            return replace(made, ways=ways)
+            return replace(made, loss_methods=loss_methods)
 
         return (
             op("max", (THREE, TWO), here(logits), here("loss.top")),

@@ -62,9 +62,9 @@ class HeadDeclarations:
 class HeadStream:
     """The heads of one stream, written down with plain names and then given those of the stream."""
 
-    def __init__(self, board: HeadDeclarations, stream: Stream, crops: int) -> None:
-        self.board, self.stream, self.crops = board, stream, crops
-        self.draft = board.draft(crops)
+    def __init__(self, declarations: HeadDeclarations, stream: Stream, crops: int) -> None:
+        self.declarations, self.stream, self.crops = declarations, stream, crops
+        self.draft = declarations.draft(crops)
         self.is_student = not stream.follower
 
     def features(self) -> Ops:
@@ -81,7 +81,7 @@ class HeadStream:
 
     def _take(self) -> None:
         """What was declared so far becomes known under the stream's names."""
-        self.board.values.update(self.stream.values(self.draft.values.values()))
+        self.declarations.values.update(self.stream.values(self.draft.values.values()))
 
     def _value(self, name: str, dims: str, form_of: str = "") -> None:
         shape = tuple(self.draft.sizes[label] for label in dims)
@@ -107,15 +107,15 @@ class HeadStream:
         if self.is_student or head == "cluster":
             self._value(names[0], "be")
         else:
-            names = tuple(f"{head}.key.{view}" for view in range(self.board.shape.global_crops))
+            names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
             for name in names:
-                self.board.declare(f"{self.stream.name}/{name}", "be", 1)
+                self.declarations.declare(f"{self.stream.name}/{name}", "be", 1)
         out.append(self.draft.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
         return tuple(out)
 
     def _relation(self) -> tuple[Workload, Stream]:
         """The relation block on this stream's rows."""
-        return self.board.block(self.crops), Stream(RELATION, one_layer=True)
+        return self.declarations.block(self.crops), Stream(RELATION, one_layer=True)
 
     def _related(self) -> Ops:
         """A query's nearest rows in the memory, and what the relation block makes of its token among them."""
@@ -155,7 +155,7 @@ class HeadStream:
         """Rows of the last matrix brought to their lengths, and every row's product with them."""
         self._value("last.rows", "we")
         self._value("cluster.scores", "bw")
-        trained = ("last.norm",) if self.board.shape.trains_norms else ()
+        trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
         normed = self.draft.pointwise(
             "last", "weight_norm", "we", weights=("last.weight", *trained), states=held, writes=here("last.rows")
@@ -193,7 +193,7 @@ class HeadStream:
         return self.stream.ops(ops)
 
     def _prototypes_backward(self) -> Ops:
-        trained = ("last.norm",) if self.board.shape.trains_norms else ()
+        trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm",)
         labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
         query = self.draft.matmul(

@@ -41,12 +41,12 @@ class Heads:
         weights: dict[str, Weight],
     ) -> None:
         self.shape = shape
-        self.board = HeadDeclarations(shape, batch, precision, block, weights)
-        self.draft, self.declare = self.board.draft, self.board.declare
+        self.declarations = HeadDeclarations(shape, batch, precision, block, weights)
+        self.draft, self.declare = self.declarations.draft, self.declarations.declare
         self._declare_weights(block(1).weights)
         self.streams = {
-            STUDENT: HeadStream(self.board, Stream(STUDENT), shape.crops),
-            TEACHER: HeadStream(self.board, Stream(TEACHER, follower=TEACHER), shape.global_crops),
+            STUDENT: HeadStream(self.declarations, Stream(STUDENT), shape.crops),
+            TEACHER: HeadStream(self.declarations, Stream(TEACHER, follower=TEACHER), shape.global_crops),
         }
 
     # ── what is there ──

@@ -63,7 +63,7 @@ class _Mugs:
         used = {
             name for phase in both for op in (*phase.forward, *phase.backward) for name, _ in (*op.reads, *op.writes)
         }
-        values = {**self.values, **heads.board.values}
+        values = {**self.values, **heads.declarations.values}
         return Workload(
             name=shape.name,
             batch=self.batch,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.analysis.losses import read_losses
-from simfrontier.cli.losses import say_losses
+from simfrontier.cli.losses import print_losses
 from simfrontier.schedule import save
 from tests.real.grids import megatron
 from tests.real.ranks import Ranks
@@ -37,7 +37,7 @@ def test_naive_compression_leaves_the_band_of_losses_and_the_hybrid_stays(
     assert curves.stays("naive-zfp:6") is False and curves.stays("ZHybrid:6/16") is True
     naive, hybrid = (curves.distance(PLANS[plan]) for plan in ("naive", "hybrid"))
     assert naive is not None and hybrid is not None and naive > 5 * abs(hybrid)
-    assert say_losses(table, "none", LAST, as_json=False) is False
+    assert print_losses(table, "none", LAST, as_json=False) is False
     message = capsys.readouterr().out
     assert "Band of 'none': " in message and "over 2 seeds" in message
     verdicts = {line.split()[0]: line.split()[-1] for line in message.splitlines()[3:]}

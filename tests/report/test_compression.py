@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simfrontier.analysis.losses import LossCurves, TrainingRun
-from simfrontier.report.compression import compression, gains, told, trap
+from simfrontier.report.compression import compression, compression_rows, gains, trap
 from simfrontier.report.compression_figures import APART, WHOLE, GainLossPoint, curves, trade_off
 from simfrontier.report.page import page
 from simfrontier.report.phrases import number, percent, signed
@@ -115,7 +115,7 @@ def test_wider_messages_alone_have_a_section() -> None:
 
 def test_the_callout_says_what_the_study_and_the_losses_say() -> None:
     view = view_of(losses())
-    first, second, *_ = (plain(message) for message in gains(view, told(view)))
+    first, second, *_ = (plain(message) for message in gains(view, compression_rows(view)))
 
     def gain(name: str, base: str) -> str:
         share = rate(name) / rate(base) - 1
@@ -133,7 +133,7 @@ def test_the_callout_says_what_the_study_and_the_losses_say() -> None:
 
 def test_without_losses_the_callout_tells_speed_alone() -> None:
     view = view_of()
-    message = " ".join(gains(view, told(view)))
+    message = " ".join(gains(view, compression_rows(view)))
     assert "band" not in message and "loss" not in message
     made = plain(compression(view))
     assert "`make losses` trains a small model for real" in made
@@ -143,7 +143,9 @@ def test_without_losses_the_callout_tells_speed_alone() -> None:
 def test_one_seed_gives_distances_and_no_verdict() -> None:
     one = replace(losses(), runs=tuple(run for run in losses().runs if run.seed == 0))
     view = view_of(one)
-    assert "naive gains" in (message := plain(" ".join(gains(view, told(view))))) or "naive loses" in message
+    assert (
+        "naive gains" in (message := plain(" ".join(gains(view, compression_rows(view))))) or "naive loses" in message
+    )
     assert "and ends 1.0 above the baseline’s loss" in message and "band" not in message
     assert "there is no band" in (made := plain(compression(view)))
     assert rows(compression(view))["naive"][-1] == "+1.00" and "in the band" not in made
@@ -151,7 +153,7 @@ def test_one_seed_gives_distances_and_no_verdict() -> None:
 
 def test_a_policy_that_diverges_says_so() -> None:
     view = view_of(replace(losses(), runs=losses(**{"naive-zfp:16_per_hop": (1.0, math.nan, 1.0)}).runs))
-    assert plain(" ".join(gains(view, told(view)))).endswith(" and diverges.")
+    assert plain(" ".join(gains(view, compression_rows(view)))).endswith(" and diverges.")
     made = compression(view)
     assert rows(made)["hop"][-1] == "diverged"
     assert "Not drawn, because its speed or its final loss is not known or not finite: hop." in plain(made)
@@ -159,15 +161,15 @@ def test_a_policy_that_diverges_says_so() -> None:
 
 def test_a_plan_without_a_baseline_says_so() -> None:
     view = StudyView(study=done(plans=("fp16-naive", "plain")))
-    assert list(gains(view, told(view))) == [
+    assert list(gains(view, compression_rows(view))) == [
         "fp16-naive has nothing to be held against: no plan sends FP16 messages uncompressed."
     ]
 
 
 def test_plans_that_do_not_fit_are_told() -> None:
     view = view_of(losses(), done(1e4))
-    assert all(one.gain is None for one in told(view))
-    assert next(gains(view, told(view))) == (
+    assert all(one.gain is None for one in compression_rows(view))
+    assert next(gains(view, compression_rows(view))) == (
         "naive has nothing to be held against: there is no size at which both it and plain fit."
     )
     made = compression(view)
@@ -180,20 +182,20 @@ def test_the_gain_is_at_the_largest_size_that_fits() -> None:
         replace(o, row={**o.row, "fits": False}) if (o.plan, o.devices) == ("naive", 8) else o for o in made.outcomes
     )
     view = StudyView(study=replace(made, outcomes=small))
-    naive = next(one for one in told(view) if one.plan == "naive")
+    naive = next(one for one in compression_rows(view) if one.plan == "naive")
     assert (naive.size, naive.gain) == (4, rate("naive", 4) / rate("plain", 4) - 1)
     assert "at 4" in rows(compression(view))["naive"][-1]
 
 
 def test_an_fp32_model_has_one_type_of_messages() -> None:
     view = StudyView(study=done(precision="fp32"))
-    assert {one.of for one in told(view)} == {"FP32"}
-    assert {one.plan: one.baseline for one in told(view)} == {
+    assert {one.of for one in compression_rows(view)} == {"FP32"}
+    assert {one.plan: one.baseline for one in compression_rows(view)} == {
         **dict.fromkeys(("plain", "naive", "hybrid"), "plain"),
         "fp16-plain": "fp16-plain",
         **dict.fromkeys(("fp16-naive", "hop"), "plain"),
     }
-    assert list(trap(view, told(view), {})) == []
+    assert list(trap(view, compression_rows(view), {})) == []
 
 
 # ── the table ──

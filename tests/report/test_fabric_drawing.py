@@ -17,7 +17,7 @@ from simfrontier.report.fabric_drawing import drawing, key, tooltip
 from simfrontier.report.fabric_layout import FabricLayout, layout
 from simfrontier.report.sweep import ratios_figure, sweep_section
 from simfrontier.trace.links import LinkBytes, LinkCheck, LinkPair, compare_links
-from simfrontier.trace.sweep import SweepPoint, Way
+from simfrontier.trace.sweep import Implementation, SweepPoint
 from tests.report.fabrics import table
 from tests.report.test_page import Page
 
@@ -209,7 +209,7 @@ def test_links_that_carry_nothing_and_links_of_a_bus_make_a_section_too() -> Non
 # ── sweeps ──
 
 
-def swept(way: Way, kind: str, log2: int, ratio: float, group: str = "world (16)") -> SweepPoint:
+def swept(way: Implementation, kind: str, log2: int, ratio: float, group: str = "world (16)") -> SweepPoint:
     size = float(1 << log2)
     return SweepPoint(collectives=way, kind=kind, group=group, message_bytes=size, sim_s=0.1, real_s=0.1 * ratio)
 

@@ -12,7 +12,7 @@ from simfrontier.trace.delta import CrossCheck, judge
 from simfrontier.trace.limits import AgreementLimit, limits_of
 from simfrontier.trace.links import LinkCheck, LinkPair
 from simfrontier.trace.slowed import SlowLinkEffect
-from simfrontier.trace.sweep import SweepPoint, Way
+from simfrontier.trace.sweep import Implementation, SweepPoint
 from tests.trace.fakes import span, trace
 
 MIB = float(1 << 20)
@@ -30,7 +30,7 @@ def link(sim_bytes: float, real_bytes: float, name: str = "node 0 nic0>net") -> 
     return LinkPair(name=name, sim_bytes=sim_bytes, real_bytes=real_bytes, **ends)
 
 
-def point(ratio: float, way: Way = "lowered", message_bytes: float = MIB) -> SweepPoint:
+def point(ratio: float, way: Implementation = "lowered", message_bytes: float = MIB) -> SweepPoint:
     return SweepPoint(
         collectives=way,
         kind="all_gather",
@@ -125,7 +125,9 @@ def test_bytes_that_nobody_simulated_are_missed() -> None:
 
 @pytest.mark.parametrize(("way", "ratio", "holds"), [("lowered", 1.09, True), ("lowered", 0.89, False)])
 @pytest.mark.parametrize("small", [0.1, 10.0])
-def test_lowered_collectives_may_be_10_percent_off(way: Way, ratio: float, holds: bool, small: float) -> None:
+def test_lowered_collectives_may_be_10_percent_off(
+    way: Implementation, ratio: float, holds: bool, small: float
+) -> None:
     """What is smaller than 1 MiB does not count."""
     limits = found(check(sweep=(point(ratio, way), point(small, way, MIB - 1))))
     assert limits[f"all-gather over world (16), {way}"].holds is holds

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.trace.sweep import SweepPoint, Way, load_sweep, save_sweep, sweep_medians
+from simfrontier.trace.sweep import Implementation, SweepPoint, load_sweep, save_sweep, sweep_medians
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)
 POINTS = st.builds(
@@ -24,7 +24,7 @@ POINTS = st.builds(
 )
 
 
-def point(message_bytes: float, ratio: float, way: Way = "lowered", kind: str = "all_gather") -> SweepPoint:
+def point(message_bytes: float, ratio: float, way: Implementation = "lowered", kind: str = "all_gather") -> SweepPoint:
     return SweepPoint(
         collectives=way,
         kind=kind,

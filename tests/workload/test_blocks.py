@@ -35,7 +35,7 @@ WAYS: tuple[LossMethod, ...] = (*get_args(CrossEntropy), "whole")
 
 def in_order(work: Workload, way: LossMethod) -> list[tuple[WorkOp, int]]:
     """Every op of one micro-batch with its layer, recomputation left out, of one way to form the loss."""
-    return [(op, layer) for op, layer in _in_order(work) if not op.ways or way in op.ways]
+    return [(op, layer) for op, layer in _in_order(work) if not op.loss_methods or way in op.loss_methods]
 
 
 def _in_order(work: Workload) -> list[tuple[WorkOp, int]]:
@@ -69,7 +69,9 @@ def test_every_value_is_written_before_it_is_read_and_read_somewhere(shape: GptS
                     else:
                         assert value not in written, (way, op.name, value)
                         written.add(value)
-        assert read == {name for name, value in work.values.items() if not value.ways or way in value.ways}, way
+        assert read == {
+            name for name, value in work.values.items() if not value.loss_methods or way in value.loss_methods
+        }, way
 
 
 @every_shape
@@ -156,9 +158,9 @@ def test_every_way_to_form_the_loss_has_ops_and_values_of_its_own(shape: GptShap
     passes = {"whole": (1, 1), "three-all-reduces": (5, 3), "fused-two": (3, 1), "one-gather": (2, 1)}
     passes["mn-merge"] = passes["one-gather"]
     for way, (names, values) in expected.items():
-        ops = [op for op, _ in in_order(work, way) if op.ways]
+        ops = [op for op, _ in in_order(work, way) if op.loss_methods]
         assert [op.name for op in ops] == [*names, "loss"], way
-        held = {value.name: value for value in work.values.values() if way in value.ways}
+        held = {value.name: value for value in work.values.values() if way in value.loss_methods}
         assert {name: value.shape for name, value in held.items()} == values, way
         assert all(value.dtype == "fp32" and not value.per_layer for value in held.values()), way
         wide = [[work.values[name].shape == whole for name, _ in uses] for op in ops for uses in (op.reads, op.writes)]

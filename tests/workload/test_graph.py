@@ -29,7 +29,7 @@ def in_order(work: Workload) -> list[tuple[WorkOp, int]]:
     layers = range(work.num_layers)
     out = [(op, 0) for op in work.embedding.forward]
     out += [(op, layer) for layer in layers for op in work.layer.forward]
-    head = [op for op in (*work.head.forward, *work.head.backward) if not op.ways or "whole" in op.ways]
+    head = [op for op in (*work.head.forward, *work.head.backward) if not op.loss_methods or "whole" in op.loss_methods]
     out += [(op, work.num_layers) for op in head]
     out += [(op, layer) for layer in reversed(layers) for op in work.layer.backward]
     return [*out, *((op, 0) for op in work.embedding.backward)]
@@ -54,7 +54,7 @@ def test_every_value_is_written_once_before_it_is_read(work: Workload) -> None:
 @EVERY
 def test_every_value_is_read(work: Workload) -> None:
     read = {name for op, _ in in_order(work) for name, _ in op.reads}
-    assert read == {name for name, value in work.values.items() if not value.ways}
+    assert read == {name for name, value in work.values.items() if not value.loss_methods}
 
 
 @EVERY

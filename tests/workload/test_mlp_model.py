@@ -33,7 +33,7 @@ def test_values_have_rows_first_and_features_last() -> None:
     assert {
         name: (value.dims, value.shape)
         for name, value in work.values.items()
-        if not value.ways and value.shape[1] != 96
+        if not value.loss_methods and value.shape[1] != 96
     } == {
         "inputs": (("b", "i"), (5, 40)),
         **dict.fromkeys(("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"), (("b", "f"), (5, 384))),
@@ -48,7 +48,8 @@ def test_ops_are_named_as_a_gpts_are() -> None:
     assert [op.name for op in work.layer.forward] == ["h_to_4h", "gelu", "4h_to_h", "residual"]
     assert [op.name for op in work.head.forward] == ["head", "to_fp32"]
     fused, whole = (
-        [op.name for op in work.head.backward if not op.ways or way in op.ways] for way in ("fused-two", "whole")
+        [op.name for op in work.head.backward if not op.loss_methods or way in op.loss_methods]
+        for way in ("fused-two", "whole")
     )
     assert fused == ["loss.max", "loss.sums", "loss", "head.dgrad", "head.wgrad"]
     assert whole == ["loss", "head.dgrad", "head.wgrad"]

@@ -38,14 +38,16 @@ def test_every_value_is_of_the_models_type_but_tokens_wide_logits_and_sums(model
     wide = PRECISIONS[precision].wide
     others = {"tokens": "int64", "logits.fp32": "fp32"}
     for value in work_in(model, precision).values.values():
-        assert value.dtype == others.get(value.name, wide if value.where_cut or value.ways else precision), value.name
+        assert value.dtype == others.get(value.name, wide if value.where_cut or value.loss_methods else precision), (
+            value.name
+        )
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_only_16_bit_logits_are_widened_for_the_loss(model: str) -> None:
     def head(precision: str) -> tuple[list[str], WorkOp]:
         work = work_in(model, precision)
-        (loss,) = [op for op in work.head.backward if op.kind == "loss" and "fused-two" in op.ways]
+        (loss,) = [op for op in work.head.backward if op.kind == "loss" and "fused-two" in op.loss_methods]
         return [op.name for op in work.head.forward if op.kind == "cast"], loss
 
     terms = (("loss.top", 0), ("loss.terms", 0))  # where classes are cut
