@@ -64,7 +64,7 @@ def test_a_log_becomes_a_table(tmp_path: Path) -> None:
     (call,) = calibration.calls
     assert call.group == ("all_gather", 4, 2, 4)  # a package per rank, since nothing else is said
     # out of place, microseconds; the size column of an all-gather is the whole buffer
-    assert call.points == tuple(MeasuredPoint(num_bytes=size, seconds=micros / 1e6) for size, micros in TIMES.items())
+    assert call.points == tuple(MeasuredPoint(bytes=size, seconds=micros / 1e6) for size, micros in TIMES.items())
     assert call.residual is None
     assert (calibration.where, calibration.when) == ("node0, node1", "2024-10-03")
     assert calibration.how == "simfrontier calibrate all_gather_perf.log --out out.toml"
@@ -134,8 +134,8 @@ def test_an_old_log_without_groups_operations_and_counts_of_wrong_values(tmp_pat
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert call.group == ("all_gather", 2, 1, 2)
     assert call.points == (
-        MeasuredPoint(num_bytes=8, seconds=6.21 / 1e6),
-        MeasuredPoint(num_bytes=16, seconds=6.23 / 1e6),
+        MeasuredPoint(bytes=8, seconds=6.21 / 1e6),
+        MeasuredPoint(bytes=16, seconds=6.23 / 1e6),
     )
 
 

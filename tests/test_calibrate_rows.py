@@ -34,7 +34,7 @@ def test_rows_of_a_table_become_tables_of_calls(tmp_path: Path) -> None:
     calibration = load_calibration(tmp_path / "out.toml")
     first, second = calibration.calls
     assert (first.group, second.group) == (("all_gather", 16, 2, 8), ("reduce_scatter", 4, 1, 2))
-    assert [point.num_bytes for point in first.points] == [1048576, 2097152]
+    assert [point.bytes for point in first.points] == [1048576, 2097152]
     assert [point.seconds for point in first.points] == pytest.approx([0.0011, 0.002])
     assert calibration.how == "simfrontier calibrate my.csv --tables --machine frontier --out out.toml"
     assert (calibration.where, calibration.title) == ("frontier", "rccl calls on frontier")
@@ -46,8 +46,8 @@ def test_osu_output_becomes_tables_of_calls(tmp_path: Path) -> None:
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert call.group == ("all_gather", 8, 1, 4)
     assert call.points == (
-        MeasuredPoint(num_bytes=8, seconds=36.49 / 1e6),
-        MeasuredPoint(num_bytes=32768, seconds=40.0 / 1e6),
+        MeasuredPoint(bytes=8, seconds=36.49 / 1e6),
+        MeasuredPoint(bytes=32768, seconds=40.0 / 1e6),
     )
 
 
@@ -98,7 +98,7 @@ def test_known_pathologies_stay_out_of_tables_and_programs_are_said(tmp_path: Pa
     (tmp_path / "my.csv").write_text(FAULTY, encoding="utf-8")
     message = made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables").out
     (call,) = load_calibration(tmp_path / "out.toml").calls
-    assert [point.num_bytes for point in call.points] == [2097152, 4194304]
+    assert [point.bytes for point in call.points] == [2097152, 4194304]
     assert "– Left out: 1 row: 1 MiB on Frontier's RCCL is anomalous" in message
     assert "– Warning: the times hold the measuring program’s own work (host work of a PyTorch call" in message
     document = json.loads(made(tmp_path / "out.toml", tmp_path / "my.csv", "--tables", "--json").out)

@@ -31,7 +31,7 @@ KNOWN = Calibration(
             ranks=8,
             nodes=1,
             packages=8,
-            points=(MeasuredPoint(num_bytes=1000, seconds=1e-6),),
+            points=(MeasuredPoint(bytes=1000, seconds=1e-6),),
             residual=0.1,
         ),
     ),

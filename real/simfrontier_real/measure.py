@@ -292,9 +292,7 @@ def _tables(
         for index in indices:
             low, middle, high = np.percentile(durations[:, :, index], [25, 50, 75])
             points.append(
-                MeasuredPoint(
-                    num_bytes=probes[index].size, seconds=_short(middle), spread=_short((high - low) / middle)
-                )
+                MeasuredPoint(bytes=probes[index].size, seconds=_short(middle), spread=_short((high - low) / middle))
             )
             residuals.append(abs(float(np.median(again[:, :, index])) / float(middle) - 1.0))
         out.append(

@@ -161,8 +161,8 @@ def _rows(calibration: Calibration, out: Path) -> dict[str, object]:
                 "nodes": call.nodes,
                 "packages": call.packages,
                 "points": len(call.points),
-                "smallest_bytes": call.points[0].num_bytes,
-                "largest_bytes": call.points[-1].num_bytes,
+                "smallest_bytes": call.points[0].bytes,
+                "largest_bytes": call.points[-1].bytes,
                 "largest_message_bytes_per_s": 1.0 / call.seconds_per_byte,
                 "residual": call.residual,
             }
@@ -179,7 +179,7 @@ def _print(calibration: Calibration, out: Path, lines: Sequence[str]) -> None:
     typer.echo(form.format("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual"))
     for call in calibration.calls:
         first, last = call.points[0], call.points[-1]
-        sizes = f"{written(first.num_bytes, 'bytes')} to {written(last.num_bytes, 'bytes')}"
+        sizes = f"{written(first.bytes, 'bytes')} to {written(last.bytes, 'bytes')}"
         times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
         residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
         cells = (call.kind, call.ranks, call.nodes, call.packages, len(call.points), sizes, times, residual)

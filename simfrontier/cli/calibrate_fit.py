@@ -17,7 +17,7 @@ from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.calibrate import Labels, date_of
 from simfrontier.cli.calibrate_rows import faults_of
 from simfrontier.cli.console import console, plain
-from simfrontier.collectives import Calibration, Far, write_calibration
+from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.fitting import (
     FitOutcome,
@@ -166,6 +166,6 @@ def _parameter_cells(one: Parameter) -> tuple[str, ...]:
     return one.key, plain(exactly(one.value, one.unit)), f"{low} to {high}", known
 
 
-def _far_cells(far: Far) -> tuple[str, ...]:
+def _far_cells(far: ErrorSummary) -> tuple[str, ...]:
     shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
     return (f"{far.points:,}", *(plain(percent(share)) for share in shares), f"{far.residual_sd:.3f}")

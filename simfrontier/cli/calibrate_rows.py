@@ -108,5 +108,5 @@ def _table(row: CallRow, machine: Machine) -> CallTable:
         ranks=row.devices,
         nodes=nodes,
         packages=row.packages or -(-row.devices // machine.devices_per_package),
-        points=(MeasuredPoint(num_bytes=row.num_bytes, seconds=row.seconds),),
+        points=(MeasuredPoint(bytes=row.num_bytes, seconds=row.seconds),),
     )

@@ -13,7 +13,7 @@ from .calibration import (
     load_calibration as load_calibration,
     write_calibration as write_calibration,
 )
-from .fit_record import Far as Far, FitRecord as FitRecord, Place as Place
+from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
 from .library import Library as Library, Residual as Residual
 from .load import libraries as libraries, load_library as load_library, ranks_and_packages as ranks_and_packages
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower

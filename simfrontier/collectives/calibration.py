@@ -12,20 +12,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from simfrontier.collectives.fit_record import FitRecord, record_lines, record_of
+from annotated_types import Ge, Le, Len
+
+from simfrontier.collectives.fit_record import FitRecord, record_lines
 from simfrontier.collectives.toml_text import number, text
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import read_toml, toml_of, typed
+from simfrontier.io import NotNegative, Positive, Text, read_toml, toml_of, typed
+from simfrontier.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.machine import Provenance
 from simfrontier.schedule import CollectiveKind
 from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole
 
-if TYPE_CHECKING:
-    from simfrontier.collectives.schema import CalibrationFile
-
+Ranks = Annotated[int, Ge(1), Le(RANKS.most)]
 KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 Group = tuple[CollectiveKind, int, int, int]  # kind, ranks, nodes, packages
 HARNESS = "harness."  # begins the keys of what measuring programs add, among the intervals
@@ -34,12 +35,12 @@ RESIDUAL = "residual.model_sd"  # a fit says it too, without an interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """Median time of one call with a message of `num_bytes` (all-gather: what a rank ends with; others: what it begins
+    """Median time of one call with a message of `bytes` (all-gather: what a rank ends with; others: what it begins
     with); `spread` is the inter-quartile range over the median, None where it is not known."""
 
-    num_bytes: int
-    seconds: float
-    spread: float | None = None
+    bytes: Annotated[int, Ge(1), Le(SIZE.most)]
+    seconds: Annotated[Positive, Le(LARGEST_S)]
+    spread: NotNegative | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,11 @@ class CallTable:
     """
 
     kind: CollectiveKind
-    ranks: int
-    nodes: int
-    packages: int
-    points: tuple[MeasuredPoint, ...]
-    residual: float | None = None
+    ranks: Annotated[int, Ge(2), Le(RANKS.most)]
+    nodes: Ranks
+    packages: Ranks
+    points: Annotated[tuple[MeasuredPoint, ...], Len(1)]
+    residual: NotNegative | None = None
 
     @property
     def group(self) -> Group:
@@ -68,10 +69,10 @@ class CallTable:
         last = self.points[-1]
         if len(self.points) > 1:
             before = self.points[-2]
-            slope = (last.seconds - before.seconds) / (last.num_bytes - before.num_bytes)
+            slope = (last.seconds - before.seconds) / (last.bytes - before.bytes)
             if slope > 0.0:
                 return slope
-        return last.seconds / last.num_bytes
+        return last.seconds / last.bytes
 
     @property
     def fastest_bytes_per_s(self) -> float:
@@ -80,20 +81,20 @@ class CallTable:
         Between two points, and before the first, bytes over seconds is largest at a point; beyond the last the slope
         is the limit.
         """
-        return max(1.0 / self.seconds_per_byte, *(point.num_bytes / point.seconds for point in self.points))
+        return max(1.0 / self.seconds_per_byte, *(point.bytes / point.seconds for point in self.points))
 
     def seconds(self, num_bytes: float) -> float:
         """Time of a call alone: the first point's for smaller messages, a straight line between two points, and the
         slope above beyond the last."""
-        sizes = [point.num_bytes for point in self.points]
+        sizes = [point.bytes for point in self.points]
         after = bisect_left(sizes, num_bytes)
         if after == 0:
             return self.points[0].seconds
         low = self.points[after - 1]
         if after == len(sizes):
-            return low.seconds + (num_bytes - low.num_bytes) * self.seconds_per_byte
+            return low.seconds + (num_bytes - low.bytes) * self.seconds_per_byte
         high = self.points[after]
-        part = (num_bytes - low.num_bytes) / (high.num_bytes - low.num_bytes)
+        part = (num_bytes - low.bytes) / (high.bytes - low.bytes)
         return low.seconds + part * (high.seconds - low.seconds)
 
 
@@ -105,15 +106,15 @@ class Calibration:
     programs added to the times (NAME.NUMBER), which belongs to no simulation.
     """
 
-    title: str
-    where: str
-    when: str
-    how: str
+    title: Text
+    where: Text
+    when: Text
+    how: Text
     machine: Mapping[str, float] = field(default_factory=dict)
     library: Mapping[str, float] = field(default_factory=dict)
     calls: tuple[CallTable, ...] = ()
     harness: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    intervals: Mapping[str, Annotated[tuple[float, ...], Len(2, 2)]] = field(default_factory=dict)
     fit: FitRecord | None = None
 
     @property
@@ -150,7 +151,7 @@ class Calibration:
         return tuple(
             Provenance(
                 key=f"calls.{table.kind}.ranks_{table.ranks}_nodes_{table.nodes}_packages_{table.packages}"
-                f".of_{point.num_bytes}_bytes_s",
+                f".of_{point.bytes}_bytes_s",
                 value=point.seconds,
                 unit="s",
                 kind="measured",
@@ -169,42 +170,18 @@ def load_calibration(path: str | Path) -> Calibration:
 
 def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
     """A calibration out of a document that was read from the file `where`; InputError as in load_calibration."""
-    from simfrontier.collectives.schema import CalibrationFile  # pydantic takes long to import
-
-    file = typed(document, CalibrationFile, where)
-    calls = tuple(
-        CallTable(
-            kind=call.kind,
-            ranks=call.ranks,
-            nodes=call.nodes,
-            packages=call.packages,
-            points=tuple(MeasuredPoint(num_bytes=p.bytes, seconds=p.seconds, spread=p.spread) for p in call.points),
-            residual=call.residual,
-        )
-        for call in file.calls
-    )
+    calibration = typed(document, Calibration, where)
     known: set[Group] = set()
-    for place, call in enumerate(calls):
+    for place, call in enumerate(calibration.calls):
         fault = _fault(call, known)
         known.add(call.group)
         if fault:
             raise InputError(f"{where}: calls[{place}]{fault}")
-    _refuse_intervals(file, where)
-    return Calibration(
-        title=file.title,
-        where=file.where,
-        when=file.when,
-        how=file.how,
-        machine=file.machine,
-        library=file.library,
-        calls=calls,
-        harness=file.harness,
-        intervals={key: (ends[0], ends[1]) for key, ends in file.intervals.items()},
-        fit=record_of(file.fit) if file.fit is not None else None,
-    )
+    _refuse_intervals(calibration, where)
+    return calibration
 
 
-def _refuse_intervals(file: CalibrationFile, where: str) -> None:
+def _refuse_intervals(file: Calibration, where: str) -> None:
     """Intervals are of numbers that stand in the file, and hold them."""
     numbers = {**file.library, **{HARNESS + key: value for key, value in file.harness.items()}}
     for key, (low, high) in file.intervals.items():
@@ -216,7 +193,7 @@ def _refuse_intervals(file: CalibrationFile, where: str) -> None:
 
 def _fault(call: CallTable, known: Collection[Group]) -> str:
     """What is wrong with a table besides its form; `known`: the groups of the tables before it."""
-    sizes = [point.num_bytes for point in call.points]
+    sizes = [point.bytes for point in call.points]
     for place, (low, high) in enumerate(pairwise(sizes), 1):
         if low >= high:
             return f".points[{place}].bytes: got {high} after {low}, allowed: ascending sizes, every size once"
@@ -286,4 +263,4 @@ def _fit_lines(calibration: Calibration) -> list[str]:
 
 def _point(point: MeasuredPoint) -> str:
     spread = "" if point.spread is None else f", spread = {number(point.spread)}"
-    return f"{{ bytes = {point.num_bytes}, seconds = {number(point.seconds)}{spread} }}"
+    return f"{{ bytes = {point.bytes}, seconds = {number(point.seconds)}{spread} }}"

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+from annotated_types import Ge, Len
 
 from simfrontier.collectives.toml_text import number, text, texts
-
-if TYPE_CHECKING:
-    from simfrontier.collectives.schema import FarFile, FitFile
+from simfrontier.io import NotNegative, Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Far:
+class ErrorSummary:
     """How far predicted times lie from `points` measured ones: | predicted / measured − 1 |, on average, its 90th
     percentile, and the largest; `residual_sd` is the standard deviation of log(predicted / measured)."""
 
-    points: int
-    mean_abs_error: float
-    p90_abs_error: float
-    worst_abs_error: float
-    residual_sd: float
+    points: Annotated[int, Ge(1)]
+    mean_abs_error: NotNegative
+    p90_abs_error: NotNegative
+    worst_abs_error: NotNegative
+    residual_sd: NotNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LeftOutDevices:
     """The points on one number of a machine's devices, predicted by a fit that had seen none of them.
 
     `kept`: parameters that the other points do not show, so that they kept their values in the library's file.
     """
 
-    machine: str
-    devices: int
-    far: Far
-    kept: tuple[str, ...] = ()
+    machine: Text
+    devices: Annotated[int, Ge(2)]
+    far: ErrorSummary
+    kept: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,34 +46,18 @@ class FitRecord:
     calibration.
     """
 
-    library: str
-    machines: tuple[str, ...]
-    parameters: int
-    fitted: Far
-    left_out: Far | None = None
-    places: tuple[Place, ...] = ()
-    unseen: tuple[str, ...] = ()
+    library: Text
+    machines: Annotated[tuple[Text, ...], Len(1)]
+    parameters: Annotated[int, Ge(1)]
+    fitted: ErrorSummary
+    left_out: ErrorSummary | None = None
+    places: tuple[LeftOutDevices, ...] = ()
+    unseen: tuple[Text, ...] = ()
 
     @property
     def model_sd(self) -> float:
         """Standard deviation of log(predicted / measured) to reckon with: the larger of points fitted and left out."""
         return max(far.residual_sd for far in (self.fitted, self.left_out) if far is not None)
-
-
-def record_of(file: FitFile) -> FitRecord:
-    """The record out of a file of the right form."""
-    return FitRecord(
-        library=file.library,
-        machines=tuple(file.machines),
-        parameters=file.parameters,
-        fitted=_far(file.fitted),
-        left_out=_far(file.left_out) if file.left_out is not None else None,
-        places=tuple(
-            Place(machine=each.machine, devices=each.devices, far=_far(each.far), kept=tuple(each.kept))
-            for each in file.places
-        ),
-        unseen=tuple(file.unseen),
-    )
 
 
 def record_lines(record: FitRecord) -> Iterator[str]:
@@ -93,11 +77,7 @@ def record_lines(record: FitRecord) -> Iterator[str]:
             yield f"kept = {texts(place.kept)}  # not shown by the other points: as in the library's file"
 
 
-def _far(file: FarFile) -> Far:
-    return Far(**file.model_dump())
-
-
-def _inline(far: Far) -> str:
+def _inline(far: ErrorSummary) -> str:
     return (
         f"{{ points = {far.points}, mean_abs_error = {number(far.mean_abs_error)}, "
         f"p90_abs_error = {number(far.p90_abs_error)}, worst_abs_error = {number(far.worst_abs_error)}, "

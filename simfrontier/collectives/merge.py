@@ -26,7 +26,7 @@ def _one(tables: list[CallTable]) -> CallTable:
     by_size: dict[int, list[MeasuredPoint]] = {}
     for table in tables:
         for point in table.points:
-            by_size.setdefault(point.num_bytes, []).append(point)
+            by_size.setdefault(point.bytes, []).append(point)
     points, differences = [], []
     for size, several in sorted(by_size.items()):
         if len(several) == 1:
@@ -36,7 +36,7 @@ def _one(tables: list[CallTable]) -> CallTable:
         middle = median(seconds)
         differences.append((max(seconds) - min(seconds)) / middle)
         spreads = [point.spread for point in several if point.spread is not None]
-        points.append(MeasuredPoint(num_bytes=size, seconds=middle, spread=max(spreads, default=None)))
+        points.append(MeasuredPoint(bytes=size, seconds=middle, spread=max(spreads, default=None)))
     known = [table.residual for table in tables if table.residual is not None]
     first = tables[0]
     return CallTable(

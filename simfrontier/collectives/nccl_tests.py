@@ -144,7 +144,7 @@ def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
             ranks=ranks,
             nodes=nodes,
             packages=packages or ranks,
-            points=(MeasuredPoint(num_bytes=size, seconds=seconds),),
+            points=(MeasuredPoint(bytes=size, seconds=seconds),),
         )
         for size, seconds in run.times
     ]

@@ -1,5 +1,4 @@
-"""The forms of a library file, in which every number is a table { value, kind, source }, and of a calibration file
-(pydantic, strict)."""
+"""The form of a library file, in which every number is a table { value, kind, source } (pydantic, strict)."""
 
 from functools import partial
 from typing import Annotated, Literal
@@ -14,7 +13,6 @@ from simfrontier.io import (
     CountNumber,
     DeviationNumber,
     Names,
-    NotNegativeFloat,
     Number,
     PartNumber,
     PositiveFloat,
@@ -25,11 +23,7 @@ from simfrontier.io import (
     Table,
     Text,
 )
-from simfrontier.limits import LARGEST_S, RANKS, SIZE
-from simfrontier.schedule import CollectiveKind
 
-NotNegative = NotNegativeFloat
-Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
 CapName = Annotated[str, Field(pattern=r"^ranks_[1-9][0-9]*_packages_[1-9][0-9]*_bytes_per_s$")]
 
 
@@ -135,60 +129,3 @@ class LibraryFile(Strict):
     tree: TreeFile | None = None
     tree_ll: HopsFile | None = None
     direct: HopsFile
-
-
-class PointFile(Strict):
-    bytes: Annotated[int, Field(ge=1, le=SIZE.most)]
-    seconds: Annotated[PositiveFloat, Field(le=LARGEST_S)]
-    spread: NotNegative | None = None
-
-
-class CallFile(Strict):
-    kind: CollectiveKind
-    ranks: Annotated[int, Field(ge=2, le=RANKS.most)]
-    nodes: Annotated[int, Field(ge=1, le=RANKS.most)]
-    packages: Annotated[int, Field(ge=1, le=RANKS.most)]
-    points: Annotated[list[PointFile], Field(min_length=1)]
-    residual: NotNegative | None = None
-
-
-class FarFile(Strict):
-    points: Annotated[int, Field(ge=1)]
-    mean_abs_error: NotNegative
-    p90_abs_error: NotNegative
-    worst_abs_error: NotNegative
-    residual_sd: NotNegative
-
-
-class PlaceFile(Strict):
-    machine: Text
-    devices: Annotated[int, Field(ge=2)]
-    far: FarFile
-    kept: list[Text] = Field(default_factory=list)
-
-
-class FitFile(Strict):
-    """How well the numbers of a fit hold; see `fit_record`."""
-
-    library: Text
-    machines: Annotated[list[Text], Field(min_length=1)]
-    parameters: Annotated[int, Field(ge=1)]
-    unseen: list[Text] = Field(default_factory=list)
-    fitted: FarFile
-    left_out: FarFile | None = None
-    places: list[PlaceFile] = Field(default_factory=list)
-
-
-class CalibrationFile(Strict):
-    """The form of a calibration file: numbers without tables of their own, since one source holds for all of them."""
-
-    title: Text
-    where: Text
-    when: Text
-    how: Text
-    machine: dict[str, float] = Field(default_factory=dict)
-    library: dict[str, float] = Field(default_factory=dict)
-    harness: dict[str, float] = Field(default_factory=dict)
-    intervals: dict[str, Interval] = Field(default_factory=dict)
-    fit: FitFile | None = None
-    calls: list[CallFile] = Field(default_factory=list)

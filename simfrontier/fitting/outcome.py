@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import HARNESS, RESIDUAL, Calibration, Far, FitRecord, Place
+from simfrontier.collectives import HARNESS, RESIDUAL, Calibration, ErrorSummary, FitRecord, LeftOutDevices
 from simfrontier.fitting.cross import CrossValidation, Where
 from simfrontier.fitting.data import FitRows
 from simfrontier.fitting.least_squares import FitProblem, FitResult
@@ -140,11 +140,11 @@ class FitOutcome:
             fit=record,
         )
 
-    def _place(self, place: Where) -> Place:
+    def _place(self, place: Where) -> LeftOutDevices:
         machine, devices = place
         here = np.array([(row.machine, row.devices) == place for row in self.problem.rows])
         unseen = self.crossed.fits[place].unseen
-        return Place(
+        return LeftOutDevices(
             machine=machine,
             devices=devices,
             far=far_of(self.crossed.errors[here]),
@@ -152,11 +152,11 @@ class FitOutcome:
         )
 
 
-def far_of(errors: Floats, num_parameters: int = 0) -> Far:
+def far_of(errors: Floats, num_parameters: int = 0) -> ErrorSummary:
     """What log errors come to; `num_parameters` that were fitted to these points take freedom from their spread."""
     apart = np.abs(np.expm1(errors))
     freedom = max(1, len(errors) - num_parameters)
-    return Far(
+    return ErrorSummary(
         points=len(errors),
         mean_abs_error=float(apart.mean()),
         p90_abs_error=float(np.quantile(apart, 0.9)),

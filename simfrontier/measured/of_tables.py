@@ -85,7 +85,7 @@ def _rows(path: Path, tables: Iterable[CallTable], setup: Setup, source: str) ->
             collective=table.kind,
             library=library,
             devices=table.ranks,
-            num_bytes=point.num_bytes,
+            num_bytes=point.bytes,
             seconds=point.seconds,
             source=source,
             place=RowPlace(str(path), part=f"{table.kind} among {table.ranks}"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from simfrontier.arrays import Floats
-from simfrontier.collectives import Calibration, Far
+from simfrontier.collectives import Calibration, ErrorSummary
 from simfrontier.fitting import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
 from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows
@@ -124,7 +124,7 @@ def _places(done: FitOutcome) -> str:
     return section("places", "Errors, and by number of devices left out", table(["", *_FAR], rows, "named"))
 
 
-def _far_cells(far: Far) -> list[str]:
+def _far_cells(far: ErrorSummary) -> list[str]:
     shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
     return [f"{far.points:,}", *map(percent, shares), number(far.residual_sd)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.collectives import Far, Place
+from simfrontier.collectives import ErrorSummary, LeftOutDevices
 from simfrontier.fitting import FitOutcome, far_of
 from simfrontier.report.phrases import listed, percent
 from simfrontier.report.validation_text import counted, reason_words
@@ -30,7 +30,7 @@ def calibration_lead(done: FitOutcome) -> str:
     )
 
 
-def far_rows(done: FitOutcome) -> list[tuple[str, Far]]:
+def far_rows(done: FitOutcome) -> list[tuple[str, ErrorSummary]]:
     """The lines of the table of errors: fitted, left out, of large messages, by the file as it is, by devices."""
     record, left, large = done.record(), done.was_left_out, done.is_large
     rows = [("fitted, all sizes", record.fitted)]
@@ -97,7 +97,7 @@ def _worse_words(done: FitOutcome) -> str:
     )
 
 
-def kept_words(place: Place) -> str:
+def kept_words(place: LeftOutDevices) -> str:
     """That the rest of the data does not show some parameters, so that leaving out says less."""
     return (
         f"Without {place.machine}’s {place.devices:,} devices the data do not show {listed(place.kept)}: there the "

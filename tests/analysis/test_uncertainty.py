@@ -219,7 +219,7 @@ def test_noise_from_run_to_run_is_a_plans_own_and_every_calls_own() -> None:
 
 
 def test_a_measured_call_has_noise_but_no_error_of_a_law() -> None:
-    points = (MeasuredPoint(num_bytes=1 << 10, seconds=1e-4), MeasuredPoint(num_bytes=1 << 24, seconds=1e-2))
+    points = (MeasuredPoint(bytes=1 << 10, seconds=1e-4), MeasuredPoint(bytes=1 << 24, seconds=1e-2))
     table = CallTable(kind="all_gather", ranks=8, nodes=2, packages=4, points=points)
     step = run("zero3", replace(load_library("rccl"), tables={table.group: table}))
     made = factors(step, replace(EVERYTHING, law=replace(LAW, run_sd=0.0)), "zero3", 3, 1)

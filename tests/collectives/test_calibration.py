@@ -29,7 +29,7 @@ from simfrontier.schedule.ir import CollectiveKind
 def table(
     *points: tuple[int, float], kind: CollectiveKind = "all_gather", ranks: int = 8, residual: float | None = None
 ) -> CallTable:
-    listed = tuple(MeasuredPoint(num_bytes=size, seconds=seconds) for size, seconds in points)
+    listed = tuple(MeasuredPoint(bytes=size, seconds=seconds) for size, seconds in points)
     return CallTable(kind=kind, ranks=ranks, nodes=1, packages=ranks, points=listed, residual=residual)
 
 
@@ -93,7 +93,7 @@ tables = st.builds(
         ranks=group[1] * group[2] * group[3],
         nodes=group[1],
         packages=group[1] * group[2],
-        points=tuple(MeasuredPoint(num_bytes=size, seconds=s, spread=spread) for size, s in sorted(times.items())),
+        points=tuple(MeasuredPoint(bytes=size, seconds=s, spread=spread) for size, s in sorted(times.items())),
         residual=residual,
     ),
     st.tuples(st.sampled_from(KINDS), st.integers(1, 4), st.integers(1, 4), st.integers(2, 4)),
@@ -254,7 +254,7 @@ def test_a_machine_without_a_bus_keeps_its_links() -> None:
 def test_what_was_measured_twice_gets_the_median_and_a_residual() -> None:
     first, second = table((1000, 2.0), (2000, 4.0)), table((1000, 2.2), (2000, 4.0), (4000, 9.0))
     (result,) = merged([first, second])
-    assert [(point.num_bytes, point.seconds) for point in result.points] == [(1000, 2.1), (2000, 4.0), (4000, 9.0)]
+    assert [(point.bytes, point.seconds) for point in result.points] == [(1000, 2.1), (2000, 4.0), (4000, 9.0)]
     # 0.2 / 2.1 and 0: their median
     assert result.residual == pytest.approx(0.1 / 2.1, rel=1e-12)
 

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from simfrontier.collectives import Calibration, load_calibration, load_library, write_calibration
 from simfrontier.collectives.calibration import RESIDUAL, calibration_of, to_toml
-from simfrontier.collectives.fit_record import Far, FitRecord, Place
+from simfrontier.collectives.fit_record import ErrorSummary, FitRecord, LeftOutDevices
 from simfrontier.errors import InputError
 from simfrontier.fitting.cross import cross_validated
 from simfrontier.fitting.data import FitRows
@@ -208,14 +208,17 @@ def test_an_interval_beside_its_number_is_refused() -> None:
 shares = st.floats(0.0, 50.0)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip() != "")
 fars = st.builds(
-    Far,
+    ErrorSummary,
     points=st.integers(1, 10**6),
     mean_abs_error=shares,
     p90_abs_error=shares,
     worst_abs_error=shares,
     residual_sd=shares,
 )
-places = st.builds(Place, machine=names, devices=st.integers(2, 10**6), far=fars, kept=st.lists(names).map(tuple))
+
+places = st.builds(
+    LeftOutDevices, machine=names, devices=st.integers(2, 10**6), far=fars, kept=st.lists(names).map(tuple)
+)
 records = st.builds(
     FitRecord,
     library=names,

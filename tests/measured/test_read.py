@@ -20,7 +20,7 @@ TABLE = CallTable(
     ranks=8,
     nodes=2,
     packages=4,
-    points=(MeasuredPoint(num_bytes=1024, seconds=1e-4), MeasuredPoint(num_bytes=4096, seconds=2e-4)),
+    points=(MeasuredPoint(bytes=1024, seconds=1e-4), MeasuredPoint(bytes=4096, seconds=2e-4)),
 )
 CALIBRATION = Calibration(title="mine", where="here", when="today", how="so", calls=(TABLE,))
 

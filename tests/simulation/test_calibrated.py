@@ -39,7 +39,7 @@ CODECS = {
 
 
 def table(kind: CollectiveKind, ranks: int, *points: tuple[int, float], nodes: int = 1, packages: int = 0) -> CallTable:
-    listed = tuple(MeasuredPoint(num_bytes=size, seconds=seconds) for size, seconds in points)
+    listed = tuple(MeasuredPoint(bytes=size, seconds=seconds) for size, seconds in points)
     return CallTable(kind=kind, ranks=ranks, nodes=nodes, packages=packages or ranks, points=listed)
 
 

@@ -182,8 +182,8 @@ def test_with_packets_links_reach_all_of_their_capacity() -> None:
 
 def test_a_measured_call_takes_its_tables_time_and_its_bytes_are_counted() -> None:
     points = (
-        MeasuredPoint(num_bytes=1, seconds=1e-3, spread=None),
-        MeasuredPoint(num_bytes=4 * MIB, seconds=5e-3, spread=None),
+        MeasuredPoint(bytes=1, seconds=1e-3, spread=None),
+        MeasuredPoint(bytes=4 * MIB, seconds=5e-3, spread=None),
     )
     table = CallTable(kind="all_gather", ranks=2, nodes=1, packages=1, points=points)
     done = pair(TOY, replace(RCCL, tables={table.group: table}), 4 * MIB)
