@@ -15,14 +15,15 @@ from .calibration import (
 )
 from .fit_record import ErrorSummary as ErrorSummary, FitRecord as FitRecord, LeftOutDevices as LeftOutDevices
 from .library import Library as Library, Residual as Residual
-from .load import libraries as libraries, load_library as load_library, ranks_and_packages as ranks_and_packages
+from .library_file import ranks_and_packages as ranks_and_packages
+from .load import libraries as libraries, load_library as load_library
 from .lowering import Lowered as Lowered, Recipe as Recipe, Transfer as Transfer, lower as lower
 from .lowering.program import LoweredSchedule as LoweredSchedule
 from .lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
 from .merge import merged as merged
 from .nccl_tests import read_log as read_log
 from .overlay import machine_numbers as machine_numbers
-from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, Pipeline as Pipeline
+from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw
 from .toml_text import number as number, text as text
 from .tuning import TuningModel as TuningModel

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from simfrontier.collectives.algorithms import algorithm, in_plans
 from simfrontier.collectives.calibration import CallTable, Group
-from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, Pipeline
+from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, RingTimes, TreeTimes
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.collectives.two_level import TwoLevel
 from simfrontier.errors import InputError
+from simfrontier.io import SOURCED, Deviation, NotNegative, Part
 from simfrontier.machine import Machine, Provenance
 from simfrontier.schedule import DIRECT, LIBRARY, TREE, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.network import RingOrder
-
-RING_SLICES, TREE_SLICES = 1, 32  # assumed, where a library's file does not say it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +31,26 @@ class Residual:
     the next.
     """
 
-    model_sd: float
-    run_sd: float
-    common_share: float = 1.0
-    small_sd: float = 0.0
-    small_bytes: float = 0.0
-    of_kind: Mapping[CollectiveKind, float] = field(default_factory=dict)
+    model_sd: Annotated[Deviation, SOURCED]
+    run_sd: Annotated[Deviation, SOURCED]
+    common_share: Annotated[Part, SOURCED] = 1.0
+    small_sd: Annotated[Deviation, SOURCED] = 0.0
+    small_bytes: Annotated[NotNegative, SOURCED] = 0.0
+    all_gather_sd: Annotated[Deviation, SOURCED] | None = None
+    reduce_scatter_sd: Annotated[Deviation, SOURCED] | None = None
+    all_reduce_sd: Annotated[Deviation, SOURCED] | None = None
+    all_to_all_sd: Annotated[Deviation, SOURCED] | None = None
+
+    @property
+    def of_kind(self) -> dict[CollectiveKind, float]:
+        """Instead of `model_sd` over several nodes, of the kinds of calls that have their own."""
+        own: dict[CollectiveKind, float | None] = {
+            "all_gather": self.all_gather_sd,
+            "reduce_scatter": self.reduce_scatter_sd,
+            "all_reduce": self.all_reduce_sd,
+            "all_to_all": self.all_to_all_sd,
+        }
+        return {kind: sd for kind, sd in own.items() if sd is not None}
 
     def sd(self, kind: CollectiveKind, num_bytes: float, num_nodes: int) -> float:
         """How far the law is off for a kind of call with messages of that size in a group on so many nodes."""
@@ -69,12 +82,7 @@ class Library:
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
     messages feel that, and that its channels have connections of their own. `in_flight`: how many messages may be under
     way on one connection (None: any number). `reduces_backwards`: rings that sum go against the order, from each rank
-    to the one before it (only single messages know it: fluid loads are of the mirrored ring). `least_elements`: a ring
-    cuts a block only into parts of at least so many elements. `ring_slices`, `tree_slices`: into how many parts a
-    channel cuts a block, and 1 MiB of what it carries on a tree; over several nodes such a part has at least
-    `tree_least_bytes`. `tree_chunk_bytes`: of a channel, that a hop of a tree between nodes waits for.
-    `tree_fill_share`: what a part costs on a hop inside a node, of its time at the tree's rate, before the next hop has
-    it; over several nodes.
+    to the one before it (only single messages know it: fluid loads are of the mirrored ring).
 
     `two_level`: the two libraries behind a call in two levels.
     """
@@ -83,14 +91,12 @@ class Library:
     title: str
     num_channels: int
     units_per_channel: float
-    ring: HopTimes
-    pipeline: Pipeline
+    ring: RingTimes
     ring_ll: LowLatency | None
     link_shares: Mapping[str, float]
     ring_caps: Mapping[tuple[int, int], float]
-    tree: HopTimes | None
+    tree: TreeTimes | None
     tree_ll: HopTimes | None
-    tree_ratio: float
     direct: HopTimes
     sources: tuple[Provenance, ...]
     choices: Mapping[CollectiveKind, tuple[str, ...]]
@@ -103,12 +109,6 @@ class Library:
     paced: bool = True
     in_flight: int | None = None
     reduces_backwards: bool = False
-    least_elements: int = 1
-    ring_slices: int = RING_SLICES
-    tree_slices: int = TREE_SLICES
-    tree_least_bytes: float = 1.0
-    tree_chunk_bytes: float = 0.0
-    tree_fill_share: float = 0.0
     least_bytes: float = 0.0
     two_level: TwoLevel | None = None
 

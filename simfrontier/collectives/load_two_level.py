@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfrontier.collectives.library import Library
-from simfrontier.collectives.load_residual import residual_of
 from simfrontier.collectives.two_level import Levels, TwoLevel
+from simfrontier.collectives.two_level_file import LevelsOfCall, LevelsTable, TwoLevelFile
 from simfrontier.errors import InputError
 from simfrontier.io import typed
 from simfrontier.machine import Provenance
 from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
-
-if TYPE_CHECKING:
-    from simfrontier.collectives.two_level_schema import CallFile, LevelsFile
 
 LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 
@@ -23,8 +20,6 @@ LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 def two_level_library(document: dict[str, Any], where: str, load: Callable[[str], Library]) -> Library:
     """The library of a document with `levels`: the library inside, its calls replaced by those of two levels; its
     sources are those of both levels' libraries. `load` finds a library of one level by name. Raises InputError."""
-    from simfrontier.collectives.two_level_schema import TwoLevelFile
-
     file = typed(document, TwoLevelFile, where)
     inside = _level(f"{where}: levels.inside.library", file.levels.inside.library, load)
     between = _level(f"{where}: levels.between.library", file.levels.between.library, load)
@@ -37,26 +32,26 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
         inside,
         name=file.name,
         title=file.title,
-        machines=tuple(file.machines),
+        machines=file.machines,
         sources=tuple(dict.fromkeys((*_named(inside), *_named(between)))),  # both may be one library
         choices={**inside.choices, **dict.fromkeys(taken, (TWO_LEVEL,))},
-        residual=residual_of(file.residual) if file.residual is not None else None,
+        residual=file.residual,
         two_level=TwoLevel(inside=inside, calls=calls),
     )
 
 
-def _levels(between: Library, levels: LevelsFile, call: CallFile) -> Levels:
+def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels:
     """The library between nodes as it is while all devices of a node call at once."""
     if levels.rate_share is not None:
-        slower = {name: share * levels.rate_share.value for name, share in between.link_shares.items()}
+        slower = {name: share * levels.rate_share for name, share in between.link_shares.items()}
         between = replace(between, link_shares=slower)
     if levels.forwarded_share is not None:
-        between = replace(between, pipeline=replace(between.pipeline, forwarded_share=levels.forwarded_share.value))
+        between = replace(between, ring=replace(between.ring, forwarded_share=levels.forwarded_share))
     if not levels.between.low_latency:
         between = replace(between, ring_ll=None)
     if call.hop_between_nodes_s is not None:
-        between = replace(between, ring=replace(between.ring, between_nodes_s=call.hop_between_nodes_s.value))
-    return Levels(between=between, base_s=call.base_s.value, reorder_bytes_per_s=call.reorder_bytes_per_s.value)
+        between = replace(between, ring=replace(between.ring, hop_between_nodes_s=call.hop_between_nodes_s))
+    return Levels(between=between, base_s=call.base_s, reorder_bytes_per_s=call.reorder_bytes_per_s)
 
 
 def _level(what: str, name: str, load: Callable[[str], Library]) -> Library:
@@ -66,7 +61,7 @@ def _level(what: str, name: str, load: Callable[[str], Library]) -> Library:
         raise InputError(f"{what}: {error}") from None
 
 
-def _refuse_no_rings(what: str, library: Library, known: dict[CollectiveKind, CallFile]) -> None:
+def _refuse_no_rings(what: str, library: Library, known: dict[CollectiveKind, LevelsOfCall]) -> None:
     for kind in known:
         if library.choices[kind] != (RING,):
             raise InputError(

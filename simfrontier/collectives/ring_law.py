@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
+from simfrontier.limits import CHANNELS, COUNT, SLICES
+
+Slices = Annotated[int, Ge(1), Le(SLICES.most), SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +57,24 @@ class GroupShape:
 class HopTimes:
     """Start-up time of an algorithm and of its hops, in seconds."""
 
-    base_s: float
-    in_node_s: float
-    between_nodes_s: float
+    base_s: Annotated[NotNegative, SOURCED]
+    hop_in_node_s: Annotated[NotNegative, SOURCED]
+    hop_between_nodes_s: Annotated[NotNegative, SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """How blocks follow one another: `forwarded_share` of one has to come before the next edge starts.
+class RingTimes(HopTimes):
+    """Rings: `forwarded_share` of a block has to come before the next edge starts.
 
     `sharpness`: channels, links and nodes are not alike, so the longer of two times passes gradually from one to the
-    other: (x^p + y^p)^(1/p). Infinite: the maximum.
+    other: (x^p + y^p)^(1/p). Infinite: the maximum. `slices`: parts that a channel cuts a block into, each of
+    `least_elements` at least.
     """
 
-    forwarded_share: float
-    sharpness: float = math.inf
+    forwarded_share: Annotated[Part, SOURCED]
+    sharpness: Annotated[float, Ge(1), Le(1e6), SOURCED] = math.inf
+    slices: Slices = 1
+    least_elements: Annotated[int, Ge(1), Le(COUNT.most), SOURCED] = 1
 
     def longer(self, one_s: float, other_s: float) -> float:
         """The longer of two times, rounded off where they are alike."""
@@ -75,23 +86,38 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LowLatency:
+class TreeTimes(HopTimes):
+    """Trees, at `bandwidth_ratio` of a ring's rate.
+
+    `slices`: parts of 1 MiB that a channel carries, that follow one another; over several nodes a part has
+    `least_slice_bytes` at least. `chunk_bytes`: of a channel, that a hop between nodes waits for. `fill_share`: what a
+    part costs on a hop inside a node, of its time at the tree's rate, before the next hop has it; over several nodes.
+    """
+
+    bandwidth_ratio: Annotated[Share, SOURCED]
+    slices: Slices = 32
+    chunk_bytes: Annotated[Positive, SOURCED] = 0.0
+    least_slice_bytes: Annotated[Positive, SOURCED] = 1.0
+    fill_share: Annotated[Part, SOURCED] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowLatency(HopTimes):
     """The LL protocol: every 8 bytes carry a flag, so blocks flow at `rate_share` of a ring's rate.
 
     It takes a channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
     costs a hop between nodes `channel_s` more, since one thread of the host hands all of them to the network.
     """
 
-    hops: HopTimes
-    channel_s: float
-    bytes_per_channel: float
-    num_channels: int
-    rate_share: float
+    rate_share: Annotated[Share, SOURCED]
+    channel_s: Annotated[NotNegative, SOURCED] = 0.0
+    bytes_per_channel: Annotated[Positive, SOURCED] = math.inf
+    num_channels: Annotated[int, Ge(1), Le(CHANNELS.most), SOURCED] = 1
 
-    def between_nodes_s(self, block_bytes: float) -> float:
+    def hop_of_block_s(self, block_bytes: float) -> float:
         """Start-up time of a hop between nodes with a block of that size."""
         channels = min(max(block_bytes / self.bytes_per_channel, 1.0), self.num_channels)
-        return self.hops.between_nodes_s + channels * self.channel_s
+        return self.hop_between_nodes_s + channels * self.channel_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,33 +135,33 @@ class RingStep:
     bytes_per_s: float
 
 
-def simple_step(hops: HopTimes, pipeline: Pipeline, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
+def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
     """A step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
 
     A ring of n ranks carries n blocks around: a step takes as long as its slowest link needs for a block, c/B, or as
     long as a block needs for an edge on average, start-up and the part f of it that has to come before the next edge
     starts, whichever is longer: latency and bandwidth hide each other.
     """
-    block_s, hidden = block_bytes / rate, (1.0 - pipeline.forwarded_share) * block_bytes / rate
-    mean_s = group.ring_mean(hops.in_node_s, hops.between_nodes_s)
-    extra_s = pipeline.longer(block_s, mean_s + block_s - hidden) - block_s
+    block_s, hidden = block_bytes / rate, (1.0 - ring.forwarded_share) * block_bytes / rate
+    mean_s = group.ring_mean(ring.hop_in_node_s, ring.hop_between_nodes_s)
+    extra_s = ring.longer(block_s, mean_s + block_s - hidden) - block_s
     return RingStep(
-        base_s=hops.base_s,
+        base_s=ring.base_s,
         extra_s=extra_s,
-        inside_s=extra_s if group.num_nodes == 1 else max(0.0, hops.in_node_s - hidden),
-        share=pipeline.forwarded_share,
+        inside_s=extra_s if group.num_nodes == 1 else max(0.0, ring.hop_in_node_s - hidden),
+        share=ring.forwarded_share,
         bytes_per_s=rate,
     )
 
 
 def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
     """A step with LL: a + h channels + c / (share * B), never less than c/B."""
-    between_s = low.between_nodes_s(block_bytes)
+    between_s = low.hop_of_block_s(block_bytes)
     slower_s = block_bytes / rate * (1.0 / low.rate_share - 1.0)
     return RingStep(
-        base_s=low.hops.base_s,
-        extra_s=group.ring_mean(low.hops.in_node_s, between_s) + slower_s,
-        inside_s=low.hops.in_node_s + slower_s,
+        base_s=low.base_s,
+        extra_s=group.ring_mean(low.hop_in_node_s, between_s) + slower_s,
+        inside_s=low.hop_in_node_s + slower_s,
         share=1.0,
         bytes_per_s=rate * low.rate_share,
     )

@@ -18,8 +18,8 @@ class StepLaw:
     """
 
     base_s: float
-    in_node_s: float
-    between_nodes_s: float
+    hop_in_node_s: float
+    hop_between_nodes_s: float
     forwarded_share: float
     bytes_per_s: float
     is_added: bool
@@ -29,8 +29,8 @@ def added(hops: HopTimes) -> StepLaw:
     """The law of messages that go as fast as their links, each with its start-up on top."""
     return StepLaw(
         base_s=hops.base_s,
-        in_node_s=hops.in_node_s,
-        between_nodes_s=hops.between_nodes_s,
+        hop_in_node_s=hops.hop_in_node_s,
+        hop_between_nodes_s=hops.hop_between_nodes_s,
         forwarded_share=0.0,
         bytes_per_s=math.inf,
         is_added=True,

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, get_args
+
+from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
+from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Text
 from simfrontier.schedule import RING, TREE, CollectiveKind
 
 Protocol = Literal["simple", "ll"]
@@ -22,14 +25,31 @@ WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlgorithmTuning:
-    """What a library believes of one way: start-up times, the part of the bus's rate that it reaches, on at most two
-    nodes and on more, a cap on that rate likewise, and by which factor it corrects that, by size (none: not at all)."""
+class AlgorithmTuning(HopTimes):
+    """What a library assumes of one algorithm and protocol when it chooses: start-up times, the part of the bus's rate
+    that it reaches on at most two nodes and on more (None: the same), and a cap on that rate likewise."""
 
-    hops: HopTimes
-    rate_share: tuple[float, float]
-    cap_bytes_per_s: tuple[float, float] = (math.inf, math.inf)
-    corrections: tuple[float, ...] = ()
+    rate_share: Annotated[Positive, SOURCED]
+    rate_share_more_nodes: Annotated[Positive, SOURCED] | None = None
+    cap_bytes_per_s: Annotated[Positive, SOURCED] = math.inf
+    cap_more_nodes_bytes_per_s: Annotated[Positive, SOURCED] | None = None
+
+    def bytes_per_s(self, bus_bytes_per_s: float, num_nodes: int) -> float:
+        """Its rate in a group on so many nodes."""
+        share, cap = self.rate_share, self.cap_bytes_per_s
+        if num_nodes > 2:
+            share = share if self.rate_share_more_nodes is None else self.rate_share_more_nodes
+            cap = cap if self.cap_more_nodes_bytes_per_s is None else self.cap_more_nodes_bytes_per_s
+        return min(bus_bytes_per_s * share, cap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrections:
+    """Factors of a rate over several nodes, by floor(log2(bytes / 64)); beyond the last the last holds."""
+
+    kind: Kind
+    source: Text
+    factors: Annotated[tuple[Positive, ...], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +64,15 @@ class TuningModel:
     size, the two rounds of an all-reduce counted together (None: the model decides there too).
     """
 
-    ways: Mapping[Way, AlgorithmTuning]
-    bus_bytes_per_s: float
-    host_hop_s: float
-    simple_host_factor: float
-    all_reduce_turns: int
-    all_reduce_factor: float
-    simple_weight: float
-    one_node_block_bytes: float | None
+    ways: Mapping[Annotated[Way, Names(*WAYS)], AlgorithmTuning]
+    bus_bytes_per_s: Annotated[Positive, SOURCED]
+    host_hop_s: Annotated[NotNegative, SOURCED]
+    simple_host_factor: Annotated[Positive, SOURCED]
+    all_reduce_turns: Annotated[int, Ge(0), Le(1), SOURCED]
+    all_reduce_factor: Annotated[Positive, SOURCED]
+    simple_weight: Annotated[Positive, SOURCED]
+    one_node_block_bytes: Annotated[Positive, SOURCED] | None = None
+    corrections: Mapping[Annotated[Way, Names(*WAYS)], Corrections] = field(default_factory=dict)
 
     def protocol(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> Protocol:
         """The protocol of a ring or a tree."""
@@ -74,16 +95,15 @@ class TuningModel:
     def predicted_s(self, way: Way, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
         """latency + S / bandwidth, as the library predicts it."""
         tuned, several = self.ways[way], group.num_nodes > 1
-        rate = min(
-            self.bus_bytes_per_s * tuned.rate_share[group.num_nodes > 2], tuned.cap_bytes_per_s[group.num_nodes > 2]
-        )
-        if tuned.corrections and several:
-            rate *= tuned.corrections[_index(message_bytes, len(tuned.corrections))]
+        rate = tuned.bytes_per_s(self.bus_bytes_per_s, group.num_nodes)
+        if several and way in self.corrections:
+            factors = self.corrections[way].factors
+            rate *= factors[_index(message_bytes, len(factors))]
         name, protocol = WAYS[way]
         if name == TREE:
-            return self._tree_s(tuned.hops, group) + message_bytes / (rate * 0.5)
+            return self._tree_s(tuned, group) + message_bytes / (rate * 0.5)
         rounds = 2 if kind == "all_reduce" else 1
-        latency_s = self._ring_s(tuned.hops, protocol == "simple", kind, group)
+        latency_s = self._ring_s(tuned, protocol == "simple", kind, group)
         return latency_s + message_bytes / (rate * group.size / (rounds * (group.size - 1)))
 
     def _ring_s(self, hops: HopTimes, simple: bool, kind: CollectiveKind, group: GroupShape) -> float:
@@ -92,14 +112,16 @@ class TuningModel:
         if kind == "all_reduce":
             steps, between = 2 * steps, 2 * (group.num_nodes - self.all_reduce_turns) if several else 0
         least_s = self.host_hop_s * (self.simple_host_factor if simple else 1.0) if several else 0.0
-        latency_s = hops.base_s + (steps - between) * max(hops.in_node_s, least_s) + between * hops.between_nodes_s
+        latency_s = (
+            hops.base_s + (steps - between) * max(hops.hop_in_node_s, least_s) + between * hops.hop_between_nodes_s
+        )
         if simple and several and kind == "all_reduce":
             latency_s *= self.all_reduce_factor
         return latency_s * (self.simple_weight if simple else 1.0)
 
     def _tree_s(self, hops: HopTimes, group: GroupShape) -> float:
         depth, per_node = math.floor(math.log2(group.num_nodes)), group.size // group.num_nodes
-        return hops.base_s + 2 * ((per_node - 1) * hops.in_node_s + depth * hops.between_nodes_s)
+        return hops.base_s + 2 * ((per_node - 1) * hops.hop_in_node_s + depth * hops.hop_between_nodes_s)
 
 
 def _index(message_bytes: float, num: int) -> int:

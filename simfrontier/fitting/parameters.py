@@ -13,7 +13,7 @@ from simfrontier.collectives import (
     Levels,
     Library,
     LowLatency,
-    Pipeline,
+    RingTimes,
     TuningModel,
     all_algorithms,
     load_library,
@@ -33,10 +33,9 @@ _ONE_WITH: Mapping[str, Mapping[str, str]] = {
     "recursive-halving-mpi4py": {"direct.hop_in_node_s": "direct.hop_between_nodes_s"},
 }
 _LEVELS = ("levels.", "harness.")
-_HOPS = {"base_s": "base_s", "hop_in_node_s": "in_node_s", "hop_between_nodes_s": "between_nodes_s"}
 
 _Said = TypeVar("_Said")  # of a parameter: its value, or its interval
-_Value = TypeVar("_Value", Library, Harness, HopTimes, Pipeline, LowLatency, TuningModel, Levels)
+_Value = TypeVar("_Value", Library, Harness, HopTimes, RingTimes, LowLatency, TuningModel, Levels)
 
 
 def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str, float]:
@@ -84,14 +83,8 @@ def with_numbers(
 
 def _hops(attribute: str) -> Callable[[Library, str, float], Library]:
     def set_hop(library: Library, name: str, value: float) -> Library:
-        if name not in _HOPS:
-            if name == "bandwidth_ratio":
-                return replace(library, tree_ratio=value)
-            if name == "fill_share":
-                return replace(library, tree_fill_share=value)
-            return replace(library, pipeline=_with(library.pipeline, name, value))
-        hops: HopTimes = getattr(library, attribute)
-        return _with(library, attribute, _with(hops, _HOPS[name], value))
+        times: HopTimes = getattr(library, attribute)
+        return _with(library, attribute, _with(times, name, value))
 
     return set_hop
 
@@ -99,8 +92,6 @@ def _hops(attribute: str) -> Callable[[Library, str, float], Library]:
 def _low_latency(library: Library, name: str, value: float) -> Library:
     low = library.ring_ll
     assert low is not None, "a library without LL has no number of it"
-    if name in _HOPS:
-        return replace(library, ring_ll=replace(low, hops=_with(low.hops, _HOPS[name], value)))
     return replace(library, ring_ll=_with(low, name, value))
 
 
@@ -127,7 +118,7 @@ def _level(kind: CollectiveKind) -> Callable[[Library, str, float], Library]:
         assert two is not None, "a library of one level has no number of two"
         levels = two.calls[kind]
         if name == "hop_between_nodes_s":
-            ring = replace(levels.between.ring, between_nodes_s=value)
+            ring = replace(levels.between.ring, hop_between_nodes_s=value)
             levels = replace(levels, between=replace(levels.between, ring=ring))
         else:
             levels = _with(levels, name, value)
@@ -146,7 +137,7 @@ def _levels(library: Library, name: str, value: float) -> Library:
             slower = {link: share * value for link, share in _link_shares(between.name).items()}
             between = replace(between, link_shares=slower)
         else:
-            between = replace(between, pipeline=_with(between.pipeline, name, value))
+            between = replace(between, ring=_with(between.ring, name, value))
         calls[kind] = replace(levels, between=between)
     return replace(library, two_level=replace(two, calls=calls))
 

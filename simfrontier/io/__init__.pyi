@@ -1,6 +1,8 @@
 from .bounds import (
+    SOURCED as SOURCED,
     AtLeastOne as AtLeastOne,
     Derived as Derived,
+    Deviation as Deviation,
     Kind as Kind,
     Line as Line,
     Names as Names,
@@ -13,25 +15,10 @@ from .bounds import (
     Sourced as Sourced,
     Switch as Switch,
     Text as Text,
-    value_or as value_or,
 )
 from .headers import headed as headed
 from .model import Strict as Strict
 from .node import Node as Node
-from .tables import (
-    AtLeastZeroNumber as AtLeastZeroNumber,
-    ChannelsNumber as ChannelsNumber,
-    CountNumber as CountNumber,
-    DeviationNumber as DeviationNumber,
-    NotNegativeFloat as NotNegativeFloat,
-    Number as Number,
-    PartNumber as PartNumber,
-    PositiveFloat as PositiveFloat,
-    PositiveNumber as PositiveNumber,
-    ShareNumber as ShareNumber,
-    SlicesNumber as SlicesNumber,
-    Table as Table,
-)
 from .text import (
     json_of as json_of,
     no_fraction as no_fraction,

@@ -7,7 +7,7 @@ confidence interval of what was fitted): the program's value is the number, its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -65,8 +65,6 @@ Part = Annotated[float, Ge(0), Le(1)]
 Deviation = Annotated[float, Ge(0), Le(LARGEST_SD)]  # of the logarithm of a time
 
 
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
 SOURCED_KEYS: Final = ("value", "kind", "source")
 
 
@@ -90,6 +88,9 @@ class Sourced:
         strict = schema.CoreConfig(strict=True, allow_inf_nan=False)
         table = schema.typed_dict_schema(keys, extra_behavior="forbid", config=strict)
         return schema.no_info_after_validator_function(_value, table)
+
+
+SOURCED: Final = Sourced()
 
 
 def _value(table: dict[str, Any]) -> Any:
@@ -161,15 +162,3 @@ class Derived:
 
 class _Nobody:
     """What no file holds."""
-
-
-class StatedNumber(Protocol[T_co]):
-    """A number that a file tells."""
-
-    @property
-    def value(self) -> T_co: ...
-
-
-def value_or(number: StatedNumber[T] | None, default: T) -> T:
-    """A number that a file may leave out."""
-    return default if number is None else number.value

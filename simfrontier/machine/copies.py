@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from simfrontier.io import NotNegative, Positive, Share, Sourced
-
-SOURCED = Sourced()
+from simfrontier.io import SOURCED, NotNegative, Positive, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

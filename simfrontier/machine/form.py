@@ -8,10 +8,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Le, Len
 
-from simfrontier.io import Kind, Text
+from simfrontier.io import SOURCED, Kind, Text
 from simfrontier.limits import DEVICES_OF_NODE
 from simfrontier.machine.copies import Copies
-from simfrontier.machine.hardware import SOURCED, Device, Dragonfly, FatTree, Host, LinkClass, Nodes
+from simfrontier.machine.hardware import Device, Dragonfly, FatTree, Host, LinkClass, Nodes
 
 Devices = Annotated[int, Ge(1), Le(DEVICES_OF_NODE.most), SOURCED]
 Pair = Annotated[tuple[int, ...], Len(2, 2)]

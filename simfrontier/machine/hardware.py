@@ -8,19 +8,18 @@ name; the annotations say what it may hold, and which numbers carry a source the
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
 from simfrontier.codecs import timed_codecs
 from simfrontier.errors import InputError
-from simfrontier.io import AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Sourced, Switch
+from simfrontier.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
 from simfrontier.limits import COMPUTE_UNITS, GROUPS, NODES
 from simfrontier.machine.copies import Copies
 
 End = int | str  # a device's local number, "nic0" .., "net", or "bus"
 UPLINK = "uplink"  # the link class that every fat tree has, of its leaves' uplinks
-SOURCED: Final = Sourced()
 Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
 BUS = "bus"  # both ends of the one link of a node whose devices share it
 

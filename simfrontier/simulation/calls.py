@@ -48,7 +48,7 @@ class MessagePlan:
 
     def hop_s(self, index: int) -> float:
         """Start-up of a transfer."""
-        start_s = self.law.between_nodes_s if self.ways[index].is_between_nodes else self.law.in_node_s
+        start_s = self.law.hop_between_nodes_s if self.ways[index].is_between_nodes else self.law.hop_in_node_s
         if not self.coding.num_gaps:
             return start_s
         return start_s + 2 * self.gap_s + self.coding.seconds * self.sizes[index]

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import Derived, NotNegative, Positive, Sourced, Text, read_toml, typed
+from simfrontier.io import SOURCED, Derived, NotNegative, Positive, Text, read_toml, typed
 from simfrontier.machine import Provenance, sources_of
 
 if TYPE_CHECKING:
     from simfrontier.measured import CallRow
 
 FILE = Path(__file__).parent / "harnesses.toml"
-SOURCED = Sourced()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
-FREE = HopTimes(base_s=0.0, in_node_s=0.0, between_nodes_s=0.0)
+FREE = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
 LONG = {"rows": 10**9, "message": 1}  # products of 66 s, and two bytes to send: exchanges take no time
 PIPE = {"family": "megatron", "tensor": 2, "pipeline": 2, "grad_accum": 4, "data": "zero1"}
 DOCUMENT = {

@@ -178,7 +178,7 @@ def test_sizes_of_one_kind_of_call_share_a_part_of_their_error(share: float) -> 
 
 def test_small_messages_and_kinds_without_times_err_more() -> None:
     """exp(sd z): the spread of what is sampled is what the library says of the kind and the size (2,000 samples)."""
-    law = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=2**22, of_kind={"all_to_all": 0.3})
+    law = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=2**22, all_to_all_sd=0.3)
     kinds = (("all_gather", 2**24), ("all_gather", 2**20), ("all_to_all", 2**24))
     ops = [(kind, ("node", "gcd"), size, "a", "library") for kind, size in kinds]
     step = simulate_step(
@@ -192,7 +192,7 @@ def test_small_messages_and_kinds_without_times_err_more() -> None:
 
 def test_a_coded_reduction_errs_as_the_all_to_all_that_carries_it() -> None:
     """Whatever its schedule says of the way: it cannot be summed on a ring. A coded all-gather stays one."""
-    law = Residual(model_sd=0.1, run_sd=0.0, of_kind={"all_to_all": 0.3, "reduce_scatter": 0.2})
+    law = Residual(model_sd=0.1, run_sd=0.0, all_to_all_sd=0.3, reduce_scatter_sd=0.2)
     ways = (("reduce_scatter", "library"), ("reduce_scatter", "ring"), ("all_gather", "library"))
     ops = [(kind, ("node", "gcd"), 2**24, "a", via) for kind, via in ways]
     step = simulate_step(

@@ -28,11 +28,17 @@ HALVING = load_library("recursive-halving-mpi4py")
 
 def mpich(hop_us: float = 20.0, eager_us: float = 4.0, rate_share: float = 0.1) -> Library:
     """Cray-MPICH with round numbers: 20 GB/s through a NIC, 25 GB/s over a link of 50."""
-    hops = HopTimes(base_s=0.0, in_node_s=hop_us * US, between_nodes_s=hop_us * US)
-    eager = HopTimes(base_s=0.0, in_node_s=eager_us * US, between_nodes_s=eager_us * US)
-    low = LowLatency(hops=eager, channel_s=0.0, bytes_per_channel=1e9, num_channels=1, rate_share=rate_share)
+    mpi = load_library("cray-mpich")
+    ring = replace(mpi.ring, base_s=0.0, hop_in_node_s=hop_us * US, hop_between_nodes_s=hop_us * US)
+    low = LowLatency(
+        base_s=0.0,
+        hop_in_node_s=eager_us * US,
+        hop_between_nodes_s=eager_us * US,
+        bytes_per_channel=1e9,
+        rate_share=rate_share,
+    )
     shares = {"nic": 0.8, "xgmi1": 0.5, "pcie": 0.5}
-    return replace(load_library("cray-mpich"), ring=hops, ring_ll=low, link_shares=shares)
+    return replace(mpi, ring=ring, ring_ll=low, link_shares=shares)
 
 
 # ── Cray-MPICH ──
@@ -86,7 +92,7 @@ def test_halves_go_to_the_nearest_first() -> None:
     32 MiB four further; two pairs share links of 50 GB/s, so 25 GB/s:       1342.17728 us
     16 MiB to the other node; 8 pairs share 4 NICs of 20 GB/s, so 10 GB/s:   1677.7216 us
     and 4 hops."""
-    hops = HopTimes(base_s=0.0, in_node_s=100 * US, between_nodes_s=100 * US)
+    hops = HopTimes(base_s=0.0, hop_in_node_s=100 * US, hop_between_nodes_s=100 * US)
     shares = {"nic": 0.8, "xgmi1": 1.0, "xgmi2": 1.0, "xgmi4": 1.0}
     library = replace(HALVING, direct=hops, link_shares=shares)
     total = (671.08864 + 2 * 1342.17728 + 1677.7216 + 400) * US

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import GroupShape, HopTimes, LowLatency, Pipeline, load_library
+from simfrontier.collectives import GroupShape, LowLatency, RingTimes, load_library
 from simfrontier.collectives.ring_law import low_latency_step, simple_step
 
 US = 1e-6
 TWO = GroupShape(size=16, num_nodes=2, num_packages=8)
-HOPS = HopTimes(base_s=10 * US, in_node_s=4 * US, between_nodes_s=172 * US)  # 25 us on average in TWO
+# 25 us on average in TWO
+RING = RingTimes(base_s=10 * US, hop_in_node_s=4 * US, hop_between_nodes_s=172 * US, forwarded_share=0.5)
 LOW = LowLatency(
-    hops=HopTimes(base_s=10 * US, in_node_s=1 * US, between_nodes_s=9 * US),
+    base_s=10 * US,
+    hop_in_node_s=1 * US,
+    hop_between_nodes_s=9 * US,
     channel_s=8 * US,
     bytes_per_channel=2048,
     num_channels=16,
     rate_share=0.5,
 )
-SHARP = Pipeline(forwarded_share=0.5)
 RCCL = load_library("rccl")
 
 
 def test_the_corner_is_the_maximum_rounded_off() -> None:
     """(3^4 + 4^4)^(1/4) = 337^(1/4); equal times become 2^(1/4) times as long; far apart ones keep the longer."""
-    soft = Pipeline(forwarded_share=0.5, sharpness=4.0)
+    soft = replace(RING, sharpness=4.0)
     assert soft.longer(3.0, 4.0) == pytest.approx(337**0.25)
     assert soft.longer(4.0, 3.0) == soft.longer(3.0, 4.0)
     assert soft.longer(1.0, 1.0) == pytest.approx(2**0.25)
     assert soft.longer(1e9, 1e-9) == 1e9
     assert soft.longer(0.0, 0.0) == 0.0
-    assert SHARP.longer(3.0, 4.0) == 4.0
+    assert RING.longer(3.0, 4.0) == 4.0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_the_corner_is_the_maximum_rounded_off() -> None:
 )
 def test_latency_and_bandwidth_hide_each_other(block_us: float, extra_us: float) -> None:
     """Over two nodes of 8: (14 * 4 + 2 * 172) / 16 = 25 us on average; a step is the longer of c/B and 25 us + c/2B."""
-    step = simple_step(HOPS, SHARP, block_us * 1e3, TWO, 1e9)  # 1000 bytes a microsecond
+    step = simple_step(RING, block_us * 1e3, TWO, 1e9)  # 1000 bytes a microsecond
     assert step.extra_s == pytest.approx(extra_us * US, abs=1e-15)
 
 
@@ -59,7 +63,7 @@ def test_ll_takes_a_channel_for_every_2_kib_up_to_16(block: int, channels: int) 
 def test_one_rank_on_each_node_has_edges_between_nodes_only() -> None:
     spread = GroupShape(size=4, num_nodes=4, num_packages=4)
     assert spread.ring_mean(1.0, 7.0) == 7.0
-    assert simple_step(HOPS, SHARP, 0.0, spread, 1e9).extra_s == 172 * US
+    assert simple_step(RING, 0.0, spread, 1e9).extra_s == 172 * US
 
 
 shapes = st.builds(
@@ -74,8 +78,8 @@ def test_a_ring_is_never_faster_than_its_links_and_never_slower_than_latency_plu
     shape: GroupShape, size: float, rate: float
 ) -> None:
     """Between c/B and, the corner rounded off, 2^(1/4) of what latency and bandwidth would make one after the other."""
-    step = simple_step(RCCL.ring, RCCL.pipeline, size / shape.size, shape, rate)
-    mean_s = shape.ring_mean(RCCL.ring.in_node_s, RCCL.ring.between_nodes_s)
+    step = simple_step(RCCL.ring, size / shape.size, shape, rate)
+    mean_s = shape.ring_mean(RCCL.ring.hop_in_node_s, RCCL.ring.hop_between_nodes_s)
     block_s = size / shape.size / rate
     assert 0.0 <= step.extra_s <= 2**0.25 * (mean_s + block_s) - block_s + 1e-12
 
@@ -84,7 +88,7 @@ def test_a_ring_is_never_faster_than_its_links_and_never_slower_than_latency_plu
 def test_more_bytes_never_take_less_time_by_one_protocol(shape: GroupShape, size: float, rate: float) -> None:
     for more in (1.01, 2.0):
         small, large = (
-            simple_step(RCCL.ring, RCCL.pipeline, s / shape.size, shape, rate).extra_s + s / shape.size / rate
+            simple_step(RCCL.ring, s / shape.size, shape, rate).extra_s + s / shape.size / rate
             for s in (size, more * size)
         )
         assert small <= large * (1 + 1e-12)

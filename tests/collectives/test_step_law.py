@@ -29,13 +29,13 @@ def test_large_blocks_go_by_simple_at_a_channels_part_of_the_rate() -> None:
     assert (law.base_s, law.forwarded_share) == (36e-6, 0.5)
     assert law.bytes_per_s == RATE / 4 and not law.is_added
     block_s = 8 * 2**20 / RATE  # an edge takes (block^4 + (3.6 us + block / 2)^4)^(1/4), half of it to be forwarded
-    assert law.in_node_s == pytest.approx(rounded(block_s, 3.6e-6 + block_s / 2) - block_s / 2)
+    assert law.hop_in_node_s == pytest.approx(rounded(block_s, 3.6e-6 + block_s / 2) - block_s / 2)
 
 
 def test_small_blocks_go_by_ll() -> None:
     law = RCCL.step_law("ring", "all_gather", 4096, NODE, RATE, 4)
     assert (law.base_s, law.forwarded_share) == (36e-6, 1.0)
-    assert law.in_node_s == pytest.approx(0.8e-6)
+    assert law.hop_in_node_s == pytest.approx(0.8e-6)
     assert law.bytes_per_s == RATE / 2 / 4  # of every 16 bytes 8 are flags
 
 
@@ -43,7 +43,7 @@ def test_an_edge_between_nodes_costs_what_the_slowest_block_lacks() -> None:
     """LL over two nodes, one channel: 14 edges of 0.8 us, 2 of 16.17 + 6.56 = 22.73 us, 3.541 us on average; of 15
     hops a block meets two between nodes: (15 * 3.541 - 13 * 0.8) / 2 = 21.36 us each."""
     law = RCCL.step_law("ring", "all_gather", 4096, TWO, RATE, 4)
-    assert law.between_nodes_s == pytest.approx(21.36e-6, abs=0.005e-6)
+    assert law.hop_between_nodes_s == pytest.approx(21.36e-6, abs=0.005e-6)
 
 
 def test_what_a_block_hides_is_not_counted_twice() -> None:
@@ -52,19 +52,19 @@ def test_what_a_block_hides_is_not_counted_twice() -> None:
     meets two edges between nodes, and each has half of that beside the 50 us that are hidden."""
     law = RCCL.step_law("ring", "all_gather", int(16 * 100e-6 * RATE), TWO, RATE, 4)
     exposed = 15 * (rounded(100.0, 74.575) - 100.0)
-    assert law.between_nodes_s == pytest.approx((exposed / 2 + 50) * 1e-6)
+    assert law.hop_between_nodes_s == pytest.approx((exposed / 2 + 50) * 1e-6)
 
 
 def test_a_library_that_is_not_paced_adds_its_hops_to_the_links() -> None:
     law = GLOO.step_law("ring", "all_gather", 2**20, NODE, RATE, 1)
-    assert math.isinf(law.bytes_per_s) and law.is_added and law.in_node_s == GLOO.ring.in_node_s
+    assert math.isinf(law.bytes_per_s) and law.is_added and law.hop_in_node_s == GLOO.ring.hop_in_node_s
 
 
 def test_trees_and_direct_messages_add_theirs() -> None:
     tree, direct = (RCCL.step_law(how, "all_reduce", 2**20, TWO, RATE, 4) for how in ("tree", "direct"))  # type: ignore[arg-type]
     chunk_s = 2**20 / RATE  # the message is smaller than 512 KiB in each of 8 channels: all of it
-    assert (tree.base_s, tree.in_node_s, tree.between_nodes_s) == (36e-6, 2.5e-6, 171.4e-6 + chunk_s)
-    assert (direct.base_s, direct.in_node_s, direct.between_nodes_s) == (33e-6, 3.6e-6, 171.4e-6)
+    assert (tree.base_s, tree.hop_in_node_s, tree.hop_between_nodes_s) == (36e-6, 2.5e-6, 171.4e-6 + chunk_s)
+    assert (direct.base_s, direct.hop_in_node_s, direct.hop_between_nodes_s) == (33e-6, 3.6e-6, 171.4e-6)
     assert tree.is_added and direct.is_added and math.isinf(tree.bytes_per_s)
 
 
@@ -86,12 +86,15 @@ def test_a_file_may_say_how_messages_go(tmp_path: Path) -> None:
     Path(path).write_text(text.replace("[ring]\n", "[ring]\n" + slices.splitlines()[1].replace("5", "3") + "\n"))
     library = load_library(path)
     assert (library.ring_order, library.paced, library.in_flight) == ("ranks", False, 8)
-    assert (library.tree_slices, library.ring_slices) == (5, 3)
-    assert load_library(path, {"tree.slices": 9}).tree_slices == 9
+    assert library.tree is not None
+    assert (library.tree.slices, library.ring.slices) == (5, 3)
+    changed = load_library(path, {"tree.slices": 9}).tree
+    assert changed is not None and changed.slices == 9
 
 
 def test_what_a_file_does_not_say() -> None:
-    assert (RCCL.ring_order, RCCL.paced, RCCL.in_flight, RCCL.ring_slices, RCCL.tree_slices) == (
+    assert RCCL.tree is not None
+    assert (RCCL.ring_order, RCCL.paced, RCCL.in_flight, RCCL.ring.slices, RCCL.tree.slices) == (
         "links",
         True,
         8,

@@ -102,7 +102,8 @@ def test_what_is_believed_is_a_time(size: int, num_bytes: float, way: str, tunin
 def test_a_cap_holds_a_rate_down() -> None:
     """LL of NCCL: half of 96 GB/s, but at most 22.5 GB/s on two nodes and 19 GB/s on more."""
     low = NCCL.ways["ring_ll"]
-    assert isinstance(low, AlgorithmTuning) and low.cap_bytes_per_s == (22.5e9, 19e9)
+    assert isinstance(low, AlgorithmTuning)
+    assert (low.cap_bytes_per_s, low.cap_more_nodes_bytes_per_s) == (22.5e9, 19e9)
     two, more = (NCCL.predicted_s("ring_ll", "all_gather", 2**40, a100s(n)) for n in (8, 12))
     assert two == pytest.approx(2**40 / (22.5e9 * 8 / 7), rel=1e-3)
     assert more == pytest.approx(2**40 / (19e9 * 12 / 11), rel=1e-3)
@@ -152,4 +153,4 @@ def test_a_table_of_corrections_counts_its_factors() -> None:
     rows = {row.key: row for row in load_library("rccl").provenance()}
     for way in WAYS:
         row = rows[f"tuning.corrections.{way}"]
-        assert (row.value, row.unit) == (len(RCCL.ways[way].corrections), "entries") == (27, "entries")
+        assert (row.value, row.unit) == (len(RCCL.corrections[way].factors), "entries") == (27, "entries")

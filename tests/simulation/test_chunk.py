@@ -28,8 +28,8 @@ BLOCK_S = MIB / 10e9  # of 1 MiB on xgmi of the toy machine
 
 def unpaced(hop_s: float = 0.0) -> Library:
     """A library whose messages cost their links and `hop_s`, by one ring of the ranks."""
-    times = replace(GLOO.ring, base_s=0.0, in_node_s=hop_s, between_nodes_s=hop_s)
-    return replace(GLOO, ring=times, direct=times, ring_slices=1, reduces_backwards=False)
+    times = replace(GLOO.ring, base_s=0.0, hop_in_node_s=hop_s, hop_between_nodes_s=hop_s, slices=1)
+    return replace(GLOO, ring=times, direct=times, reduces_backwards=False)
 
 
 def pair(machine: Machine, library: Library, num_bytes: int, fidelity: Fidelity = "chunk") -> SimulatedStep:
@@ -75,7 +75,7 @@ def test_where_links_are_shared_chunk_serves_in_turn_and_flow_at_once() -> None:
     both = calls(
         PAIR, ("all_gather", ("gcd",), 16 * MIB, "a", "library"), ("all_gather", ("gcd",), 2 * MIB, "b", "library")
     )
-    sharp = replace(RCCL, pipeline=replace(RCCL.pipeline, sharpness=math.inf))  # large blocks take c/B, no more
+    sharp = replace(RCCL, ring=replace(RCCL.ring, sharpness=math.inf))  # large blocks take c/B, no more
     chunk, flow = (simulate_step(both, TOY, sharp, fidelity).timeline.end[0] for fidelity in ("chunk", "flow"))
     assert chunk == pytest.approx([36e-6 + 8 * BLOCK_S, 36e-6 + 9 * BLOCK_S])
     assert flow == pytest.approx([36e-6 + 9 * BLOCK_S, 36e-6 + 2 * BLOCK_S])
@@ -104,7 +104,7 @@ def test_a_call_waits_for_all_its_ranks_and_ends_rank_by_rank() -> None:
 
 def test_direct_messages_go_out_as_many_at_once_as_there_are_channels() -> None:
     """Eight devices of a node of Frontier, 7 peers, pieces of 2 bytes: with 8 channels one start-up, with 2 four."""
-    base, hop = RCCL.direct.base_s, RCCL.direct.in_node_s
+    base, hop = RCCL.direct.base_s, RCCL.direct.hop_in_node_s
     for channels, rounds in ((8, 1), (7, 1), (2, 4), (1, 7)):
         library = replace(RCCL, num_channels=channels)
         done = single("all_to_all", 16, 8, library=library)

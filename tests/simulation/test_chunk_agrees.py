@@ -39,12 +39,15 @@ OF = {
     "frontier": RCCL,
     "toy-cluster": replace(
         RCCL,
-        tree=replace(RCCL.tree, between_nodes_s=22.4e-6),
-        direct=replace(RCCL.direct, between_nodes_s=19.8e-6),
-        tree_chunk_bytes=0.0,
-        tree_least_bytes=1.0,
-        tree_slices=32,
-        tree_fill_share=0.1,  # half of the 0.6 to 1.2 GB/s of its NICs over the 3.4 to 4.5 GB/s of its chains
+        tree=replace(
+            RCCL.tree,
+            hop_between_nodes_s=22.4e-6,
+            chunk_bytes=0.0,
+            least_slice_bytes=1.0,
+            slices=32,
+            fill_share=0.1,  # half of the 0.6 to 1.2 GB/s of its NICs over the 3.4 to 4.5 GB/s of its chains
+        ),
+        direct=replace(RCCL.direct, hop_between_nodes_s=19.8e-6),
     ),
 }
 
@@ -91,9 +94,9 @@ def test_small_collectives_alone_take_what_flow_says_within_two_latencies(
 ) -> None:
     """A latency: the start-up of the slowest hop of the algorithm (of LL, where a ring is that small)."""
     assert RCCL.ring_ll is not None and RCCL.tree is not None
-    times = RCCL.tree if via == "tree" else RCCL.ring_ll.hops if via == "ring" else RCCL.direct
+    times = RCCL.tree if via == "tree" else RCCL.ring_ll if via == "ring" else RCCL.direct
     nodes = num_ranks // (8 if machine == "frontier" else 4)
-    latency_s = times.between_nodes_s if nodes > 1 else times.in_node_s
+    latency_s = times.hop_between_nodes_s if nodes > 1 else times.hop_in_node_s
     for size in (1024, 4096, 65536, 262144):
         chunk = single(kind, size, num_ranks, machine, via=via).step_s
         flow = single(kind, size, num_ranks, machine, "flow", via).step_s

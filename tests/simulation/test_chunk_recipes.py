@@ -75,7 +75,7 @@ def test_parts_of_a_tree_grow_as_the_square_root_of_its_bytes() -> None:
     assert {size: made(list(range(16)), "tree", num_bytes=size).slices for size in sizes} == sizes
     alone = replace(RCCL, in_flight=None)  # 2 MiB are 512 KiB each: 24 / sqrt 2 parts
     assert made(list(range(8)), "tree", alone, num_nodes=1, num_bytes=2 * 2**20).slices == 17
-    assert made(list(range(16)), "ring", replace(RCCL, ring_slices=3)).slices == 3
+    assert made(list(range(16)), "ring", replace(RCCL, ring=replace(RCCL.ring, slices=3))).slices == 3
 
 
 def test_every_recipe_of_a_schedule_can_be_lowered() -> None:

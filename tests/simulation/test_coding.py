@@ -11,7 +11,7 @@ import pytest
 
 from simfrontier.codecs import Plain, parse_codec
 from simfrontier.collectives import HopTimes, Library, load_library
-from simfrontier.collectives.ring_law import Pipeline
+from simfrontier.collectives.ring_law import RingTimes
 from simfrontier.cost import Prices, price
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, load_machine
@@ -120,17 +120,21 @@ def test_kernels_of_codecs_share_a_device() -> None:
 
 # ── at every hop ──
 
-NO_TIME = HopTimes(base_s=0.0, in_node_s=0.0, between_nodes_s=0.0)
+NO_TIME = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
 
 
 def free(hops: HopTimes = NO_TIME) -> Library:
     """A library whose rings start up in `hops`, without LL, and take no compute units."""
     return replace(
         load_library("rccl"),
-        ring=hops,
+        ring=RingTimes(
+            base_s=hops.base_s,
+            hop_in_node_s=hops.hop_in_node_s,
+            hop_between_nodes_s=hops.hop_between_nodes_s,
+            forwarded_share=1.0,
+        ),
         ring_ll=None,
         tuning=None,
-        pipeline=Pipeline(forwarded_share=1.0),
         link_shares={"xgmi": 1.0, "pcie": 1.0, "nic": 1.0, "global": 1.0},
         ring_caps={},
         units_per_channel=0.0,
@@ -185,7 +189,7 @@ def test_a_ring_of_four_codes_at_each_of_its_hops(kind: CollectiveKind, gaps: in
 
 def test_start_up_is_that_of_the_ring() -> None:
     """5 us and, for each of the two rounds of one hop, 3 us on the closed ring, beside four gaps and 2 MB."""
-    hops = HopTimes(base_s=5e-6, in_node_s=3e-6, between_nodes_s=0.0)
+    hops = HopTimes(base_s=5e-6, hop_in_node_s=3e-6, hop_between_nodes_s=0.0)
     plain, coded = (
         [seconds(ring("all_reduce", codec, per_hop), library=library) for library in (free(), free(hops))]
         for codec, per_hop in (("fp16", False), ("zfp:8", True))

@@ -14,7 +14,7 @@ from simfrontier.schedule.ir import Exchange, Role
 from simfrontier.simulation import SimulatedStep, simulate_step
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
-NO_START_UP = HopTimes(base_s=0.0, in_node_s=0.0, between_nodes_s=0.0)
+NO_START_UP = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)
 LONG = {"rows": 10**9, "message": 1}  # products of 66 s, and two bytes to send: exchanges take no time
 
 
@@ -91,7 +91,9 @@ def test_an_exchange_starts_up_by_its_hop_and_goes_both_ways_at_once(tensor: int
             )
     assert len(spent[True]) == len(spent[False]) == 1
     assert spent[True] == spent[False]
-    start_up = known.direct.base_s + (known.direct.between_nodes_s if level == "inter_node" else known.direct.in_node_s)
+    start_up = known.direct.base_s + (
+        known.direct.hop_between_nodes_s if level == "inter_node" else known.direct.hop_in_node_s
+    )
     assert min(spent[True]) > start_up
     assert one.level(next(op for op in one.program.ops if isinstance(op, Exchange))) == level
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
+from simfrontier.analysis.axonn_model.schema import MachineBandwidths, Tables
 from simfrontier.errors import InputError
 from simfrontier.io import read_toml, typed
-
-if TYPE_CHECKING:
-    from simfrontier.analysis.axonn_model.schema import BandwidthsFile, TablesFile
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 VersionName = Literal["axonn-a", "axonn-b"]
@@ -51,13 +49,11 @@ def load_bandwidths(version: VersionName, machine: str, folder: Path = CATALOG) 
     return _bandwidths(version, tables[machine], file.machines[tables[machine]])
 
 
-def _read(path: Path) -> TablesFile:
-    from simfrontier.analysis.axonn_model.schema import TablesFile  # pydantic takes long to import
-
-    return typed(read_toml(path, "table of bandwidths"), TablesFile, path.name)
+def _read(path: Path) -> Tables:
+    return typed(read_toml(path, "table of bandwidths"), Tables, path.name)
 
 
-def _bandwidths(version: VersionName, machine: str, file: BandwidthsFile) -> Bandwidths:
+def _bandwidths(version: VersionName, machine: str, file: MachineBandwidths) -> Bandwidths:
     in_node: dict[tuple[int, int], float] = {}
     for number, row in enumerate(file.in_node.rows):
         if (row.inner, row.size) in in_node:
@@ -70,6 +66,6 @@ def _bandwidths(version: VersionName, machine: str, file: BandwidthsFile) -> Ban
         in_node=in_node,
         between_nodes_gib_per_s=file.between_nodes.gib_per_s,
         shared_by_at_most=file.between_nodes.shared_by_at_most,
-        latency_s_per_rank=file.latency_s_per_rank.value,
+        latency_s_per_rank=file.latency_s_per_rank,
         source=file.in_node.source,
     )

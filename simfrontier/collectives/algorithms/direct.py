@@ -63,7 +63,7 @@ class Direct(Algorithm):
         far = group.size - 1 - near
         rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)
         hops = library.direct
-        return hops.base_s + rounds_near * hops.in_node_s + rounds_far * hops.between_nodes_s
+        return hops.base_s + rounds_near * hops.hop_in_node_s + rounds_far * hops.hop_between_nodes_s
 
     def step_law(
         self,

@@ -74,7 +74,7 @@ class Ring(Algorithm):
     ) -> RingStep:
         """One step with a message of S bytes, by the protocol that the library takes."""
         rounds, block = self.rounds(kind), message_bytes / group.size
-        simple = simple_step(library.ring, library.pipeline, block, group, bytes_per_s)
+        simple = simple_step(library.ring, block, group, bytes_per_s)
         if library.ring_ll is None:
             return simple
         low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
@@ -101,8 +101,8 @@ class Ring(Algorithm):
         crossed_s = group.ring_crossed_s(step.inside_s, step.extra_s, self.rounds(kind))
         return StepLaw(
             base_s=step.base_s,
-            in_node_s=step.inside_s + rest_s,
-            between_nodes_s=crossed_s + rest_s,
+            hop_in_node_s=step.inside_s + rest_s,
+            hop_between_nodes_s=crossed_s + rest_s,
             forwarded_share=step.share,
             bytes_per_s=step.bytes_per_s / num_orders if library.paced else math.inf,
             is_added=not library.paced,
@@ -128,10 +128,10 @@ class Ring(Algorithm):
         return {**library.link_shares, **library.ring_shares}
 
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
-        return library.ring_slices
+        return library.ring.slices
 
     def least_elements(self, library: Library) -> int:
-        return library.least_elements
+        return library.ring.least_elements
 
     def is_reversed(self, library: Library, kind: CollectiveKind) -> bool:
         return library.reduces_backwards and kind != "all_gather"

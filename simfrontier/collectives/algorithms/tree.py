@@ -17,7 +17,7 @@ from simfrontier.collectives.algorithms.double_tree import double_tree
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.collectives.ring_law import GroupShape, HopTimes
+from simfrontier.collectives.ring_law import GroupShape, HopTimes, TreeTimes
 from simfrontier.collectives.step_law import StepLaw, added
 from simfrontier.collectives.tree_law import tree_passage_s, tree_waits_s
 from simfrontier.machine import Machine
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from simfrontier.collectives.library import Library
 
 MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
+
+
+def _times(library: Library) -> TreeTimes:
+    """What the library's file says of trees."""
+    assert library.tree is not None, "`Library.algorithms` names no tree in a library without one"
+    return library.tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +73,19 @@ class Tree(Algorithm):
         hops, rate_share = self._hops(library, message_bytes, group, bytes_per_s)
         volume_s = message_bytes / bytes_per_s
         in_node = 2 * (group.size // group.num_nodes - 1)
-        latency_s = hops.base_s + in_node * hops.in_node_s + volume_s * (1.0 / rate_share - 1.0)
+        latency_s = hops.base_s + in_node * hops.hop_in_node_s + volume_s * (1.0 / rate_share - 1.0)
         if group.num_nodes > 1:
             parts = self.slices(library, message_bytes / library.num_channels, group.num_nodes)
-            latency_s += in_node * library.tree_fill_share * volume_s / parts
-        return latency_s + tree_passage_s(group.tree_depth, hops.between_nodes_s, volume_s) - volume_s
+            latency_s += in_node * _times(library).fill_share * volume_s / parts
+        return latency_s + tree_passage_s(group.tree_depth, hops.hop_between_nodes_s, volume_s) - volume_s
 
     def least_latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
         """It is least in between, where it waits for the hops that nothing hides."""
         hops, _ = self._hops(library, message_bytes, group, math.inf)
-        in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.in_node_s
-        return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.between_nodes_s)
+        hop_in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
+        return hops.base_s + hop_in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
 
     def step_law(
         self,
@@ -102,12 +108,12 @@ class Tree(Algorithm):
         With Simple a hop between nodes is passed when a chunk is there: all channels' chunks, or the whole message if
         it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
         """
-        assert library.tree is not None, "`Library.algorithms` names no tree in a library without one"
+        times = _times(library)
         low, ring, tuning = library.tree_ll, library.ring_ll, library.tuning
         if low and ring and tuning and tuning.protocol(TREE, "all_reduce", message_bytes, group) == "ll":
             return low, ring.rate_share
-        chunk_s = min(message_bytes, library.num_channels * library.tree_chunk_bytes) / bytes_per_s
-        return replace(library.tree, between_nodes_s=library.tree.between_nodes_s + chunk_s), 1.0
+        chunk_s = min(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
+        return replace(times, hop_between_nodes_s=times.hop_between_nodes_s + chunk_s), 1.0
 
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
@@ -118,21 +124,22 @@ class Tree(Algorithm):
         """A part of what is known of rings inside a node."""
         if group.num_nodes > 1:
             return math.inf
-        return library.ring_caps.get((group.size, group.num_packages), math.inf) * library.tree_ratio
+        return library.ring_caps.get((group.size, group.num_packages), math.inf) * _times(library).bandwidth_ratio
 
     def shares_ratio(self, library: Library) -> float:
-        return library.tree_ratio
+        return _times(library).bandwidth_ratio
 
     def lacks(self, library: Library) -> str:
         return "tree" if library.tree is None else ""
 
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
         """A pipeline with an overhead for every part is fastest with a number of parts that grows as the square root of
-        the bytes: here from `tree_slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
-        nodes of `tree_least_bytes` at least, so that those in flight fill the links while hops are started up."""
-        parts = min(MOST_SLICES, library.tree_slices * math.sqrt(channel_bytes / MIB))
+        the bytes: here from its `slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
+        nodes of `least_slice_bytes` at least, so that those in flight fill the links while hops are started up."""
+        times = _times(library)
+        parts = min(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
         if num_nodes > 1:
-            parts = min(parts, channel_bytes / library.tree_least_bytes)
+            parts = min(parts, channel_bytes / times.least_slice_bytes)
         return max(1, round(parts / (library.in_flight or 1))) * (library.in_flight or 1)
 
     def ring_order(self, library: Library) -> RingOrder:

@@ -1,0 +1,62 @@
+"""The file of a library of two levels: every number is a table { value, kind, source } there, and a number here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from simfrontier.collectives.library import Residual
+from simfrontier.io import SOURCED, Kind, NotNegative, Part, Positive, Share, Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenLibrary:
+    """The library between nodes; `low_latency`: whether it takes its protocol for small blocks."""
+
+    kind: Kind
+    source: Text
+    library: Text
+    low_latency: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsideLibrary:
+    """The library inside nodes."""
+
+    kind: Kind
+    source: Text
+    library: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsOfCall:
+    """What a kind of call takes beside its two calls; `hop_between_nodes_s`: None is the library's own."""
+
+    base_s: Annotated[NotNegative, SOURCED]
+    reorder_bytes_per_s: Annotated[Positive, SOURCED]
+    hop_between_nodes_s: Annotated[NotNegative, SOURCED] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsTable:
+    """What differs between nodes from the library's own numbers while all devices of a node call at once, and the kinds
+    of calls that go by two levels; the others are left to the library inside. `rate_share`: of what the library's
+    shares of links say; `forwarded_share`: None is the library's own."""
+
+    between: BetweenLibrary
+    inside: InsideLibrary
+    rate_share: Annotated[Share, SOURCED] | None = None
+    forwarded_share: Annotated[Part, SOURCED] | None = None
+    all_gather: LevelsOfCall | None = None
+    reduce_scatter: LevelsOfCall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoLevelFile:
+    """`machines` and `residual` as of a library of one level."""
+
+    name: Text
+    title: Text
+    machines: tuple[Text, ...] = ()
+    levels: LevelsTable
+    residual: Residual | None = None
