@@ -28,7 +28,7 @@ def launch(num_ranks: int, arguments: list[str]) -> int:
     """
     _refuse_without_torch()
     if "RANK" in os.environ:
-        raise InputError("--ranks: torchrun has started this process; allowed: one of the two")
+        raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
     from torch._C._distributed_c10d import TCPStore
 
     store = TCPStore(ADDRESS, 0, is_master=True, wait_for_workers=False)  # any rank may end, and it stays

@@ -49,7 +49,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     """`1,2,3`. Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts) or len(set(parts)) < len(parts):
-        raise InputError(f"--seeds: got {text!r}; allowed: different whole numbers, e.g. 1,2,3")
+        raise InputError(f"got {text!r}; allowed: different whole numbers, e.g. 1,2,3", where="--seeds")
     return tuple(map(int, parts))
 
 

@@ -41,19 +41,22 @@ def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule
     where = lowered_path(path)
     if not where.exists():
         raise InputError(
-            f"{where}: is not there, and --collectives lowered needs it beside {path.name}; allowed: the file that is "
-            "exported with the schedule, or --collectives native"
+            f"is not there, and --collectives lowered needs it beside {path.name}; allowed: the file that is "
+            "exported with the schedule, or --collectives native",
+            where=str(where),
         )
     lowered = load_lowered(where)
     if lowered.digest != digest:
         raise InputError(
-            f"{where}: is of another schedule than {path.name}: {lowered.digest[:16]}… and {digest[:16]}…; "
-            "allowed: files that were exported together"
+            f"is of another schedule than {path.name}: {lowered.digest[:16]}… and {digest[:16]}…; "
+            "allowed: files that were exported together",
+            where=str(where),
         )
     collectives = collectives_of(schedule)
     if len(lowered.recipes) != len(collectives):
         raise InputError(
-            f"{where}: has {len(lowered.recipes)} collectives; allowed: the schedule's {len(collectives)} distinct ones"
+            f"has {len(lowered.recipes)} collectives; allowed: the schedule's {len(collectives)} distinct ones",
+            where=str(where),
         )
     for number, (op, recipes) in enumerate(zip(collectives, lowered.recipes, strict=True)):
         _refuse_misfits(f"{where}: collective {number}, {op.kind} {op.name}", op, recipes, schedule)

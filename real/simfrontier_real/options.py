@@ -20,29 +20,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         match = re.fullmatch(r"(\d{1,12})\s*([A-Za-z]*)", part)
         if match is None or match[2] not in _UNITS or int(match[1]) < 1:
-            raise InputError(f"--sizes: got {part!r}; allowed: numbers of bytes or KiB, MiB, GiB, e.g. 4KiB,1MiB")
+            raise InputError(
+                f"got {part!r}; allowed: numbers of bytes or KiB, MiB, GiB, e.g. 4KiB,1MiB", where="--sizes"
+            )
         out.add(int(match[1]) * _UNITS[match[2]])
     if not out:
-        raise InputError("--sizes: got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB")
+        raise InputError("got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB", where="--sizes")
     return tuple(sorted(out))
 
 
 def refuse_collectives(collectives: str) -> None:
     """Raise InputError for another way to carry collectives than there is."""
     if collectives not in COLLECTIVES:
-        raise InputError(f"--collectives: got {collectives!r}; {nearest(collectives, COLLECTIVES)}")
+        raise InputError(f"got {collectives!r}; {nearest(collectives, COLLECTIVES)}", where="--collectives")
 
 
 def refuse_number(option: str, value: float) -> None:
     """Raise InputError for what is not a number above 0."""
     if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{option}: got {value}; allowed: a number above 0")
+        raise InputError(f"got {value}; allowed: a number above 0", where=option)
 
 
 def refuse_precision(name: str) -> None:
     """Raise InputError for a precision in which no products are measured."""
     if name not in PRECISIONS:
-        raise InputError(f"--precision: got {name!r}; {nearest(name, PRECISIONS)}")
+        raise InputError(f"got {name!r}; {nearest(name, PRECISIONS)}", where="--precision")
 
 
 def refuse_places(folder: Path | None, file: Path | None) -> None:
@@ -51,8 +53,8 @@ def refuse_places(folder: Path | None, file: Path | None) -> None:
     for place in filter(None, (folder, None if file is None else file.parent)):
         there = next(each for each in (place, *place.parents) if each.exists())
         if not there.is_dir():
-            raise InputError(f"{place}: {there} is a file; allowed: a folder")
+            raise InputError(f"{there} is a file; allowed: a folder", where=str(place))
         if not os.access(there, os.W_OK):
-            raise InputError(f"{place}: {there} may not be written; allowed: a folder of yours")
+            raise InputError(f"{there} may not be written; allowed: a folder of yours", where=str(place))
     if file is not None and file.is_dir():
-        raise InputError(f"{file}: is a folder; allowed: a file")
+        raise InputError("is a folder; allowed: a file", where=str(file))

@@ -51,11 +51,13 @@ def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
     for op in collectives_of(schedule):
         if op.per_hop and not lowered:
             raise InputError(
-                f"{where}: {op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "
-                "do; allowed: --collectives lowered, or a plan that codes once"
+                f"{op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "
+                "do; allowed: --collectives lowered, or a plan that codes once",
+                where=where,
             )
         if op.per_hop and op.codec.is_measured:
             raise InputError(
-                f"{where}: {op.kind} {op.name} is coded per hop in {op.codec}, of no fixed length; allowed: zfp, int8 "
-                "or int4 per hop, or a plan that codes once (mpc loses nothing either way)"
+                f"{op.kind} {op.name} is coded per hop in {op.codec}, of no fixed length; allowed: zfp, int8 "
+                "or int4 per hop, or a plan that codes once (mpc loses nothing either way)",
+                where=where,
             )

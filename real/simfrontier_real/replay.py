@@ -146,10 +146,12 @@ def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:
             out = [math.nan] * num_ops
             for span in spans:
                 if not 0 <= span.op < num_ops:
-                    raise InputError(f"{where}: op {span.op}; allowed: the schedule's 0 to {num_ops - 1}")
+                    raise InputError(f"op {span.op}; allowed: the schedule's 0 to {num_ops - 1}", where=where)
                 out[span.op] = span.end_s - span.start_s
             missing = next((index for index, wait in enumerate(out) if math.isnan(wait)), None)
             if missing is not None:
-                raise InputError(f"{where}: rank {rank} has no op {missing}; allowed: a trace of the whole schedule")
+                raise InputError(
+                    f"rank {rank} has no op {missing}; allowed: a trace of the whole schedule", where=where
+                )
             return out
-    raise InputError(f"{where}: holds nothing for rank {rank}; allowed: a trace of all ranks (simfrontier export)")
+    raise InputError(f"holds nothing for rank {rank}; allowed: a trace of all ranks (simfrontier export)", where=where)

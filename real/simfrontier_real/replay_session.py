@@ -37,11 +37,11 @@ class ReplaySettings:
 def replay_all(session: Session, settings: ReplaySettings) -> None:
     """Replay every schedule of a session. Raises InputError for a mode that is none, and waits that do not fit."""
     if settings.compute not in MODES:
-        raise InputError(f"--compute: got {settings.compute!r}; {nearest(settings.compute, MODES)}")
+        raise InputError(f"got {settings.compute!r}; {nearest(settings.compute, MODES)}", where="--compute")
     if (settings.compute == "wait") != (settings.waits is not None):
-        raise InputError("--waits: goes with --compute wait, and --compute wait needs it")
+        raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
     if settings.compute == "wait" and session.world.backend != "gloo":
-        raise InputError("--compute wait: streams of a device cannot sleep; allowed with nccl: real or none")
+        raise InputError("streams of a device cannot sleep; allowed with nccl: real or none", where="--compute wait")
     if settings.waits is not None:
         refuse_unfinished(settings.waits)
     replay(session, session.loaded, settings)
@@ -100,6 +100,7 @@ def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float
     trace = read_perfetto(path)
     if trace.digest != loaded.digest:
         raise InputError(
-            f"{path}: is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…"
+            f"is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…",
+            where=str(path),
         )
     return waits_of(trace, rank, loaded.programs.of(rank).num_ops, str(path))

@@ -99,7 +99,7 @@ def session(
         place = place_of(os.environ)
         rank = place.rank
         if backend not in BACKENDS:
-            raise InputError(f"--backend: got {backend!r}; {nearest(backend, BACKENDS)}")
+            raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
         # torch's own timeout comes after ours, which says more
         world = join(place, backend, join_s, timeout_s + 15.0, timeout_s)
         loaded = _agreed(world, paths, checked, collectives)
@@ -147,7 +147,7 @@ def _refuse_size(loaded: LoadedSchedule, size: int) -> None:
     needed = loaded.schedule.mesh.num_ranks
     if needed != size:
         axes = " × ".join(f"{name} {count}" for name, count in loaded.schedule.mesh.axes)
-        raise InputError(f"{loaded.path}: is for {needed} ranks ({axes}), but {size} were started")
+        raise InputError(f"is for {needed} ranks ({axes}), but {size} were started", where=str(loaded.path))
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
@@ -171,7 +171,7 @@ def _refuse_same_names(loaded: tuple[LoadedSchedule, ...]) -> None:
     first: dict[str, Path] = {}
     for each in loaded:
         if first.setdefault(each.name, each.path) is not each.path:
-            raise InputError(f"{each.path}: {first[each.name]} has the same name; allowed: every name once")
+            raise InputError(f"{first[each.name]} has the same name; allowed: every name once", where=str(each.path))
 
 
 def _lowering_digest(loaded: LoadedSchedule) -> str:

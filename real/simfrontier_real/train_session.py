@@ -47,8 +47,9 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
         need = count * loaded.peak_bytes
         if session.world.device == "cpu" and need > free:
             raise InputError(
-                f"{loaded.path}: {count} ranks on {session.host} would hold at least {need / 1e9:,.1f} GB; "
-                f"allowed: what is free there, {free / 1e9:,.1f} GB"
+                f"{count} ranks on {session.host} would hold at least {need / 1e9:,.1f} GB; "
+                f"allowed: what is free there, {free / 1e9:,.1f} GB",
+                where=str(loaded.path),
             )
 
     session.world.together(look)

@@ -53,7 +53,7 @@ def place_of(environment: Mapping[str, str]) -> RankAddress:
         if there == list(keys):
             rank, size, local = (_number(key, environment[key]) for key in keys)
             if rank >= size:
-                raise InputError(f"{keys[0]}: got {rank}; allowed: 0 to {size - 1} ({keys[1]} is {size})")
+                raise InputError(f"got {rank}; allowed: 0 to {size - 1} ({keys[1]} is {size})", where=keys[0])
             address = environment.get("MASTER_ADDR", "127.0.0.1" if size == 1 else "")
             if not address:
                 raise InputError("MASTER_ADDR is not set; allowed: the host of rank 0 (see real/slurm/README.md)")
@@ -67,7 +67,7 @@ def place_of(environment: Mapping[str, str]) -> RankAddress:
 
 def _number(key: str, text: str) -> int:
     if not text.isdecimal():
-        raise InputError(f"{key}: got {text!r}; allowed: a whole number")
+        raise InputError(f"got {text!r}; allowed: a whole number", where=key)
     return int(text)
 
 
@@ -143,7 +143,7 @@ def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, stuc
     device = "cpu"
     if backend == "nccl":
         if not torch.cuda.is_available():
-            raise InputError("--backend nccl: this machine has no GPU that torch can use; allowed: gloo")
+            raise InputError("this machine has no GPU that torch can use; allowed: gloo", where="--backend nccl")
         device = f"cuda:{place.local_rank % torch.cuda.device_count()}"
         torch.cuda.set_device(device)
     else:

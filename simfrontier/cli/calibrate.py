@@ -41,7 +41,7 @@ class Labels:
         """Raises InputError for a text that says nothing."""
         for option, value in (("--where", self.where), ("--when", self.when), ("--title", self.title)):
             if value is not None and not value.strip():
-                raise InputError(f"{option}: got nothing, allowed: some text")
+                raise InputError("got nothing, allowed: some text", where=option)
 
     def command(self, files: Sequence[Path], out: Path) -> str:
         """The command that makes the calibration."""
@@ -143,7 +143,9 @@ def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
     for path, record in fits:
         if record != fits[0][1]:
             raise InputError(
-                f"{path}: fit: another one than in {fits[0][0]}, allowed: one fit; fit to all data at once"
+                f"another one than in {fits[0][0]}, allowed: one fit; fit to all data at once",
+                where=str(path),
+                key=("fit",),
             )
     return fits[0][1] if fits else None
 

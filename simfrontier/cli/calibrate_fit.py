@@ -59,7 +59,7 @@ def calibrate_fit(
     """
     page = page or out.with_suffix(".html")
     if page == out:
-        raise InputError(f"--page: got {page}, the calibration itself; allowed: another file")
+        raise InputError(f"got {page}, the calibration itself; allowed: another file", where="--page")
     rows = [row for file in files for row in read_any(file, setup)]
     with faults_of(files):
         done = fit_chosen(choose(rows, machines, setup.library, min_bytes))

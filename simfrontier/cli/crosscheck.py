@@ -63,7 +63,8 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
     for path in (sim, real):
         if not path.exists():
             raise InputError(
-                f"{path}: no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}"
+                f"no such file or folder; allowed: a trace (JSON), or a folder of {PREFIX}PLAN{SUFFIX}",
+                where=str(path),
             )
     if sim.is_dir() != real.is_dir():
         folder, file = (sim, real) if sim.is_dir() else (real, sim)
@@ -122,8 +123,9 @@ def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
     for path, table in zip((mine, its), tables, strict=True):
         if table.digest != comparison.sim.digest:
             raise InputError(
-                f"{path}: the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
-                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule"
+                f"the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
+                f"{comparison.sim.digest[:SHOWN_DIGITS]}; allowed: both of one schedule",
+                where=str(path),
             )
     try:
         return compare_links(comparison.plan, *tables)

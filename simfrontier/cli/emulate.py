@@ -21,7 +21,9 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
     and SimfrontierError where the run failed."""
     if scenario.file.emulation is None:
         keys = "{ scale, packet_bytes, burst_bytes }"
-        raise InputError(f"{scenario.where}: emulation: missing; allowed: a table {keys}, as in scenarios/emulate.toml")
+        raise InputError(
+            f"missing; allowed: a table {keys}, as in scenarios/emulate.toml", where=scenario.where, key=("emulation",)
+        )
     wires = [wire.name for wire in scenario.machine.node.links]
     if settings.slow_wire not in wires:
         raise InputError(

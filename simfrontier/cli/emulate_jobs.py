@@ -85,7 +85,8 @@ def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
     if not carried[wire]:
         most = max(names, key=carried.__getitem__)
         raise InputError(
-            f"--slow: {wire!r} of node 0 carries nothing in any plan; allowed: one that does, e.g. {most!r}"
+            f"{wire!r} of node 0 carries nothing in any plan; allowed: one that does, e.g. {most!r}",
+            where="--slow",
         )
 
 
@@ -109,7 +110,9 @@ def _clear(folder: Path) -> None:
     try:
         remove_files(folder / "real", [*names, SWEEP, SLOWED])
     except OSError as error:
-        raise InputError(f"--out {folder}: cannot be written: {error.strerror}; allowed: a folder of yours") from None
+        raise InputError(
+            f"cannot be written: {error.strerror}; allowed: a folder of yours", where=f"--out {folder}"
+        ) from None
 
 
 def _job(

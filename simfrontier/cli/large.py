@@ -18,7 +18,9 @@ def announce(forecast: Forecast, where: str, agreed: bool) -> None:
 
     if forecast.is_too_large and not agreed:
         most = f"{MOST_S / 60:.0f} minutes and {MOST_BYTES / 1e9:.0f} GB"
-        raise InputError(f"{where}: would take about {forecast}; allowed: up to {most}, or any size with --yes-large")
+        raise InputError(
+            f"would take about {forecast}; allowed: up to {most}, or any size with --yes-large", where=where
+        )
     if forecast.is_large:
         sys.stderr.write(f"simfrontier: {where}: will take about {forecast}\n")
         sys.stderr.flush()

@@ -55,13 +55,15 @@ def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None
     """What chooses among a scenario's schedules means nothing for a file that is one."""
     for option, value in given.items():
         if value:
-            raise InputError(f"{option}: got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)")
+            raise InputError(
+                f"got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)", where=option
+            )
 
 
 def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and not names:
-        raise InputError(f"{option}: got nothing; allowed: names separated by commas, e.g. {example}")
+        raise InputError(f"got nothing; allowed: names separated by commas, e.g. {example}", where=option)
     return names
 
 
@@ -70,7 +72,9 @@ def _sizes(text: str | None) -> tuple[int, ...]:
         return ()
     sizes = [part.strip() for part in text.split(",") if part.strip()]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
-        raise InputError(f"--devices: got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384")
+        raise InputError(
+            f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where="--devices"
+        )
     return tuple(map(int, sizes))
 
 
@@ -81,7 +85,7 @@ def fidelity_of(text: str | None) -> Fidelity | None:
         case None | "analytic" | "flow" | "chunk":
             return text
         case _:
-            raise InputError(f"--fidelity: got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}")
+            raise InputError(f"got {text!r}; {nearest(text, ('analytic', 'flow', 'chunk'))}", where="--fidelity")
 
 
 def num_bytes(option: str, text: str) -> int:
@@ -91,12 +95,12 @@ def num_bytes(option: str, text: str) -> int:
     try:
         return bytes_of(text)
     except ValueError:
-        raise InputError(f"{option}: got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB") from None
+        raise InputError(f"got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB", where=option) from None
 
 
 def byte_sizes(option: str, text: str) -> tuple[int, ...]:
     """Different numbers of bytes, the smallest first."""
     sizes = {num_bytes(option, part.strip()) for part in text.split(",")}
     if min(sizes) < 1:
-        raise InputError(f"{option}: got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB")
+        raise InputError(f"got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB", where=option)
     return tuple(sorted(sizes))

@@ -79,7 +79,7 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
             scenario.file.run.placement,
         )
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise error.within(where) from None
 
 
 def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:

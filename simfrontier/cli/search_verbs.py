@@ -68,17 +68,17 @@ def tune(
         given |= {"--max-error": max_error is not None, "--page": page is not None}
         for option, value in given.items():
             if value:
-                raise InputError(f"{option}: means nothing with --fidelity {fidelity}; allowed: only in the search")
+                raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
         raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
     if fidelity is not None and fidelity not in SEARCHED:
-        raise InputError(f"--fidelity: got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *GRIDS))}")
+        raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *GRIDS))}", where="--fidelity")
     from simfrontier.cli.tune import cores, search_plans
 
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
     loaded = load(scenario, settings, None, size, laid_out=False)
     if loaded.file.run.fidelity not in SEARCHED:
-        text = f"{scenario}: run.fidelity: got {loaded.file.run.fidelity!r}"
-        raise InputError(f"{text}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)")
+        text = f"got {loaded.file.run.fidelity!r}; allowed in a search: {', '.join(SEARCHED)} (--fidelity)"
+        raise InputError(text, where=str(scenario), key=("run", "fidelity"))
     from simfrontier.cli.large import announce
     from simfrontier.forecast import forecast_tune
 
@@ -117,7 +117,7 @@ def explain(
 
     for option, name in (("--plan", plan), ("--against", against)):
         if name is not None and (not name.strip() or "," in name):
-            raise InputError(f"{option}: got {name!r}; allowed: the name of one plan")
+            raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
     names = None if plan is None else plan if against is None else f"{plan},{against}"
     loaded = load(scenario, set_, names, None if devices is None else str(devices))
     chosen = fidelity_of(fidelity)

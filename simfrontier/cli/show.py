@@ -22,7 +22,7 @@ def show_file(path: Path, target: Path | None, large: bool = False) -> None:
     schedule = load(path, large)
     report = check(schedule)
     if report.peak is None:
-        raise InputError(f"{path}: cannot be shown: {report.findings[0]}")
+        raise InputError(f"cannot be shown: {report.findings[0]}", where=str(path))
     _show(schedule, target)
 
 
@@ -60,7 +60,7 @@ def show_volumes(scenario: Scenario, plan: str | None) -> None:
 def _plan(scenario: Scenario, plan: str | None) -> str:
     chosen = plan or next(iter(scenario.plans))
     if chosen not in scenario.plans:
-        raise InputError(f"--plan {chosen}: {nearest(chosen, scenario.plans)}")
+        raise InputError(nearest(chosen, scenario.plans), where=f"--plan {chosen}")
     return chosen
 
 

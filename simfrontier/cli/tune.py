@@ -118,4 +118,4 @@ def _forget(folder: Path) -> None:
     try:
         (folder / NAME).unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"--fresh: {folder / NAME} cannot be removed: {error.strerror}") from None
+        raise InputError(f"{folder / NAME} cannot be removed: {error.strerror}", where="--fresh") from None

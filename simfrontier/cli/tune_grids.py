@@ -31,7 +31,7 @@ def _version(fidelity: str) -> VersionName:
     for version in VERSIONS:
         if version == fidelity:
             return version
-    raise InputError(f"--fidelity: got {fidelity!r}; {nearest(fidelity, VERSIONS)}")
+    raise InputError(f"got {fidelity!r}; {nearest(fidelity, VERSIONS)}", where="--fidelity")
 
 
 def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:

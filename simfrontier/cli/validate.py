@@ -141,8 +141,9 @@ def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> No
         if not any(map(one.may_cover, rows)):
             known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
             raise InputError(
-                f"--harness: got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
-                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}"
+                f"got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
+                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}",
+                where="--harness",
             )
 
 

@@ -64,11 +64,11 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """`key=value` with the value as in TOML; a bare word is a string. Raises InputError."""
     key, equals, value = text.partition("=")
     if fault := SETTING.fault(len(text)) or TOML_DEPTH.fault(key.count(".")):
-        raise InputError(f"--set {key[:40]}: {fault}")
+        raise InputError(fault, where=f"--set {key[:40]}")
     if not equals or not key.strip():
-        raise InputError(f"--set {text!r}: write key=value, e.g. training.micro_batch=4")
+        raise InputError("write key=value, e.g. training.micro_batch=4", where=f"--set {text!r}")
     if fault := control_in(text):
-        raise InputError(f"--set {key}: {fault}")
+        raise InputError(fault, where=f"--set {key}")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     try:
         refuse_unfit(parsed)
     except ValueError as error:
-        raise InputError(f"--set {key}: {error}") from None
+        raise InputError(str(error), where=f"--set {key}") from None
     if isinstance(parsed, float) and not math.isfinite(parsed):
-        raise InputError(f"--set {key}: got {value}; allowed: a finite number")
+        raise InputError(f"got {value}; allowed: a finite number", where=f"--set {key}")
     return key.strip(), parsed

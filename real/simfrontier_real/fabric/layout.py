@@ -40,7 +40,7 @@ def load_layable(path: Path) -> Wiring:
     """The wiring of a file, if it can be laid out on one box. Raises InputError."""
     wiring = load_wiring(path)
     if len(wiring.boxes) > MAX_BOXES:
-        raise InputError(f"{path}: boxes: got {len(wiring.boxes)}; allowed: at most {MAX_BOXES}")
+        raise InputError(f"got {len(wiring.boxes)}; allowed: at most {MAX_BOXES}", where=str(path), key=("boxes",))
     return wiring
 
 

@@ -62,10 +62,12 @@ def parse_elements(text: str) -> tuple[int, ...]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         value = float(part) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,6})?(e\+?[0-9]{1,2})?", part) else 0.0
         if value < 1 or value != int(value):
-            raise InputError(f"--sizes: got {part!r}; allowed: whole numbers of elements above 0, e.g. 1e3,3e3,10000")
+            raise InputError(
+                f"got {part!r}; allowed: whole numbers of elements above 0, e.g. 1e3,3e3,10000", where="--sizes"
+            )
         out.add(int(value))
     if not out:
-        raise InputError("--sizes: got nothing; allowed: numbers of elements separated by commas, e.g. 1e3,1e6")
+        raise InputError("got nothing; allowed: numbers of elements separated by commas, e.g. 1e3,1e6", where="--sizes")
     return tuple(sorted(out))
 
 
