@@ -1,4 +1,4 @@
-"""The machine that a file describes: its own values, and what follows of them (the node's graph, pools of links)."""
+"""The machine that a file describes: its values, and what is derived from them (the node's graph, pools of links)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What does not fit together in a machine's file of the right form: one InputError each, at the key that is wrong."""
+"""Checks across the tables of a machine's file: one InputError each, at the key that is wrong."""
 
 from simfrontier.errors import InputError, Key, dotted, nearest
 from simfrontier.machine.form import MachineFile

@@ -1,7 +1,7 @@
-"""How long single copies between two devices take: what measured point-to-point tables say of a machine.
+"""The times of single copies between two devices, from measured point-to-point tables.
 
-Inside a node a copy's rate is its link class's (`LinkClass.share`, `LinkClass.half_bytes`); here is what no link class
-says: pairs without a link of their own, copy engines, and messages between nodes, by library.
+Inside a node a copy's rate is its link class's (`LinkClass.share`, `LinkClass.half_bytes`); here is what link classes
+lack: pairs without a link of their own, copy engines, and messages between nodes, by library.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Messages:
 class Copies:
     """Single copies on a machine, beside what its link classes say.
 
-    `routed_share`: what the narrowest link of a way of several links gives of its point-to-point rate;
+    `routed_share`: the share of its point-to-point rate that the narrowest link of a route of several links gives;
     `engine_bytes_per_s`: what a copy engine (SDMA) does at most; `in_node_sd`, `between_nodes_sd`: standard deviations
     of the natural logarithm of times around these laws, where they were not fitted. A message alone between two nodes
     takes `short_s` up to `short_bytes`; then, while eager, eager_s + S / eager_bytes_per_s; then rendezvous_s + S / the

@@ -1,4 +1,4 @@
-"""What a machine's file has beside the values of `hardware`: its top, and the tables that a node's graph is made of."""
+"""The form of a machine's file beyond the values of `hardware`: its top level, and the tables of a node's graph."""
 
 from __future__ import annotations
 

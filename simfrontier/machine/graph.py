@@ -1,4 +1,4 @@
-"""A node's directed link graph, made of the tables of a machine's file that say what joins what."""
+"""A node's directed link graph, from the tables of a machine's file."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from simfrontier.machine.form import MachineFile
 from simfrontier.machine.hardware import BUS, End, Link, LinkClass, Node
 from simfrontier.machine.routing import routes
 
-PCIE, NIC = "pcie", "nic"  # link classes of the way from a device to the network
+PCIE, NIC = "pcie", "nic"  # link classes of the route from a device to the network
 LINKS: Key = ("node", "links")
 NICS: Key = ("node", "nics", "device")
 

@@ -75,7 +75,7 @@ class Packets:
         return num_bytes + self.message_bytes + packets * self.header_bytes
 
     def replied_bytes(self, num_bytes: float) -> float:
-        """What the links of the way back carry for it."""
+        """What the links of the opposite direction carry for it."""
         packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
         return packets * self.reply_bytes + self.reply_message_bytes
 
@@ -133,7 +133,7 @@ class Dragonfly:
     """Groups of nodes, all to all; node i is in group i // nodes_per_group.
 
     `bytes_per_s` is the nominal pool of global links from one group to another (per ordered pair of groups). Of the
-    traffic between two groups, `nonminimal_share` goes by way of a third group and so loads two global pools (UGAL).
+    traffic between two groups, `nonminimal_share` goes through a third group and so loads two global pools (UGAL).
     """
 
     nodes_per_group: Nodes
@@ -147,7 +147,7 @@ class FatTree:
     """Leaf switches under levels that are non-blocking; node i hangs under leaf i // nodes_per_leaf.
 
     `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: what the NICs of its nodes inject at
-    most, over `taper` (1: the leaves hold nobody up either). Of it, plain copies get the share that they get of a NIC.
+    most, over `taper` (1: the leaves are non-blocking, too). Of it, plain copies get the share that they get of a NIC.
     """
 
     nodes_per_leaf: Nodes

@@ -108,11 +108,11 @@ def _refuse_route(key: Key, route: Sequence[int], wiring: Wiring, src: int, dst:
         if cable.src != box:
             raise InputError(wrong(cable.name, f"a cable from {shown(box)}"), key=key)
         if cable.dst in seen:
-            raise InputError(wrong(cable.name, "a way that meets no box twice"), key=key)
+            raise InputError(wrong(cable.name, "a route that visits no box twice"), key=key)
         box = cable.dst
         seen.add(box)
     if box != end:
-        raise InputError(wrong(f"a way to {box}", f"one to {shown(end)}"), key=key)
+        raise InputError(wrong(f"a route to {box}", f"one to {shown(end)}"), key=key)
 
 
 def _refuse_twice(key: str, names: Sequence[str]) -> None:

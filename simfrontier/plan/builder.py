@@ -23,7 +23,7 @@ AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Mega
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """What of a model a rank computes: some of its layers, and the embedding (`first`) and the head (`last`)."""
+    """A rank's part of a model: some of its layers, and the embedding (`first`) and the head (`last`)."""
 
     layers: range
     first: bool = True
@@ -48,7 +48,7 @@ class ProgramBuilder:
         forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
         self.copied: set[Ref] = set()
-        self.layers = tuple(self.part.layers)  # those that the end of the step is for
+        self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.at_head = False
         self.completed_by = {name: op.name for op in self._backward_ops() for name in op.gradients}
 
@@ -61,12 +61,12 @@ class ProgramBuilder:
             yield from self.workload.embedding.backward
 
     def take_pieces(self) -> tuple[CallItems, ...]:
-        """The pieces made so far, which are then forgotten."""
+        """The pieces made so far; the builder starts anew."""
         pieces, self.pieces = tuple(self.pieces), []
         return pieces
 
     def close(self, label: str, layer: int, micro: int) -> None:
-        """What was made since the last close is a call."""
+        """Make a call of the items since the last close."""
         if self.items:
             self.pieces.append(CallItems(label, layer, micro, tuple(self.items)))
         self.items = []
@@ -165,7 +165,7 @@ class ProgramBuilder:
     # ── moves ──
 
     def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
-        """Something moves here; hops without a codec send it as it is stored."""
+        """Add a move here; hops without a codec send it as it is stored."""
         tensor = self.tensors[src.name]
         own = tensor.codec or Plain(tensor.dtype)
         sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
@@ -175,7 +175,7 @@ class ProgramBuilder:
         )
 
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
-        """A value takes another placement, in one hop over all axes that cut the model; what crosses samples is a
+        """A value takes another placement, in one hop over all axes that cut the model; a move across samples is a
         statistic, whatever its `purpose`."""
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in self.plan.axes)
         over_samples = self._samples_crossed(src, dst)

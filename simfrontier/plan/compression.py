@@ -27,7 +27,7 @@ OF_PURPOSE: Final[Mapping[str, Dimension]] = {
 }
 
 LOW_RATE, HIGH_RATE = "8", "16"
-"""Bits per value where a policy does not say: of the candidates 8, 16 and 24 the lowest, for what bears errors, and the
+"""Bits per value where a policy has none: of the candidates 8, 16 and 24 the lowest, for what bears errors, and the
 default of MVAPICH-Plus 4.0 (mvapich-docs.readthedocs.io). The authors' are not known."""
 LEAST_BYTES: Final = 2**20  # MVAPICH-Plus 4.0's threshold for compressing a message (mvapich-docs.readthedocs.io)
 POLICIES: Final[Mapping[str, tuple[str, ...]]] = {

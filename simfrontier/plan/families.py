@@ -1,4 +1,4 @@
-"""The registry of plans: what each family's table takes, the mesh it spans, and the plan it means."""
+"""The registry of plans: each family's options, its mesh and its plan."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
     "gathered": "gathered",
     "weight": "gathered",
     "activation": "activation",
-}  # what a buffer is, by what it becomes; otherwise a gradient
+}  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
 
 
 def with_collectives(
@@ -90,7 +90,7 @@ class _MoveLowering:
     def _run(self, move: Move, steps: tuple[MoveStep, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
         lane = move.lane
         src, dst = [a for a, _ in pairs], [b for _, b in pairs]
-        # buffers on the way belong to the micro-batch of what is moved, also where the end of the move has none
+        # the buffers of a move belong to the micro-batch of its source, also where its target has none
         buffers = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
         out: list[Op] = []
         now = src
@@ -209,11 +209,11 @@ class _MoveLowering:
         codec: Codec | None = None,
         stacked: tuple[str, ...] = (),
     ) -> Ref:
-        """A buffer of a move on its way to `way`, holding what `origin` holds under another placement or codec."""
+        """A buffer of a move for `value`, holding what `origin` holds under another placement or codec."""
         name = buffer_name(value.name, suffix)
         first, known = None, self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
-            # reached by another way too, e.g. from the second copy of the weights
+            # made by another move too, e.g. from the second copy of the weights
             first, name = known, buffer_name(name, origin.name)
         if name not in self.tensors:
             source, end = self.tensors[origin.name], self.tensors[value.name]
@@ -239,7 +239,7 @@ class _MoveLowering:
 
 
 def _write_token(ops: list[Op], token: Ref) -> None:
-    """Let the last collective say that the move is done, or, where nothing is sent, the last local op."""
+    """Let the last collective, or else the last local op, write the token that the move is done."""
     for index in reversed(range(len(ops))):
         op = ops[index]
         if isinstance(op, Collective):

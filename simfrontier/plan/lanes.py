@@ -1,4 +1,4 @@
-"""Lanes: which moves, and which ops with them, run beside a rank's work."""
+"""Lanes: which moves and ops run concurrently with a rank's compute."""
 
 from __future__ import annotations
 

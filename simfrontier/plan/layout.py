@@ -1,4 +1,4 @@
-"""Where a plan lets values lie: how it cuts every op, what ops need and give then, and where each value is kept."""
+"""The placements of values under a plan: how it cuts every op, what ops then read and write, and what is kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CutLayout:
     mesh: Mesh
     kept: dict[str, Placement] = field(default_factory=dict)
     summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # what is known already, by all that it depends on
+    # results so far, by all that they depend on
     _splits: dict[Space, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     _needed: dict[tuple[Space, tuple[str, ...]], Placement] = field(default_factory=dict)
     _given: dict[tuple[Space, MatmulLabels | None, str, tuple[str, ...]], Placement] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class CutLayout:
 
     @cached_property
     def loss_method(self) -> LossMethod:
-        """How the loss is formed: as the plan says where it cuts the classes, the last dimension of the logits."""
+        """Method of the loss: the plan's where it cuts the classes (last dimension of the logits), else `whole`."""
         logits = self.workload.values.get("logits")
         return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"
 
@@ -53,15 +53,15 @@ class CutLayout:
         )
 
     def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
-        """Those that this plan needs."""
+        """The ops that this plan needs."""
         return tuple(op for op in ops if self.exists(op))
 
     def uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
-        """Those of values that are there."""
+        """The uses of values that this plan has."""
         return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
-        """Which axis cuts which label of an op: the batch, what `cuts` says, or else the sequence."""
+        """Which axis cuts which label of an op: the batch, the axes of `cuts`, or else the sequence."""
         if op.iteration not in self._splits:
             self._splits[op.iteration] = self._split(op)
         return self._splits[op.iteration]
@@ -76,14 +76,14 @@ class CutLayout:
         return tuple(out)
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """Where an operand with these labels must lie."""
+        """The placement that an operand with these labels must have."""
         key = op.iteration, dims
         if key not in self._needed:
             self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
         return self._needed[key]
 
     def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """Where a result with these labels lies: partial over the axes that cut what the op sums over."""
+        """The placement of a result with these labels: partial over the axes that cut what the op sums over."""
         key = op.iteration, op.matmul, op.kind, dims
         if key not in self._given:
             self._given[key] = self._as_given(op, dims)
@@ -97,7 +97,7 @@ class CutLayout:
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
     def gradient(self, weight: Weight) -> Placement:
-        """Where the gradient of a weight lies as it is made."""
+        """The placement of a weight's gradient when it is made."""
         op = next(op for op in self._every if weight.name in op.gradients)
         return self.given(op, weight.dims)
 
@@ -131,7 +131,7 @@ class CutLayout:
         return needed[value.name] if value.name in needed else self._of_data(value)
 
     def _of_data(self, value: Value) -> Placement:
-        """Of data that no op reads sample by sample."""
+        """The placement of data that no op reads sample by sample."""
         return Placement(placements_of(dict.fromkeys(self.plan.axes, BATCH), value.dims)).on(self.mesh)
 
     def _sum_branches(self) -> None:

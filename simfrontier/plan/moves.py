@@ -1,4 +1,4 @@
-"""Moves: the collectives that the difference of two placements is, hop by hop."""
+"""Moves: from one placement to another by collectives, hop by hop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Hop:
 
     @property
     def scatters(self) -> bool:
-        """Whether an all-reduce is a scatter and a gather, because what is coded cannot be added up on the way."""
+        """Whether an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""
         return self.codec is not None and self.codec.is_opaque and not self.per_hop
 
 
@@ -64,7 +64,7 @@ def steps_of(
     """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers, in this
     order.
 
-    `hops` says over which axes, in which order and with which codec; every axis that communicates must be in one.
+    `hops` has the axes, their order and codecs; every axis that communicates must be in one.
     Raises InputError where the hops do not cover the move, or no sequence of these steps leads there.
     """
     builder = _Builder(mesh, tuple(mesh.live(nesting)), src.on(mesh), dst.on(mesh), hops, name)

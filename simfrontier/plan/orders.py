@@ -1,4 +1,4 @@
-"""In which order a stage of a pipeline runs its micro-batches, and when it meets its neighbours."""
+"""The order in which a pipeline stage runs its micro-batches and exchanges with its neighbours."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _backward_alone(num_stages: int, stage: int, micro: int) -> Iterator[Event]:
 
 
 def _one_forward_one_backward(num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
-    """Between a forward and a backward a stage sends one way and receives the other way in one meeting, as
+    """Between a forward and a backward a stage sends one way and receives the other way in one exchange, as
     Megatron-LM's send-forward-receive-backward and send-backward-receive-forward do."""
     warm = min(num_stages - 1 - stage, num_micro)
     is_first, is_last = stage == 0, stage == num_stages - 1

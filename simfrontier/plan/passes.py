@@ -156,7 +156,7 @@ def coalesced(moves: list[Move]) -> list[Move]:
 
 
 def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
-    """Hold moves of one purpose back until the next would overflow the bucket, then issue them as one call (or, where
+    """Delay moves of one purpose until the next would overflow the bucket, then issue them as one call (or, where
     they cannot go `together`, one after the other, none before all that the bucket holds is there). What is left is
     issued where its micro-batch's backward, or the step, ends."""
     items = list(program.items())

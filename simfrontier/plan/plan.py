@@ -26,7 +26,7 @@ Purpose = Literal[
     "input_gather",
     "statistic",
 ]
-"""Why something moves. The last four are values on their way through the model: those that the next op needs; in the
+"""Why something moves. The last four are of values of the model: those that the next op needs; in the
 backward, the gradient of a module's input, which the product that makes the weight's gradient can hide, and the
 module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
 op that sees all samples needs of those of all ranks."""
@@ -70,7 +70,7 @@ class Pipeline:
 class Plan:
     """One point of the partition lattice over the data axes, on shards that `cuts` makes.
 
-    `axes` are the axes over which the batch is divided. `cuts` says which axes cut a label (h, a, f, v) in every op
+    `axes` are the axes over which the batch is divided. `cuts`: the axes that cut a label (h, a, f, v) in every op
     that has it: tensor parallelism. Ops that have none of the labels that a `sequence` axis cuts are cut by it along s.
     Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
     addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
@@ -190,7 +190,7 @@ class Engine:
     """How the training engine issues its communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
 
     Sizes are in elements. `blocking` says what qgZ's calls hold up, which are not asynchronous: only their own stream
-    (what synchronous calls of torch.distributed do over NCCL; DeepSpeed makes these on its reduction stream), or, as
+    (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its reduction stream), or, as
     with TORCH_NCCL_BLOCKING_WAIT=1, the host, which then issues nothing before each has ended.
     """
 

@@ -1,4 +1,4 @@
-"""Passes on the two products of a linear module's backward: which of them comes first, and what moves beside which.
+"""Passes on the two products of a linear module's backward: their order, and which moves run beside them.
 
 One makes the gradient of the module's input, the other those of its weights; both read the gradient of its output.
 """

@@ -88,7 +88,7 @@ class Program:
 
 
 def token_tensor(name: str, per_layer: bool) -> Tensor:
-    """A tensor without bytes that says that something is done, in every micro-batch anew."""
+    """A tensor without bytes that signals completion, one in every micro-batch."""
     return Tensor(
         name=name,
         shape=(1,),

@@ -132,7 +132,7 @@ class _Stages:
         return self.compressor.call("exchange", layer, micro, ops)
 
     def _codec(self) -> Codec | None:
-        """How what stages exchange is coded, if it is."""
+        """The codec of what stages exchange, if there is one."""
         hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
         if hop is None or hop.codec is None:
             return None
@@ -142,7 +142,7 @@ class _Stages:
         return None if codec.name == like.dtype else codec
 
     def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:
-        """What becomes of a value when it is sent, or has come, coded."""
+        """The coded form of a value that is sent or received."""
 
         def coded(ref: Ref) -> Ref:
             if codec is None:
@@ -158,7 +158,7 @@ class _Stages:
     # ── the end of the step ──
 
     def _end(self, stage: int) -> tuple[Call, ...]:
-        """Reductions, the swap of what two stages know of a tied weight, and the optimizer."""
+        """Reductions, the exchange of the gradients of a tied weight between two stages, and the optimizer."""
         parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
         builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)

@@ -153,14 +153,14 @@ class MegatronOptions(TensorOptions):
 
     @property
     def policy(self) -> str:
-        """How messages are compressed, in words; nothing where they are not."""
+        """The compression policy as a text; empty where messages are not compressed."""
         if self.compression == "none":
             return ""
         return self.compression + (" per hop" if self.compress_per_hop else "")
 
     @property
     def compressed(self) -> Compression | None:
-        """How messages are compressed, if they are."""
+        """The compression of messages, if there is any."""
         if self.compression == "none" and self.message_dtype == "model":
             return None
         widen = self.message_dtype == "fp32"
@@ -192,7 +192,7 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:
-    """What is cut by columns: heads and vocabulary of a GPT, features and classes of an MLP."""
+    """Refuse sizes that do not divide by columns: heads and vocabulary of a GPT, features and classes of an MLP."""
     if isinstance(shape, GptShape):
         refuse_remainder("heads", shape.heads, key, parts)
         refuse_remainder("vocabulary", shape.vocabulary, key, parts)

@@ -1,4 +1,4 @@
-"""The tensors of a schedule under construction: values, the states of weights, and what is on its way between them."""
+"""The tensors of a schedule under construction: values, the states of weights, and buffers of moves between them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tensors:
         is_partial: bool = False,
     ) -> str:
         """Declare a value as it is kept, or (`placement`) as a pass needs it or as it is made, still partial; `again`
-        where it is computed again. Gives the tensor's name."""
+        where it is computed again. Returns the tensor's name."""
         form = value_name(name, again, stage, is_partial)
         if form not in self.known:
             placed = self.layout.kept[name] if placement is None else placement
@@ -122,7 +122,7 @@ class Tensors:
         )
 
     def _kept_state(self, state: State) -> None:
-        """What the model keeps from step to step is whole on every rank."""
+        """A state of the model (not of the optimizer), whole on every rank."""
         self.declare(
             Tensor(
                 name=state.name,
@@ -147,7 +147,7 @@ class Tensors:
         shares: str | None = None,
         stage: Stage | None = None,
     ) -> str:
-        """Declare something of a weight that lives for a while; gives the tensor's name."""
+        """Declare a temporary tensor of a weight; returns its name."""
         name = weight.name + suffix
         self.declare(
             Tensor(

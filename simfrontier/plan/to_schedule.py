@@ -50,7 +50,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
 
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
-    """The tensors that are there before any op is."""
+    """The tensors that exist before any op does."""
     tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
     declare_scalars(tensors)
     return tensors

@@ -32,7 +32,7 @@ class BucketOptions(GatherOptions):
     `reduce_scatter`: half as many bytes, as papers count ZeRO, and as Megatron-LM's distributed optimizer sends them;
     DeepSpeed has nothing like it but, with `use_multi_rank_bucket_allreduce` false, a `dist.reduce` to every rank.
 
-    Codes that cannot be added up on their way can only be scattered.
+    Codes that cannot be added up in between can only be scattered.
     """
 
     reduction: Reduction = "all_reduce"

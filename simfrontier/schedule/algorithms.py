@@ -1,6 +1,6 @@
-"""The algorithms of collectives by name, the only list of them: what the `via` of a collective may say.
+"""The names of all collective algorithms: the values of a collective's `via`.
 
-Each is a file of that name in collectives/algorithms, which says what it moves and how long it takes.
+Each is a file of that name in collectives/algorithms, which has its transfers and its times.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ TWO_LEVEL: Final = "two_level"
 ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL)
 
 LIBRARY: Final = "library"
-"""What `via` says where the choice is the library's."""
+"""The `via` of a collective whose algorithm the library chooses."""
 VIAS: Final = (LIBRARY, *ALGORITHMS)

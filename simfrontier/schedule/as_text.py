@@ -126,7 +126,7 @@ class _Page:
             times = num_steps((item,))
             run = _only_step(item)
             if run is not None and at + 1 < len(items) and _same_run(run, items[at + 1]):
-                at += 1  # the first call of a run stands alone, because the way to it is another
+                at += 1  # the first call of a run stands alone, because the step to it is another
                 more_layer, more_micro = _direction((items[at],))
                 moved_layer, moved_micro = moved_layer + more_layer, moved_micro + more_micro
                 times += num_steps((items[at],))
@@ -171,7 +171,7 @@ class _Page:
         return f"{how}, {self._change(op)}, {self._size(op.src)}"
 
     def _exchange(self, op: Exchange) -> str:
-        """`x; stage 0→1 in fp16, blocking, …`, and after `back` what comes the other way."""
+        """`x; stage 0→1 in fp16, blocking, …`, and after `back` what goes in the other direction."""
         parts = []
         for prefix, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
             if src:

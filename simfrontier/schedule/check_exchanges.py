@@ -11,16 +11,16 @@ Value = int | tuple[int, ...] | None  # a weight's version; a gradient's contrib
 
 
 class SentValues:
-    """What roles have sent: of each call of a sequence, the values of every role that has reached it."""
+    """What roles have sent: the values of every role that has reached a call, by call of a sequence."""
 
     def __init__(self) -> None:
         self.sent: dict[tuple[Sequence, int], dict[int, tuple[Value, ...]]] = defaultdict(dict)
         self.num_reached: dict[tuple[Sequence, int], int] = defaultdict(int)
-        self.is_closed = False  # what has not come by now never comes: calls that do not match, as the order rules say
+        self.is_closed = False  # calls that do not match never complete: the order rules report them
         self.num_sent = 0
 
     def send(self, sequence: Sequence, role: int, values: tuple[Value, ...]) -> dict[int, tuple[Value, ...]]:
-        """Puts down what a role sends at its next call of a sequence; what all have sent at that call, as it comes."""
+        """Record what a role sends at its next call of a sequence. Returns what all have sent at that call so far."""
         call = self.num_reached[sequence, role]
         self.num_reached[sequence, role] += 1
         self.num_sent += 1
@@ -29,7 +29,7 @@ class SentValues:
         return sent
 
     def run(self, walks: list[Iterator[None]]) -> None:
-        """Walks all roles to their ends, each as far as it can go: a walk yields where it waits for another."""
+        """Walk all roles to their ends, each as far as it can go; a walk yields where it waits for another role."""
         while walks:
             before = self.num_sent
             left = [walk for walk in walks if next(walk, self) is not self]

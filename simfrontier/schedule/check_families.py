@@ -1,4 +1,4 @@
-"""The rules of tensors by themselves: what belongs to a weight is like it, each role has its type and place in time."""
+"""The rules of tensors by themselves: what belongs to a weight matches it, each role has its type and its lifetime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS
 
 LASTING: Final = frozenset({"weight", "copy", "accumulator", "optimizer", "master", "state", "constant"})
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
-OF_WEIGHTS: Final = LASTING - {"state", "constant"} | {"gathered", "gradient"}  # found only where there is a weight
+OF_WEIGHTS: Final = LASTING - {"state", "constant"} | {"gathered", "gradient"}  # only with a weight
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
 
@@ -67,7 +67,7 @@ def _layers(per_layer: bool) -> str:
 
 
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
-    """What a role says of time: whether a tensor outlasts the step, and whether every micro-batch has its own."""
+    """The lifetime of a role: whether a tensor outlasts the step, and whether every micro-batch has its own."""
     role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
     if role in LASTING and not tensor.persistent:
         yield f"a {role} to be persistent", "it is not"
@@ -117,7 +117,7 @@ def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
     for tensor in sharing:
         home = schedule.tensors.get(tensor.shares or "")
         if home is None:
-            continue  # said already
+            continue  # reported already
         expected = f"to lie in the memory of what is all-reduced into it, for nothing else to use, not of {home.name}"
         if home.name in homes:
             yield tensor.name, f"{home.name} to hold one other tensor", "a second one"
@@ -136,7 +136,7 @@ def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
 
 
 def _reduced_from(ops: list[Op], name: str, home: str) -> tuple[set[str], str]:
-    """The tensors on the way of moves from a home to what lies in it, that one included; and what breaks the way."""
+    """The tensors on the path of moves from a home to a tensor in it, that one included; and what breaks the path."""
     chain, waiting, reduces = {name}, [name], False
     while waiting:
         target = waiting.pop()

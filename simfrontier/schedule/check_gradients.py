@@ -19,7 +19,7 @@ from simfrontier.schedule.reachable import reachable
 OTHER_KIND: Final = {"lookup": "scatter"}  # kinds whose gradient is of another
 ENDS: Final = frozenset({"loss", "contrast", "cluster"})  # these read a value and write its gradient
 OF_A_LOSS: Final = frozenset({"loss_online", "loss_pairs", "loss_sum", "loss_sums"})  # a loss reads all that these read
-WITH_SUMS: Final = frozenset({"norm", "norm_sums"})  # these add gradients that come by other ways
+WITH_SUMS: Final = frozenset({"norm", "norm_sums"})  # these add gradients that come by other paths
 GRADIENT_LAST: Final = frozenset({"scatter"})
 NEEDS_INPUT: Final = frozenset({"attention", "gelu", "norm", "norm_sums", "scatter"})  # and all that was read forward
 NEEDS_WEIGHT: Final = frozenset({"norm", "norm_sums"})  # and the first weight
@@ -133,8 +133,8 @@ def _is_bias(op: Compute, tensor: Tensor) -> bool:
 
 
 class _Graph:
-    """Which values are sums of which, which are gradients of which, and by which ops each gradient came: sets as bits,
-    one for each value and op."""
+    """Which values are sums of which, which are gradients of which, and which ops each gradient went through: sets as
+    bits, one for each value and op."""
 
     def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
         self.ops, self.tensors = ops, tensors
@@ -195,7 +195,7 @@ class _Graph:
         return tuple(known)
 
     def _gradient_paths(self) -> dict[str, int]:
-        """From each gradient to the ops of the forward pass by which it came."""
+        """The ops of the forward pass that each gradient went through."""
         edges: defaultdict[str, list[str]] = defaultdict(list)
         own: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
@@ -216,7 +216,7 @@ class _Graph:
         return _any(self.summed[value] for value in values)
 
     def parted(self, op: _Op) -> tuple[list[str], list[str], list[str]]:
-        """The gradients that an op reads: of what its forward op makes, of what that reads (by other ways), others."""
+        """The gradients that an op reads: of what its forward op makes, of what that reads (by other paths), others."""
         source = self.forward[op.source]
         made, read = self._reached(source.writes), self._reached(source.reads)
         parts: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -284,7 +284,7 @@ class _Graph:
         return next(at for at, value in enumerate(source.writes) if self.gradients[gradient] & self.summed[value])
 
     def ends(self) -> Iterator[tuple[str, Fault]]:
-        """A loss reads first what it makes a gradient of, and all that its other ops go by."""
+        """A loss reads first what it makes a gradient of, and all that its other ops need."""
         for op in self.ops:
             inputs = self.inputs.get(op.name, ())
             if op.kind not in ENDS or op.source:

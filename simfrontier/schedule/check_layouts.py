@@ -1,4 +1,4 @@
-"""The rule of layouts: what lies in the order of a collective's groups is put in order before it is computed with."""
+"""The rule of layouts: what has the order of a collective's groups is put in its own order before compute reads it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The rules of what a schedule says of itself: its numbers are those that its program shows, its mesh has no idle
-axis."""
+"""The rules of a schedule's meta data: its numbers are those of its program, and its mesh has no idle axis."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def _counted(schedule: Schedule) -> tuple[int, int]:
 
 
 def _stated_layers(schedule: Schedule) -> int:
-    """Where no weight is of a layer, any number of layers will do."""
+    """The stated number of layers: where no weight is of a layer, any number is right."""
     number = schedule.meta.get("num_layers")
     return number if isinstance(number, int) else 1
 
@@ -72,7 +71,7 @@ def _refs(op: Op) -> tuple[Ref, ...]:
 
 
 def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Gradients are clipped by their own norms where no norm is of two of them, and so it is said."""
+    """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says."""
     norms = [op for op in schedule.distinct_ops() if op.kind == "norm2"]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
     text = schedule.meta.get("clip")

@@ -1,4 +1,4 @@
-"""The placement rules of communication: what a collective makes of a tensor, and what an exchange carries over."""
+"""The placement rules of communication: what a collective makes of a tensor, and what an exchange sends."""
 
 from __future__ import annotations
 

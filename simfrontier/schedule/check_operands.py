@@ -13,7 +13,9 @@ from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Ten
 from simfrontier.schedule.placement import Placement
 
 Report = Callable[[Rule, str, str], None]
-MAX_LOOKED_FOR = 20  # unknown names of which the nearest declared one is told; a broken schedule may have thousands
+MAX_LOOKED_FOR = (
+    20  # unknown names for which the nearest declared one is looked for; a broken schedule may have thousands
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class CanonicalLayout:
 
 
 class Operands:
-    """The operands of ops side by side: what the rules say of any of them."""
+    """The operands of all ops, and the rules that hold for any of them."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -66,14 +68,14 @@ class Operands:
         return known
 
     def _meant(self, name: str) -> str:
-        """What an unknown name may have been: only of the first few, since looking takes long."""
+        """The declared name nearest to an unknown one; only for the first few, since the search takes long."""
         self.num_unknown += 1
         return f"; {nearest(name, self.of)}" if self.num_unknown <= MAX_LOOKED_FOR else ""
 
     # ── pairs: what goes in comes out ──
 
     def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...], report: Report) -> list[tuple[Ref, Ref]]:
-        """The operands in pairs of one logical tensor each; what does not pair up is said."""
+        """The operands in pairs of one logical tensor each; what does not pair up is reported."""
         src, dst = self.without_tokens(src), self.without_tokens(dst)
         if len(src) != len(dst) or not src:
             report(
@@ -134,7 +136,7 @@ def _axes_of(op: Op) -> Iterable[str]:
 
 
 def by_dimension(placement: Placement) -> Placement:
-    """The same placement with its shards in the order of dimensions: only within one does their order say anything."""
+    """The same placement with its shards in the order of dimensions: only within one does their order matter."""
     if len(placement.shards) < 2:
         return placement
     return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))

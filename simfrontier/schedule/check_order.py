@@ -1,4 +1,4 @@
-"""The order rules: every role runs to its end, and roles that meet in a call call it alike and in the same order."""
+"""The order rules: every role runs to its end, and roles that share a call make it alike and in the same order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Programs = list[tuple[Role, ExpandedProgram]]
 
 
 def check_comms(schedule: Schedule, programs: Programs, findings: Findings) -> None:
-    """A communicator spans one set of axes, and the calls in which roles meet come in one order, of one kind and size,
+    """A communicator spans one set of axes, and the calls that roles share come in one order, of one kind and size,
     in all of them."""
     span: dict[str, frozenset[str]] = {}
     for role, program in programs:
@@ -39,7 +39,7 @@ def _collectives(program: ExpandedProgram) -> Iterator[tuple[Call, Collective]]:
             yield program.calls[index], op
 
 
-# ── calls in which roles meet ──
+# ── calls that roles share ──
 
 
 def _same_calls(schedule: Schedule, programs: Programs, findings: Findings) -> None:
@@ -59,7 +59,7 @@ def _same_calls(schedule: Schedule, programs: Programs, findings: Findings) -> N
 
 
 def _members(schedule: Schedule) -> dict[int, tuple[Sequence, tuple[int, ...]]]:
-    """For each op (by its number) in which roles meet: the sequence it is in, and the numbers of the roles."""
+    """For each op (by its number) that roles share: the sequence it is in, and the numbers of the roles."""
     moves = [op for op in schedule.ops if isinstance(op, Collective | Exchange)]
     return {op.number: (sequence_of(op), members) for op in moves if (members := members_of(op, schedule))}
 
@@ -73,7 +73,7 @@ def _compare(
     second: list[tuple[Op, Call]],
     findings: Findings,
 ) -> None:
-    """The first call of two roles that is not the same, or that the calls are not as many."""
+    """Report the first call of two roles that differs, or that the numbers of calls differ."""
     role, other_role = schedule.roles[number], schedule.roles[other]
     where = f"communicator {_name(sequence)}"
     for at, (mine, theirs) in enumerate(zip(first, second, strict=False)):
@@ -122,14 +122,14 @@ def _num_bytes(schedule: Schedule, refs: tuple[Ref, ...]) -> int:
     try:
         return sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in refs)
     except InputError:
-        return 0  # said elsewhere
+        return 0  # reported elsewhere
 
 
 # ── progress ──
 
 
 def check_progress(schedule: Schedule, programs: Programs, findings: Findings) -> None:
-    """Run all roles without a clock: a call in which roles meet is done when all of them have started it.
+    """Run all roles without a clock: a call that roles share is done when all of them have started it.
 
     The issuing rule is monotone, so one such run that ends proves that no timing can block the schedule.
     """
@@ -199,7 +199,7 @@ class _Run:
         return self.group_calls[self.programs[number].ops[index].number][1]
 
     def _absent(self, number: int) -> str:
-        """A role that does not come, with what it is at."""
+        """A role that has not joined a call, with the op it is at."""
         name = self.roles[number].name
         program = self.programs[number]
         if self.issuers[number].is_finished:

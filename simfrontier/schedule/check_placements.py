@@ -1,4 +1,4 @@
-"""The placement rules: what the operands of each op must look like, once per distinct op of a schedule."""
+"""The placement rules: what each op requires of its operands, once per distinct op of a schedule."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings)
 
 
 class _Rules(MoveRules):
-    """And what local ops do to them."""
+    """The rules of local ops."""
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule)
@@ -178,7 +178,7 @@ class _Rules(MoveRules):
             report("references", "a hook that writes nothing", ref.name)
 
     def model(self, op: Compute, report: Report) -> None:
-        """Work of the model: the axes that cut its iteration space say where every operand must lie."""
+        """Work of the model: the axes that cut its iteration space give the placement of every operand."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
         for label in set(split.values()):
@@ -207,7 +207,7 @@ class _Rules(MoveRules):
             self.plain(ref.name, report)
 
     def _one_micro_batch(self, op: Compute, report: Report) -> None:
-        """Work of the model is of one micro-batch, whatever of it is of any."""
+        """All operands of an op of the model that belong to a micro-batch belong to the same one."""
         refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
         mine = [ref for ref in refs if self.of[ref.name].tensor.per_micro]
         for ref in mine:

@@ -16,7 +16,7 @@ MAX_LISTED = 20  # cycles looked for; a broken schedule may have thousands of su
 def explain_unwritten(
     unwritten: list[tuple[int, Ref]], program: ExpandedProgram, tensors: Mapping[str, Tensor], report: Report
 ) -> None:
-    """Say for each (op, reference) that was read before any write what is wrong with it."""
+    """Report what is wrong with each (op, reference) that is read before any write."""
     if not unwritten:
         return
     writers = _writers(program)
@@ -48,7 +48,7 @@ def _writers(program: ExpandedProgram) -> dict[Ref, list[int]]:
 def _cycle(
     reader: int, writer: int, program: ExpandedProgram, writers: dict[Ref, list[int]], tensors: Mapping[str, Tensor]
 ) -> list[int] | None:
-    """The ops from `reader` to `writer` and back to it, each needed by the next, or None where there is no such way."""
+    """The ops from `reader` to `writer` and back to it, each needed by the next; None where there is no such path."""
     previous: dict[int, int] = {writer: -1}  # op → the op that needs it
     waiting = deque([writer])
     while waiting:

@@ -31,7 +31,7 @@ def roles_of_work(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
 
 
 def roles_of_pair(kind: str, src: Tensor, dst: Tensor, weight: str | None) -> Iterator[Fault]:
-    """What may become what by a collective, an exchange or a local move."""
+    """The roles that a collective, an exchange or a local move may read and write."""
     sums = kind in ("all_reduce", "reduce_scatter", "accumulate", "decode_sum")
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
     if weight is None and src.role == "encoded":

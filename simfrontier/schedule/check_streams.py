@@ -1,4 +1,4 @@
-"""The rules of what looks alike: computed again in the backward pass, in another stream of the model, or in parts."""
+"""The rules of ops that repeat others: recomputed in the backward pass, in another stream, or in parts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MAX_NAMED = 6
 
 
 class ContributionRecord:
-    """What the walks of all roles write down: who contributed to which gradient, and where sums of them were used.
+    """The record of all walks: which ops contributed to which gradient, and where sums of them were used.
 
     An op is known by its number through all roles: `base[role] + index`.
     """

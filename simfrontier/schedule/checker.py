@@ -1,6 +1,6 @@
 """The type checker of schedules: references, placements, sums, versions, order, memory.
 
-It runs on every schedule that is built and on any schedule file, and says which op, which ranks, what was expected and
+It runs on every schedule that is built and on any schedule file, and reports the op, the ranks, what was expected and
 what was found.
 """
 
@@ -37,7 +37,7 @@ class CheckReport:
 
     @property
     def peak(self) -> Peak | None:
-        """That of the role that needs most."""
+        """The peak of the role that needs most."""
         return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
 
     @property
@@ -53,7 +53,7 @@ def check(
 ) -> CheckReport:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
-    Tensors that do not fit the mesh, then ops that name what does not exist, are said first; only without such faults
+    Tensors that do not fit the mesh come first, then ops that name what does not exist. Only without such faults
     is there a program to walk (`programs`: the expansions of the roles, if they are at hand).
     """
     findings = Findings()
@@ -75,7 +75,7 @@ def check(
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:
-    """Check only what depends on the sizes of the mesh and of tensors, for a schedule whose like has been checked."""
+    """Check only what depends on the sizes of the mesh and of tensors: for a schedule checked at other sizes."""
     findings = Findings()
     _check_sizes(schedule, findings)
     return CheckReport(findings=findings.all())

@@ -35,7 +35,7 @@ class Issuer:
         return out
 
     def finish(self, op: int) -> None:
-        """Say that an op that was handed out is done."""
+        """Mark an op that was handed out as done."""
         lane = self._program.lane[op]
         done = self.done[lane] = self.done[lane] + 1
         ops = self._by_lane[lane]

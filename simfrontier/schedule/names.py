@@ -1,7 +1,7 @@
-"""The names in a schedule's file: how they are made, and the only place that reads in a name what a tensor
-or an op is (those of ops are in opnames). Schedules that are built say it themselves, and say the same.
+"""The names in a schedule's file: how they are made, and the only place that reads what a tensor or an op is
+from its name (names of ops are in opnames). Schedules that are built carry the same facts as fields.
 
-docs/schedule.md has the grammar. A name that follows no rule says nothing.
+docs/schedule.md has the grammar. A name that follows no rule has no such facts.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def value_name(value: str, again: bool = False, stage: Stage | None = None, is_p
 
 
 def buffer_name(end: str, what: str) -> str:
-    """A buffer of what is on its way to a tensor."""
+    """A buffer for a value that is being moved to a tensor."""
     return f"{end}.{what}"
 
 
-# ── what they say ──
+# ── how names are read ──
 
 
 def named_op(kind: str, name: str) -> OpName:
-    """What the name of an op says: of the model's alone."""
+    """The facts in the name of an op of the model."""
     return op_named(name) if kind in MODEL_KINDS else NO_MODULE
 
 
 def tensors_as_named(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors with what their names say of them."""
+    """The tensors with the facts in their names as fields."""
     weights = {name for name, tensor in tensors.items() if tensor.role == "weight"}
     return {
         name: replace(

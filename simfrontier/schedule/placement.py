@@ -46,7 +46,7 @@ class Placement:
         return frozenset(axis for axis, _ in self.partial)
 
     def on(self, mesh: Mesh) -> Placement:
-        """The canonical form on a mesh: axes of size 1 say nothing, partial axes stand in mesh order."""
+        """The canonical form on a mesh: axes of size 1 are left out, partial axes stand in mesh order."""
         shards = tuple((axis, dim) for axis, dim in self.shards if mesh[axis] > 1)
         ops = dict(self.partial)
         partial = tuple((axis, ops[axis]) for axis in mesh.ordered(ops) if mesh[axis] > 1)

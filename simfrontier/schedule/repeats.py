@@ -10,7 +10,7 @@ from simfrontier.schedule.ir import Call, Op, Ref
 
 
 class RelativeCall(NamedTuple):
-    """One call, told from the call before it (the first from layer 0 of micro-batch 0)."""
+    """One call, relative to the call before it (the first from layer 0 of micro-batch 0)."""
 
     label: str
     block: int
@@ -127,7 +127,7 @@ def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
 
 
 class _Runs:
-    """Finds the run that starts at a position: its period is the way to the next operand of the same name.
+    """Finds the run that starts at a position: its period is the distance to the next operand of the same name.
 
     Where operands no longer repeat is kept by period and step, so that none is compared again from every position.
     """

@@ -1,4 +1,4 @@
-"""The roles of a schedule: which axis tells them apart, what is wrong with their places, and whose calls meet."""
+"""The roles of a schedule: the axis they differ along, the faults of their places, and the calls that they share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Sequence = str | tuple[str, int, int]  # calls that meet in their order: of a co
 
 
 def axis_of_roles(schedule: Schedule) -> str | None:
-    """The axis along which the roles stand; None where one role is shared by all ranks."""
+    """The axis along which ranks run different roles; None where one role is shared by all ranks."""
     return next((role.at[0] for role in schedule.roles if role.at is not None), None)
 
 
@@ -38,7 +38,7 @@ def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
 
 
 def faults_of_places(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str]]:
-    """(number of a role, what is wrong with its place): roles stand along one axis, one at each coordinate."""
+    """(number of a role, the fault of its place): roles lie along one axis, one at each coordinate."""
     if len(roles) == 1 and roles[0].at is None:
         return
     taken: dict[int, str] = {}

@@ -1,10 +1,10 @@
-"""Segments: a role's calls as single nodes, where nothing but the lane `compute` can tell that they are many ops.
+"""Segments: a role's calls as single nodes, where only the lane `compute` sees their separate ops.
 
-A call may stand as one node if it meets no other role, holds no host and takes no room in a pool, and is closed: what
-of it is on other lanes begins after its first op on `compute`, and its last op there begins after that. Then an op of
-another lane may only wait for its last op, and only its first op for another lane's; where that is not so, the call is
-taken apart. So its ops follow one another undisturbed, and a program of thousands of ops is as long as its calls are
-many.
+A call may be one node if it shares no call with another role, does not block the host, takes no room in a pool, and is
+closed: its ops on other lanes begin after its first op on `compute`, and its last op there begins after them. Then an
+op of another lane may only wait for its last op, and only its first op for another lane's; where that is not so, its
+ops are nodes of their own. So the ops of a call run without interruption, and a program of thousands of ops has as many
+nodes as calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels of a softmax over rows that do not stay on the chip: how often each passes over memory."""
+"""Kernels of a softmax over rows that do not stay on the chip: the number of memory passes of each."""
 
 from __future__ import annotations
 

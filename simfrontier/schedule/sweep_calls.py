@@ -1,4 +1,4 @@
-"""A schedule of single collectives, one after the other: what a fabric is measured with."""
+"""A schedule of single collectives, one after the other: a benchmark of a fabric."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def gpt(
 
 
 class _Gpt(GraphBuilder):
-    """The model's phases, written down one after the other."""
+    """The phases of the model."""
 
     def __init__(
         self,

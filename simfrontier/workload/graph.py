@@ -13,10 +13,10 @@ from simfrontier.workload.precision import Precision
 Use = tuple[str, int]  # a value and the layer it belongs to, counted from the op's own layer
 
 CrossEntropy = Literal["three-all-reduces", "fused-two", "one-gather", "mn-merge"]
-"""How ranks that have some of the classes each form the loss over all of them (see `Draft._loss`)."""
+"""Method of the loss where ranks have some of the classes each (see `GraphBuilder._loss`)."""
 USUAL_CROSS_ENTROPY: Final = "fused-two"
 LossMethod = CrossEntropy | Literal["whole"]
-"""How the loss is formed: `whole` where every rank has all classes."""
+"""Method of the loss; `whole` where every rank has all classes."""
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -26,7 +26,7 @@ class Value:
     """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
 
     `persistent` values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan
-    cuts that label, one with `ways` only where the loss is formed in one of these (`LossMethod`). One that is `form_of`
+    cuts that label, one with `loss_methods` only under one of these methods of the loss. One that is `form_of`
     another is the same value in another type or place, or a part of that sum.
     """
 
@@ -80,8 +80,8 @@ class WorkOp:
     `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `keeps` are the states
     that it writes anew. An op without a batch in its iteration space sees all samples: where they are divided, its
     operands are gathered. `flops` counts the whole logical op.
-    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op does its work on the way;
-    one with `ways` only where the loss is formed in one of these. `kernel` is that of a softmax (schedule.softmax);
+    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op includes its work;
+    one with `loss_methods` only under one of these. `kernel` is that of a softmax (schedule.softmax);
     empty where its rows stay on the chip. `named` is what its name is made of.
     """
 

@@ -1,4 +1,4 @@
-"""A model while it is written down: its values and weights by name, and ops out of a few words each."""
+"""A builder of model graphs: values and weights by name, and ops from a few arguments each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GraphBuilder:
 
     @property
     def softmax_trait(self) -> dict[str, str]:
-        """What tells a model with another softmax kernel apart."""
+        """The trait of a model with another softmax kernel."""
         return {"softmax": self.kernel} if self.kernel else {}
 
     # ── tensors ──
@@ -226,10 +226,10 @@ class GraphBuilder:
         return *self._loss(nk), *self.linear_backward("head", nk, here("d.logits"), source, target, table=table)
 
     def _loss(self, nk: str) -> tuple[WorkOp, ...]:
-        """The loss in every way to form it, of which a plan has one.
+        """The loss by every method, of which a plan uses one.
 
-        whole: one op, whose passes over memory are those of a softmax. Where classes are cut, ranks say something of
-        each row first:
+        whole: one op, whose passes over memory are those of a softmax. Where classes are cut, ranks first
+        exchange something of each row:
 
         three-all-reduces: the largest logit, the label's own, the sum of exponentials (Megatron-LM,
             megatron/core/tensor_parallel/cross_entropy.py; it works in place, here the shifted logits and the

@@ -24,7 +24,7 @@ def mlp(
 
 
 class _Mlp(GraphBuilder):
-    """The model's phases, written down one after the other."""
+    """The phases of the model."""
 
     def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
         self.shape, self.batch = shape, batch

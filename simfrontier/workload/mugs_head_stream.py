@@ -80,7 +80,7 @@ class HeadStream:
         return self.stream.ops(ops)
 
     def _take(self) -> None:
-        """What was declared so far becomes known under the stream's names."""
+        """Register what was declared so far under the stream's names."""
         self.declarations.values.update(self.stream.values(self.draft.values.values()))
 
     def _value(self, name: str, dims: str, form_of: str = "") -> None:

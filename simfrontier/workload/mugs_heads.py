@@ -22,7 +22,7 @@ from simfrontier.workload.precision import Precision
 from simfrontier.workload.stream import Stream, in_stream
 
 STUDENT, TEACHER, GLOBAL, LOCAL = "student", "teacher", "global", "local"
-NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher has not
+NOT_FOLLOWED = ("instance.predict", "group.predict")  # modules that the teacher lacks
 HEADS = ("instance", "group", "cluster")
 
 
@@ -49,7 +49,7 @@ class Heads:
             TEACHER: HeadStream(self.declarations, Stream(TEACHER, follower=TEACHER), shape.global_crops),
         }
 
-    # ── what is there ──
+    # ── states ──
 
     def states(self) -> dict[str, State]:
         """Queues of negatives, memories, the centre; the lengths of prototypes that are not trained. Of a memory's

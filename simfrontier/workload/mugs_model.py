@@ -1,4 +1,4 @@
-"""Mugs pre-training (arXiv 2203.14415) as a graph of ops: the backbones of student and teacher, and what joins them.
+"""Mugs pre-training (arXiv 2203.14415) as a graph of ops: the backbones of student and teacher, and their joint parts.
 
 Three streams run through the layers: `teacher` and `global` (the large crops) and `local` (the small crops), the last
 two with the student's weights. A label b counts the rows of its stream: crops, image by image. Labels: n patch, i

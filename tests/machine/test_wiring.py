@@ -87,8 +87,11 @@ REFUSED: list[tuple[Callable[[Form], object], str]] = [
         "routes[0][1][1]: got 4, allowed: a whole number from 0 to 3",
     ),
     (lambda form: form["routes"][0].__setitem__(1, [1]), 'routes[0][1]: got "m>b", allowed: a cable from "a"'),
-    (lambda form: form["routes"][0].__setitem__(1, [0]), 'routes[0][1]: got "a way to m", allowed: one to "b"'),
-    (lambda form: form["routes"][0].__setitem__(1, [0, 3, 0, 1]), 'routes[0][1]: got "m>a", allowed: a way that meets'),
+    (lambda form: form["routes"][0].__setitem__(1, [0]), 'routes[0][1]: got "a route to m", allowed: one to "b"'),
+    (
+        lambda form: form["routes"][0].__setitem__(1, [0, 3, 0, 1]),
+        'routes[0][1]: got "m>a", allowed: a route that visits',
+    ),
     (lambda form: form["routes"][0].__setitem__(0, [0, 3]), 'routes[0][0]: got "m>a"'),
 ]
 
