@@ -1,5 +1,5 @@
 """What ranks sent and what arrived, as a few numbers per message: transport is exact whatever codecs lose, so that
-every collective and exchange is held against what its members put into it."""
+the result of every collective and exchange is compared with what its members sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEED: Final = 7
 @dataclass(slots=True)
 class MessageDigest:
     """Digests of one message of one call on one rank: of what it sent, the square of that one's length, and of what
-    arrived; `error` is how far apart rounding may take the two, relative to the length of all that is sent."""
+    arrived; `error` is the difference of the two that rounding may make, relative to the length of all that is sent."""
 
     sent: Any
     square: Any
@@ -162,7 +162,7 @@ class MessageDigests:
 
 def is_followed(op: Op, reduction: PartialOp) -> bool:
     """Whether what an op brings follows from what is sent by sums alone: not maxima, not what is coded at every hop,
-    nor streams of which only the values say how long they are (they are widened on the way)."""
+    nor streams of which only the values say how long they are (they are widened in transit)."""
     if isinstance(op, Compute) or op.codec.is_measured:
         return False
     return isinstance(op, Exchange) or (reduction == "sum" and not op.per_hop)
@@ -207,7 +207,7 @@ def _of(programs: Programs, rank: int) -> tuple[Sequence[Any], Sequence[Any]]:
 
 
 def _is_scattered(op: Any) -> bool:
-    """Whether every member gets another part, so that only all parts together can be held against what was sent."""
+    """Whether every member gets another part, so that only all parts together can be compared with what was sent."""
     return isinstance(op, Collective) and wire_kind(op) in ("reduce_scatter", "all_to_all")
 
 

@@ -1,4 +1,4 @@
-"""Blocks: which part of a tensor's dimensions a rank holds, and pieces of blocks put side by side or taken apart."""
+"""Blocks: which part of a tensor's dimensions a rank holds, and pieces of blocks joined or split."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def side_by_side(
     xp: Any, pieces: Array, local: tuple[int, ...], axes: tuple[str, ...], shards: Shards, mesh: Mesh
 ) -> Array:
     """The blocks of all members of a group over `axes`, [members, n] with the first axis slowest, as the block that
-    they make together; `shards` say which dimension each axis cuts."""
+    they make together; `shards`: the dimension that each axis cuts."""
     cube = xp.reshape(pieces, (*(mesh[axis] for axis in axes), *local))
     order, shape = _interleaved(local, axes, shards, mesh)
     return xp.reshape(xp.permute_dims(cube, order), shape)
@@ -61,7 +61,7 @@ def taken_apart(xp: Any, whole: Array, axes: tuple[str, ...], shards: Shards, me
 def _interleaved(
     local: tuple[int, ...], axes: tuple[str, ...], shards: Shards, mesh: Mesh
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(order, shape): dimensions of [axes …, local …] so that the axes which cut a dimension stand before it, the
+    """(order, shape): dimensions of [axes …, local …] so that the axes which cut a dimension precede it, the
     outermost first; and the shape when they are one with it."""
     order: list[int] = []
     shape: list[int] = []

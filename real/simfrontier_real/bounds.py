@@ -1,5 +1,5 @@
-"""How far training by a schedule may be from the unsharded model: rounding, and what codecs, narrow types and old
-weights add to it.
+"""Bounds on the difference between training by a schedule and the unsharded model: rounding, and the errors of codecs,
+narrow types and old weights.
 
 What a value loses where it is coded is `noise_of` its codec, relative to its length. What it loses in moves of
 different kinds is independent, so the squares add up; what it loses in a move that every layer has adds up layer by
@@ -17,7 +17,7 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
     weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
                            most 0.9; and 3 times what the codec that publishes weights loses of them
     published weights      rounding: what publishing makes of a master is known, whatever the codec loses of it
-    weights beside masters coded more than once on their way: 1.5 times what the codec that publishes them loses (each
+    weights beside masters coded more than once in transit: 1.5 times what the codec that publishes them loses (each
                            rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
@@ -74,7 +74,7 @@ _WAYS: Final = {"gathered": "weights", "copy": "weights", "weight": "published w
 @dataclass(frozen=True, slots=True, order=True)
 class MoveNoise:
     """So many kinds of moves of weights, activations or gradients, which so many layers have each, that lose `noise` of
-    what they move, relative to its length; `codec` says how it is written."""
+    what they move, relative to its length, in `codec`."""
 
     of: str
     codec: str
@@ -94,7 +94,7 @@ class MoveNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBounds:
-    """How far apart training may be, relative: gradients of all tensors together, of one (in at least half of the
+    """Bounds on relative errors of training: gradients of all tensors together, of one (in at least half of the
     steps; `gradients_peak` and `one_tensor_peak`: in the worst), the norm by which is clipped, what Adam makes of them
     (`update`), losses, weights, the length of their moves. `share` of the whole norm is what one tensor's gradient is
     measured against at least, `published` is what weights lose where they are published. `image` is how far published
@@ -239,7 +239,7 @@ def bounds_of(
         one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
         one_tensor_peak=peak * (rounding + ONE_TENSOR * GRADIENTS * noise),
         share=SHARE,
-        # coding per hop leaves copies apart, of which each rank counts its own
+        # coding per hop makes copies differ; each rank counts its own
         norm=NORMS[kind] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
         update=UPDATES[kind],
         losses=equal + LOSSES * GRADIENTS * noise,

@@ -13,7 +13,7 @@ class Buffers:
     """What one rank holds while it runs steps of a program.
 
     An instance that is not persistent is dropped when all ops that use it up to its next writing are done, in whatever
-    order the lanes finish them: the memory is then what the schedule's lifetimes say.
+    order the lanes finish them: the memory is then that of the schedule's lifetimes.
     """
 
     def __init__(self, schedule: Schedule, program: ExpandedProgram) -> None:
@@ -44,7 +44,7 @@ class Buffers:
         return ref in self.by_ref
 
     def used_by(self, op: int) -> None:
-        """An op is done: drop what nobody uses any more."""
+        """Drop the instances that no later op uses, now that an op is done."""
         self.bundled.pop(op, None)
         for number, ref in self._uses[op]:
             self._left[number] -= 1

@@ -16,14 +16,14 @@ Blank = Callable[[int], Array]  # a flat array of so many elements, of the messa
 
 
 class Carrier(Protocol):
-    """A message on its way."""
+    """A message in transit."""
 
     def advance(self, blocking: bool) -> bool:
         """Go on as far as may be, or (`blocking`) to the end; whether all is done."""
 
 
 class _Carrying:
-    """What both ways to carry a message have in common; with `coding`, every message is coded by itself."""
+    """The common part of both carriers; with `coding`, every message is coded by itself."""
 
     def __init__(
         self,

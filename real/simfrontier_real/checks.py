@@ -20,8 +20,8 @@ MESSAGES: Final = "messages, over their rounding"
 
 @dataclass(frozen=True, slots=True)
 class TrainingCheck:
-    """One comparison with the unsharded model: what, how far apart it is at most, how far it may be, and where it is
-    furthest."""
+    """One comparison with the unsharded model: its name, the largest difference seen, the limit, and where it was
+    seen."""
 
     name: str
     seen: float
@@ -62,8 +62,8 @@ def compared(
     start: Weights,
     bounds: TrainingBounds,
 ) -> TrainingChecks:
-    """Hold what the ranks tell against the unsharded model; `start` are the weights before the first step, `masters`
-    those that the optimizer steps, by their own names, as they are when published where that is known."""
+    """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
+    `masters` those that the optimizer steps, by their own names, as they are when published where that is known."""
     steps: dict[int, StepErrors] = {}
     for number in _taken(rank_reports):
         mine = [each.gradients[number] for each in rank_reports]

@@ -109,7 +109,8 @@ def train(
     ranks: Ranks = None,
 ) -> None:
     """Train a small real model by schedules, and compare the gradients of every step, losses and weights with the
-    unsharded model. Exit code 1 where they differ by more than rounding, or than what is lost on the way explains."""
+    unsharded model. Exit code 1 where they differ by more than rounding, or than the schedule's codecs and types
+    explain."""
     from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
 
     refuse_collectives(collectives)
@@ -146,7 +147,7 @@ def losses(
     ranks: Ranks = None,
 ) -> None:
     """Train a small real model by schedules that compress messages in different ways, from several seeds, and write
-    their loss curves: `simfrontier losses` says which of them leave the band of the plain one."""
+    their loss curves: `simfrontier losses` lists those that leave the band of the plain one."""
     from simfrontier_real.loss_session import curves, parse_seeds
     from simfrontier_real.options import refuse_collectives, refuse_number, refuse_places
 
@@ -226,7 +227,7 @@ def emulate(
     timeout: TimeoutOption = 120.0,
     join_timeout: JoinOption = 60.0,
 ) -> None:
-    """Lay an emulated fabric out on this box and replay schedules on ranks in it, as a file of jobs says."""
+    """Lay an emulated fabric out on this box and replay schedules on ranks in it, by a file of jobs."""
     import sys
 
     from simfrontier_real.fabric.client import is_inside

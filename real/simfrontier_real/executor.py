@@ -14,7 +14,7 @@ _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pi
 
 
 class StuckError(SimfrontierError):
-    """Nothing has ended for too long; `table` says what the rank runs and what it waits for."""
+    """Nothing has ended for too long; `table`: what the rank runs and what it waits for."""
 
     def __init__(self, table: list[str]) -> None:
         super().__init__("nothing has ended for too long")
@@ -22,7 +22,7 @@ class StuckError(SimfrontierError):
 
 
 class Executor:
-    """One rank's way through steps of one program."""
+    """Runs the steps of one rank's program."""
 
     def __init__(self, step: LaneStep, lanes: Lanes) -> None:
         self._step, self._lanes = step, lanes
@@ -115,7 +115,7 @@ def _explained(error: Exception, what: str) -> Exception:
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether torch says that another rank is not there any more."""
+    """Whether an error of torch means that another rank has ended."""
     return isinstance(error, RuntimeError) and _BROKEN.search(str(error)) is not None
 
 

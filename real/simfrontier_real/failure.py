@@ -1,4 +1,4 @@
-"""How a run that fails ends: one rank says why, a stuck one with the table of all ranks, and every rank goes."""
+"""The end of a run that fails: one rank prints why (a stuck one with the table of all ranks), and every rank ends."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _hang_up(port_of_store: int) -> None:
 
 
 def _is_first(world: World | None, key: str) -> bool:
-    """Whether nobody has spoken yet; where the store is gone too, everybody speaks."""
+    """Whether no rank has reported yet; where the store is gone, every rank reports."""
     if world is None:
         return True
     try:
@@ -101,7 +101,7 @@ def _print_tables(table: list[str], world: World | None, rank: int) -> None:
 
 
 def _by_line(tables: dict[int, list[str]]) -> list[tuple[str, str]]:
-    """Every line once with the ranks that say it; what few say first."""
+    """Every line once with the ranks that have it; lines of few ranks first."""
     ranks: dict[str, list[int]] = {}
     for rank in sorted(tables):
         for line in tables[rank] or ["nothing under way"]:

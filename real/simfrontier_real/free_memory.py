@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def free_bytes() -> int:
-    """Memory that may be had without swapping, as Linux tells it."""
+    """Memory in bytes that is available without swapping (Linux MemAvailable)."""
     try:
         known = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-_devices: dict[str, Any] = {}  # by the network interface that gloo is told to use
+_devices: dict[str, Any] = {}  # by the network interface that gloo uses
 _NUM_THREADS = 2  # of a group, as torch has it
 
 

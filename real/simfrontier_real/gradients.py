@@ -1,4 +1,4 @@
-"""Digests of gradients: a few numbers per tensor and step, by which a step's gradients are held against the unsharded
+"""Digests of gradients: a few numbers per tensor and step, by which a step's gradients are compared with the unsharded
 model's."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def probes(key: Key, shape: tuple[int, ...]) -> Any:
     """[NUM_PROBES, *shape]: directions for the gradient of one weight, normal numbers that its name and layer seed.
 
     The mean square of a vector's products with them is, on average, its squared length, whatever its direction: the
-    digest of a difference tells how long it is. A norm alone would not see that elements have changed places.
+    digest of a difference gives its length. A norm alone would not see that elements have changed places.
     """
     import numpy as np
 
@@ -141,7 +141,7 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
 
 def step_errors(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests) -> StepErrors:
     """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
-    difference, over its norm or a `share` of the norm of all; and how far copies of it are apart."""
+    difference, over its norm or a `share` of the norm of all; and the differences of its copies."""
     ours, copies = joined(schedule, [each.digests for each in by_rank])
     whole = norm_of(reference)
     errors = {key: _length(ours, copies, key, reference[key]) for key in reference}

@@ -1,5 +1,5 @@
 """Signs of life: every rank counts in the store that all share, and watches another rank count. One that is stopped,
-or whose host is, says nothing itself and would be waited for, between two steps for an hour."""
+or whose host is, reports nothing itself; the others would wait for it, between two steps for an hour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 EVERY_S = 0.5
 LOOK_S = 3 * EVERY_S  # a rank that does not count meanwhile gives no sign of life
-SLACK_S = 2.0  # beyond the run's timeout: ops that are stuck are told first, and with more to say
+SLACK_S = 2.0  # beyond the run's timeout: stuck ops are reported first, with more details
 JOIN_S = 10.0  # for threads that are at a call of the store, on a busy machine
 LEFT = -(1 << 40)  # of a rank that has done everything
 OVER = "over"
@@ -40,7 +40,7 @@ class Heartbeat:
                 thread.start()
 
     def leave(self) -> None:
-        """Say that this rank has done everything, so that nobody waits for its signs."""
+        """Mark this rank as finished, so that no rank waits for its signs."""
         if self._size > 1:
             with suppress(RuntimeError):  # the store has gone with rank 0
                 self._store.add(_key(self._rank), LEFT)
@@ -60,11 +60,11 @@ class Heartbeat:
         return [int(self._store.add(_key(rank), 0)) for rank in range(self._size)]
 
     def _count(self) -> None:
-        with suppress(RuntimeError):  # the store is gone: the run is over, or its connections tell
+        with suppress(RuntimeError):  # the store is gone: the run is over, or its connections report it
             while True:
                 self._store.add(_key(self._rank), 1)
                 if self._store.add(OVER, 0) and not self._reports:
-                    os._exit(1)  # another rank has said why
+                    os._exit(1)  # another rank has reported why
                 self._seen = int(self._store.add(_key(self._watched), 0))
                 if self._seen < 0 and (self._watched + 1) % self._size != self._rank:
                     self._watched = (self._watched + 1) % self._size
@@ -89,7 +89,7 @@ class Heartbeat:
                 self._end_if_silent()
 
     def _end_if_silent(self) -> None:
-        """Say which ranks give no sign of life and end the run, unless they do, or a rank has said why it ends."""
+        """Report the ranks without a sign of life and end the run, unless they answer or a rank has reported why."""
         try:
             silent = self.silent()
             if not silent or int(self._store.add("said", 1)) > 1:
@@ -104,7 +104,7 @@ class Heartbeat:
         os._exit(1)
 
     def _end_without_store(self) -> None:
-        """The store does not answer, so nobody can be asked: the first of the other ranks speaks, and each ends."""
+        """The store does not answer, so no rank can be asked: the first of the other ranks reports, and each ends."""
         assert self._holder is not None
         if self._rank == min(rank for rank in range(self._size) if rank != self._holder):
             print_line(f"{silent_text([self._holder])} for {self._limit_s:g} s; the run ends")

@@ -81,13 +81,13 @@ def _below(path: Path, name: Path, key: Key) -> Path:
 
 
 def run_jobs(session: Session, jobs: tuple[ReplayJob, ...]) -> None:
-    """Do all jobs; between them every cable is as fast as the wiring says."""
+    """Do all jobs; between them every cable has the rate of the wiring."""
     for job in jobs:
         plan = ReplaySettings(
             out=job.out, iterations=job.iterations, warmup=job.warmup, compute="wait", waits=job.waits
         )
         loaded = session.agreed(job.schedules, job.collectives)
-        session.world.barrier()  # nobody still sends for the job before
+        session.world.barrier()  # no rank still sends for the job before
         with slowed(job.rates if session.world.rank == 0 else {}):
             session.world.barrier()
             replay(session, loaded, plan)

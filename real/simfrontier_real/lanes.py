@@ -85,7 +85,7 @@ class LaneStep:
     def _measured(
         self, backend: Backend, index: int, op: Collective | Exchange, messages: tuple[Array, ...]
     ) -> Iterator[Pending]:
-        """The messages of an op of which only the values say how long they are."""
+        """The messages of an op whose lengths depend on their values."""
         self.message_bytes[index] = 0
 
         def count_bytes(count: int) -> None:
@@ -215,9 +215,9 @@ class ThreadLanes:
 
 
 class StreamLanes:
-    """One stream of the device per lane; what an op waits for is said by events, so the host runs ahead. For nccl.
+    """One stream of the device per lane; ops wait for each other by events, so the host runs ahead. For nccl.
 
-    An op counts as finished for the issuer when it stands on its stream: the streams then keep the order that the
+    An op counts as finished for the issuer when it is on its stream: the streams then keep the order that the
     issuer's waits ask for. Times are taken from events on the device, and read when the step has ended.
     """
 
@@ -271,7 +271,7 @@ class StreamLanes:
         return ended
 
     def left(self, timeout_s: float) -> list[int]:
-        """Ops that stand on their streams and have not ended when nothing has ended there for so long."""
+        """Ops that are on their streams and have not ended when nothing has ended there for so long."""
         waited = list(self._events)
         moved_s = self._step.clock()
         while waited and self._step.clock() - moved_s < timeout_s:

@@ -1,4 +1,4 @@
-"""Starting all ranks on this machine; where one fails, or this process is told to stop, all end with one line."""
+"""Starting all ranks on this machine; where one fails, or this process gets a signal to stop, all end with one line."""
 
 from __future__ import annotations
 

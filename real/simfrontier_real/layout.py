@@ -1,7 +1,7 @@
 """How a rank's buffers are laid out: which digits of the flat index they hold, in which order; and reordering them.
 
 A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
-nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits stand in the
+nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits are in the
 order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
 the collective come first. A buffer of an activation is an array in the shape of its block; of one that is stacked,
 those of all members.
@@ -37,7 +37,7 @@ class MessageSlot:
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How the pieces of a coded activation make up a block: one for each member of the groups over `axes`, of shape
-    `local`, cut along dimensions as `shards` say."""
+    `local`, cut along the dimensions of `shards`."""
 
     axes: tuple[str, ...]
     shards: tuple[tuple[str, int], ...]

@@ -72,7 +72,7 @@ def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array
 
 
 def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:
-    """What was sent must be as long as the codec that it is read by says."""
+    """Refuse a message whose length is not that of the codec that reads it."""
     if held.scales is not None and codec.is_quantised:
         count = num_bytes(held.data[0]) + num_bytes(held.scales[0])
         if count != codec.wire_bytes(length):

@@ -12,7 +12,7 @@ from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, exc
 from simfrontier_real.wire import Mailboxes, Wire
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
-ExchangeKey = tuple[ExchangeChannel, frozenset[int], int]  # way, partners, how many exchanges they made before
+ExchangeKey = tuple[ExchangeChannel, frozenset[int], int]  # channel, partners, how many exchanges they made before
 
 
 @dataclass
@@ -112,7 +112,7 @@ class LoopbackPending:
 
 @dataclass(slots=True)
 class ExchangePending:
-    """An exchange that is done once the other end has come too, whichever way messages go."""
+    """An exchange that is done once the other end has started it too, in whichever direction messages go."""
 
     world: LoopbackWorld
     exchange_key: ExchangeKey

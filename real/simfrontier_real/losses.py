@@ -1,4 +1,4 @@
-"""Cross-entropy computed for real: over classes that a rank has all of, and in every way over some of them each."""
+"""Cross-entropy computed for real: over all classes on one rank, and by every method over some classes on each."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
 
 
 def merged(context: RankContext, index: int, op: Compute) -> None:
-    """merge: what the members of a group say of their classes, side by side, as what all of them say."""
+    """merge: the results of a group's members for their classes, combined into those for all classes."""
     reads, writes, _ = context.operands(index)
     xp = context.backend.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
@@ -184,6 +184,6 @@ def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
 
 
 def counts(operands: Operands) -> bool:
-    """Whether this rank says the loss of its samples: of ranks that have the same samples the first does."""
+    """Whether this rank reports the loss of its samples: of ranks that have the same samples the first does."""
     context, rows = operands.context, operands.cuts(label for label, _ in operands.op.iteration[:-1])
     return context.is_first(axis for axis in context.schedule.mesh.names if axis not in (*rows, context.roles_axis))

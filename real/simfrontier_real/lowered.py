@@ -1,4 +1,4 @@
-"""The lowered transport: every message of a collective carried by explicit sends, receives and adds, as a file says."""
+"""The lowered transport: every message of a collective carried by explicit sends, receives and adds, from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREFIX = "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
-    """The file that says how a schedule's collectives are carried: beside it, `lowered-` for `schedule-`."""
+    """The file with the recipes of a schedule's collectives: beside it, `lowered-` for `schedule-`."""
     return schedule.with_name(PREFIX + schedule.name.removeprefix("schedule-"))
 
 

@@ -1,4 +1,4 @@
-"""Messages of which only the values say how long they are: the members agree on a length, then send so much."""
+"""Messages whose lengths depend on their values: the members agree on a length, then send so much."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def begin_measured(
 def exchange_measured(
     backend: Backend, transport: Transport, op: Exchange, message: Array | None, awaits: bool, count_bytes: CountBytes
 ) -> Pending:
-    """An exchange of one coded piece each way, or one way."""
+    """An exchange of one coded piece in each direction, or in one."""
     width = 0 if message is None else int(stream_bytes(backend.xp.reshape(message, (1, -1)))[0])
     own = None if message is None else backend.array([width], "int64")
     room = backend.zeros((1,), "int64") if awaits else None

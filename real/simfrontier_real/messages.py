@@ -17,7 +17,7 @@ from simfrontier_real.rank_context import RankContext
 
 def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, ...]:
     """The messages of one call: all-gather and all-reduce [n], reduce-scatter and all-to-all [members, n]; data, then
-    scales where the codec has them; or one for each tensor, where only the values say how long it is."""
+    scales where the codec has them; or one for each tensor, where lengths depend on values."""
     src = context.program.reads[index]
     if index in context.buffers.bundled:
         return (context.buffers.bundled[index],)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from simfrontier.collectives import Lowered, Transfer
 
-MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room on the way
+MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room in transit
 
 
 class LineRange(NamedTuple):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 class OpRunner(Protocol):
     """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready;
-    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing). Where only
-    its values say how long a message is, `measures` is the library that its arrays are of."""
+    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing). Where the
+    length of a message depends on its values, `measures` is the library of its arrays."""
 
     def begin_step(self) -> None: ...
 

@@ -29,8 +29,8 @@ def base_name(tensor: Tensor) -> str:
 class Operands:
     """The operands of one op instance as arrays, in the shapes of their blocks on this rank.
 
-    They are found by their names without streams: no op uses two tensors that are told apart by their streams alone,
-    but for activations, which stand in the op's order.
+    They are found by their names without streams: no op uses two tensors that differ by their streams alone,
+    but for activations, which are in the op's order.
     """
 
     context: RankContext

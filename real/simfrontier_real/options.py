@@ -30,7 +30,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def refuse_collectives(collectives: str) -> None:
-    """Raise InputError for another way to carry collectives than there is."""
+    """Raise InputError for an unknown value of --collectives."""
     if collectives not in COLLECTIVES:
         raise InputError(f"got {collectives!r}; {nearest(collectives, COLLECTIVES)}", where="--collectives")
 

@@ -46,8 +46,8 @@ class PerHopCoder:
 
 
 def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
-    """Raise InputError where a schedule codes per hop and nobody does: a library's own collectives cannot; nor can
-    messages of unknown length be awaited."""
+    """Raise InputError where a schedule codes per hop and the transport cannot: a library's own collectives do not, and
+    messages of unknown length cannot be received."""
     for op in collectives_of(schedule):
         if op.per_hop and not lowered:
             raise InputError(

@@ -26,7 +26,7 @@ from simfrontier_real.world import World
 
 @dataclass(frozen=True, slots=True)
 class TorchPending:
-    """A collective of torch under way; gloo's must be waited for, nccl's makes the current stream wait."""
+    """A collective of torch that has started; gloo's must be waited for, nccl's makes the current stream wait."""
 
     work: Any
     result: Array
@@ -41,7 +41,7 @@ class TorchPending:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePending:
-    """Messages between two ranks under way; `room` is what is received into."""
+    """Messages between two ranks that have started; `room` is what is received into."""
 
     moving: list[PendingMessage]
     room: Array | None
@@ -99,7 +99,7 @@ class TorchTransport:
         import torch
         import torch.distributed as dist
 
-        # members stand in the order of the channel's axes, which need not be that of the ranks
+        # members are in the order of the channel's axes, which need not be that of the ranks
         order: dict[str, Any] = {} if list(members) == sorted(members) else {"sort_ranks": False}
         try:
             with shared_device():
@@ -123,7 +123,7 @@ class TorchTransport:
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
         assert self._mesh is not None, "prepare comes first"
         mine = self._world.rank
-        peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners stand in the order of their ranks
+        peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners are in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
         return ExchangePending(self._exchange_channels[exchange_channel_of(op)].exchange(moves), room)

@@ -1,4 +1,5 @@
-"""The rank processes of one machine: watched, and ended together where one fails or this process is told to stop."""
+"""The rank processes of one machine: watched, and ended together where one fails or this process gets a signal to
+stop."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from types import FrameType
 from typing import Protocol
 
 POLL_S = 0.05
-GRACE_S = 3.0  # for ranks that are told to end, before they are killed
+GRACE_S = 3.0  # for ranks to end after SIGTERM, before they are killed
 # Ranks share the cores. And glibc's threshold moves with what was freed before, so that the same message costs 75 or
 # 130 ms depending on the schedule that ran before it; a fixed one makes large buffers cost the same pages every time.
 SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
@@ -37,7 +38,7 @@ class StoppedError(Exception):
 
 
 def watch(processes: Sequence[RankProcess]) -> int:
-    """Wait for all; 0, or the exit code of the first that failed, said in one line, when the others are ended."""
+    """Wait for all; 0, or the exit code of the first that failed, reported in one line, when the others have ended."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code]

@@ -148,7 +148,7 @@ def _spans(
             if between not in levels:
                 levels[between] = _level(schedule, ranks, rank, op)
             level = levels[between]
-        if op.number not in sizes:  # an op stands at one end only of a program
+        if op.number not in sizes:  # an op is at one end only of a program
             sizes[op.number] = _own_bytes(op, schedule, program.reads[index])
         own = sizes[op.number]
         out.append(
@@ -177,7 +177,7 @@ def _axes(op: Collective | Exchange) -> tuple[str, ...]:
 
 
 def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective | Exchange) -> str:
-    """The boundary that is known for certain: whether the ranks that meet are on several hosts."""
+    """The boundary that is known for certain: whether the ranks of the call are on several hosts."""
     if isinstance(op, Exchange):
         group = [rank, peer_of(op, schedule.mesh, rank)]
     else:

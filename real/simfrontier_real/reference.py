@@ -64,8 +64,8 @@ def train_unsharded(
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any) -> Any:
-    """A decoder without rotary embedding; `residual` of the schedule's meta says how attention and MLP stand on the
-    residual stream: parallel (side by side) or sequential. Without a head of its own the embedding's weight is used."""
+    """A decoder without rotary embedding; `residual` of the schedule's meta: how attention and MLP are on the
+    residual stream, parallel (side by side) or sequential. Without a head of its own the embedding's weight is used."""
     import torch
     from torch.nn import functional
 

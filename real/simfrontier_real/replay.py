@@ -24,7 +24,7 @@ _FLOATS = ("fp64", "fp32", "fp16", "bf16")
 
 @dataclass
 class StandInKernels:
-    """Kernels that stand for the model's: outputs of the right size, and time spent as the mode says.
+    """Kernels that stand for the model's: outputs of the right size, and time spent by the mode.
 
     real: matrix products of the op's local shape and copies of as many bytes as the op moves, on scratch memory; wait:
     sleep until as long after the op was ready as it takes in `waits` (per op, seconds); none: no time.
@@ -49,7 +49,7 @@ class StandInKernels:
             self.blank(context, ref)
 
     def blank(self, context: RankContext, ref: Ref) -> None:
-        """A buffer of the right size where communication may read it; most activations are read by nobody here."""
+        """A buffer of the right size where communication may read it; no op reads most activations here."""
         tensor = context.schedule.tensors[ref.name]
         if tensor.role in ("token", "optimizer"):
             return
@@ -102,7 +102,7 @@ class StandInKernels:
             backend.xp.asarray(self._zeros(context, (moved,), "uint8"), copy=True)
 
     def _zeros(self, context: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
-        """A view of as many zeros as it takes; nobody writes anything but zeros there."""
+        """A view of as many zeros as it takes; no op writes anything but zeros there."""
         count = math.prod(shape)
         held = self.memory.get(dtype)
         if held is None or held.shape[0] < count:

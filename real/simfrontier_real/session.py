@@ -31,8 +31,8 @@ PREFIX = "schedule-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSchedule:
-    """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`
-    says how its collectives are carried (None: as the library does); `peak_bytes`: the most that
+    """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`:
+    the recipes of its collectives (None: the library's own); `peak_bytes`: the most that
     one rank holds, by the check (0: not checked)."""
 
     name: str
@@ -100,7 +100,7 @@ def session(
         rank = place.rank
         if backend not in BACKENDS:
             raise InputError(f"got {backend!r}; {nearest(backend, BACKENDS)}", where="--backend")
-        # torch's own timeout comes after ours, which says more
+        # torch's own timeout comes after ours, whose report has more details
         world = join(place, backend, join_s, timeout_s + 15.0, timeout_s)
         loaded = _agreed(world, paths, checked, collectives)
         yield Session(
@@ -151,7 +151,7 @@ def _refuse_size(loaded: LoadedSchedule, size: int) -> None:
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
-    """The schedules that all ranks read, which are the same by digest, or nobody starts."""
+    """The schedules that all ranks read. Raises InputError where digests differ."""
 
     def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)

@@ -67,9 +67,9 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """What one rank tells of its training: its part of every step's loss, what its optimizer was given in every step,
-    its lines of the weights and states at the end, what it sent and got in the calls of every step, what publishing
-    should make of its masters, and how far the codes of weights were from those in every step."""
+    """The report of one rank on its training: its part of every step's loss, what its optimizer was given in every
+    step, its lines of the weights and states at the end, what it sent and got in the calls of every step, what
+    publishing should make of its masters, and how far the codes of weights were from those in every step."""
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
@@ -183,8 +183,8 @@ def run_in_one_process(
     lowered: LoweredSchedule | None = None,
     adjust: Callable[[TrainingRank], None] = lambda _: None,
 ) -> tuple[list[RankReport], list[RankTimes]]:
-    """What all ranks tell of their training in this process, and their times and bytes; `adjust` is called with every
-    rank before it starts. Raises as `train_in_one_process` does."""
+    """The reports of all ranks on their training in this process, and their times and bytes; `adjust` is called with
+    every rank before it starts. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend

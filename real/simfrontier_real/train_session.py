@@ -38,8 +38,8 @@ def train_all(
 
 
 def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
-    """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own account.
-    Of host memory only: a GPU says itself when it is full."""
+    """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own check.
+    Host memory only: a GPU reports itself when it is full."""
     hosts = session.world.shared(session.host)
 
     def look() -> None:

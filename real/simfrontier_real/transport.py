@@ -43,10 +43,10 @@ class ExchangeChannel:
 
 
 class Pending(Protocol):
-    """A collective or an exchange under way."""
+    """A collective or an exchange that has started."""
 
     def is_done(self) -> bool:
-        """Whether `wait` would return at once (False where that cannot be told without waiting)."""
+        """Whether `wait` would return at once (False where that cannot be known without waiting)."""
 
     def wait(self) -> Array:
         """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
@@ -55,15 +55,15 @@ class Pending(Protocol):
 
 
 class Transport(Protocol):
-    """Collectives and exchanges of one rank. Calls on a channel or way are made in the same order by all its
+    """Collectives and exchanges of one rank. Calls on a channel are made in the same order by all its
     members."""
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
         """Start a collective's call for one message; never blocks for other ranks."""
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
-        """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes that
-        way); never blocks for it."""
+        """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes in that
+        direction); never blocks for it."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
@@ -106,10 +106,10 @@ def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
 
 
 def exchange_channel_of(op: Exchange) -> ExchangeChannel:
-    """The way that an exchange takes."""
+    """The channel of an exchange."""
     return ExchangeChannel(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
 
 
 def exchange_channels_of(schedule: Schedule) -> list[ExchangeChannel]:
-    """The ways that a schedule's exchanges take, sorted."""
+    """The channels of a schedule's exchanges, sorted."""
     return sorted({exchange_channel_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})

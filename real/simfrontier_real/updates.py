@@ -28,8 +28,8 @@ class _ExpectedState:
 
 
 class UpdateCheck:
-    """Follows a rank's shares of the master weights. The gradients are held against the unsharded ones elsewhere; this
-    tells whether the optimizer did with them what it should, whatever codecs lose of them."""
+    """Follows a rank's shares of the master weights. The gradients are compared with the unsharded ones elsewhere; this
+    checks the optimizer's update by them, whatever codecs lose of them."""
 
     def __init__(self, context: RankContext, adam: Adam) -> None:
         self._site, self._adam, self._step = context, adam, 0

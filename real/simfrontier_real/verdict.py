@@ -29,13 +29,13 @@ from simfrontier_real.train import RankReport, TrainingResult, TrainingSettings
 class TrainingVerdict:
     """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
     `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
-    `checks` are all comparisons with their bounds, which `allowed` explains where something is lost on the way;
+    `checks` are all comparisons with their bounds, which `allowed` explains where something is lost;
     `gradient_norms` are those of every step before clipping, `clipped_steps` the number of steps of the unsharded model
     in which a gradient was clipped to `clip`.
 
     Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
 
-    `must_agree`: nothing on the way is quantised, narrowed or stale, so the two have to be equal but for rounding.
+    `must_agree`: nothing is quantised, narrowed or stale, so the two have to be equal but for rounding.
     """
 
     name: str
@@ -65,7 +65,7 @@ class TrainingVerdict:
 
     @property
     def has_right_bytes(self) -> bool:
-        """Whether as much was sent as the schedule says, of all ops of which it can say that."""
+        """Whether as much was sent as by the schedule, of all ops whose bytes it knows."""
         return self.message_bytes == self.scheduled_bytes
 
     @property
@@ -91,8 +91,9 @@ def verdict_of(
     training: TrainingSettings,
     reference: TrainingResult | None,
 ) -> TrainingVerdict:
-    """What came of training a schedule: what all ranks tell, against the unsharded model (None: not compared); `ranks`
-    are their times and bytes. Raises SimfrontierError where ranks hold other values than their copies."""
+    """The verdict on training a schedule: the reports of all ranks, compared with the unsharded model (None: not
+    compared); `ranks` are their times and bytes. Raises SimfrontierError where ranks hold other values than their
+    copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
     lines = [each.states for each in rank_reports]
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
@@ -267,14 +268,14 @@ def _verdict(result: TrainingVerdict, compared: bool) -> str:
 
 
 def _bounds(result: TrainingVerdict) -> str:
-    """What is allowed where something is lost on the way, and what was seen of it."""
+    """The limits where something is lost, and what was seen."""
     return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
         f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
     )
 
 
 def _finite(value: Any) -> Any:
-    """What JSON cannot say (infinity, not a number) as null."""
+    """A value of JSON: infinity and NaN become null."""
     match value:
         case dict():
             return {key: _finite(part) for key, part in value.items()}

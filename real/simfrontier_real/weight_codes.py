@@ -1,6 +1,6 @@
 """What publishing should make of a rank's masters: the model's type, and the codec that they are sent in. Both are
-functions of the master alone, so published weights are held against them without the codec's loss; and so are the codes
-of weights that are gathered."""
+functions of the master alone, so published weights are compared with them without the codec's loss; and so are the
+codes of weights that are gathered."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
 _MOVES: Final = ("encode", "decode", "slice", "permute", "cast")
-Codings = tuple[tuple[Ref, Ref], ...]  # each coding on the way of a weight, the last first: (what is coded, the code)
+Codings = tuple[tuple[Ref, Ref], ...]  # the codings of a weight, the last first: (what is coded, the code)
 
 
 def published(context: RankContext) -> dict[tuple[str, int], Any]:
     """By name and layer of this rank's masters: the line that its share of the published weight should be, as a numpy
-    array. Weights that are coded more than once on their way are left out: what other ranks hold of them counts
+    array. Weights that are coded more than once are left out: what other ranks hold of them counts
     too."""
     if context.schedule.codes_per_hop:
         return {}

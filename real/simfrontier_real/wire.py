@@ -19,10 +19,10 @@ class WireMessage(NamedTuple):
 
 
 class PendingMessage(Protocol):
-    """A message under way."""
+    """A message in transit."""
 
     def is_done(self) -> bool:
-        """Whether `wait` would return at once (False where that cannot be told without waiting)."""
+        """Whether `wait` would return at once (False where that cannot be known without waiting)."""
 
     def wait(self) -> None:
         """Until it has been sent, or has arrived."""
@@ -45,7 +45,7 @@ class Wire(Protocol):
         """Start all at once, as devices need it: none of them waits for another."""
 
     def watch(self, advance: Callable[[], bool]) -> None:
-        """A collective over this wire begins: `advance` goes on as far as it can and says whether it has ended. Only
+        """A collective over this wire begins: `advance` goes on as far as it can and returns whether it has ended. Only
         wires whose other ends live in this process need it."""
 
     def settle(self) -> None:
@@ -95,7 +95,7 @@ class TorchWire:
 
 @dataclass(frozen=True, slots=True)
 class TorchPendingMessage:
-    """A message of torch under way."""
+    """A message of torch in transit."""
 
     work: Any
 
@@ -127,7 +127,7 @@ class Mailboxes:
         return LoopbackWire(self, rank, members)
 
     def settle(self) -> None:
-        """Every collective under way goes on until none can."""
+        """Advance every collective that has started until none can go on."""
         before = -1
         while before != self.num_moved:
             before = self.num_moved

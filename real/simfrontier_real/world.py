@@ -1,4 +1,4 @@
-"""Where this process stands among its ranks, as torchrun or srun says, and joining the others."""
+"""The rank and size of this process, from torchrun or srun, and joining the other ranks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTROL_S = 3600.0  # what rank 0 does for all (the unsharded model, files) may 
 
 
 class ReportedElsewhereError(SimfrontierError):
-    """What another rank has said already; this one only ends."""
+    """An error that another rank has reported already; this one only ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class World:
     backend: str
     device: str
     store: Any
-    control: Any  # a gloo group of all ranks, for what is said beside the schedule
+    control: Any  # a gloo group of all ranks, for messages that are not of the schedule
     heartbeat: Heartbeat
 
     @property
@@ -241,7 +241,7 @@ def _in_time(work: Callable[[], Any], place: RankAddress, limit_s: float) -> Any
 
 
 def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
-    """Everybody says that it is there, and how many ranks it expects; one speaks for all where they do not agree."""
+    """Every rank reports that it is there and how many it expects; one reports for all where they do not agree."""
     deadline = time.monotonic() + join_s
     here: list[int] = []
     fault = ""
@@ -255,7 +255,7 @@ def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
                 fault = f"rank {place.rank} was started as one of {place.size}, rank {odd} as one of {sizes[odd]}"
             elif len(here) == place.size:
                 return
-            elif store.check(["fault"]):  # said by a rank that has waited for longer
+            elif store.check(["fault"]):  # reported by a rank that has waited for longer
                 fault = store.get("fault").decode()
             elif time.monotonic() > deadline:
                 missing = [str(rank) for rank in range(place.size) if rank not in here]
@@ -283,7 +283,7 @@ def end_with_launcher() -> None:
 
 
 def end_with_starter() -> None:
-    """Let this process end with the one that started it, where that one has said so by its id. Raises SimfrontierError
+    """Let this process end with the one that started it, where that one has set its id. Raises SimfrontierError
     where it has ended already."""
     starter = os.environ.get(STARTED_BY)
     if starter is not None:
@@ -293,7 +293,7 @@ def end_with_starter() -> None:
 
 
 def _end_with_parent() -> None:
-    """Be told to end when the parent ends, however it does (Linux)."""
+    """Get a signal to end when the parent ends, however it does (Linux)."""
     if sys.platform == "linux":
         import ctypes
         import signal
@@ -327,7 +327,7 @@ def _name_interface(address: str) -> None:
 
 @contextmanager
 def _control_interface() -> Iterator[None]:
-    """Groups of gloo that are made meanwhile use the interface for what is said beside the schedule, where one is
+    """Groups of gloo that are made meanwhile use the interface for messages that are not of the schedule, where one is
     named; gloo asks the environment when it makes a group."""
     if CONTROL_DEVICE not in os.environ:
         yield

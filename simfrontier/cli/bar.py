@@ -7,8 +7,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def bar_of_work() -> Progress:
-    """A bar with what is done now, how much of how much, and for how long; on stderr, and on terminals only: in a log
-    it would leave an empty line before the one that says what is wrong."""
+    """A progress bar with the current step, the count and the elapsed time; on stderr, and on terminals only: in a log
+    it would leave an empty line before the error message."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description:<40}", markup=False),

@@ -30,7 +30,7 @@ MAX_HOSTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What a user says of a calibration in words; None where nothing. `said`: the options given, for its `how`."""
+    """Texts of a user for a calibration; None where not given. `options`: the options given, for its `how`."""
 
     where: str | None = None
     when: str | None = None
@@ -38,7 +38,7 @@ class Labels:
     options: str = ""
 
     def __post_init__(self) -> None:
-        """Raises InputError for a text that says nothing."""
+        """Raises InputError for an empty text."""
         for option, value in (("--where", self.where), ("--when", self.when), ("--title", self.title)):
             if value is not None and not value.strip():
                 raise InputError("got nothing, allowed: some text", where=option)
@@ -50,7 +50,7 @@ class Labels:
 
 @dataclass(slots=True)
 class _Read:
-    """What the files say, as it is read."""
+    """The contents of the files, as they are read."""
 
     known: list[tuple[Path, Calibration]] = field(default_factory=list)
     tables: list[CallTable] = field(default_factory=list)
@@ -97,7 +97,7 @@ def calibrate(files: list[Path], out: Path, setup: Setup, labels: Labels, as_jso
 
 
 def date_of(file: Path) -> str:
-    """The date that stands in for one that no one says."""
+    """The date of a file, where none is given."""
     return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
 
 

@@ -1,4 +1,4 @@
-"""`simfrontier calibrate --fit`: a library's free parameters fitted to measured times, held against points left out."""
+"""`simfrontier calibrate --fit`: a library's free parameters fitted to measured times, checked on points left out."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def has_columns(file: Path) -> bool:
 
 
 def text_of(file: Path) -> str:
-    """What stands in a file; "" where it cannot be read, which its reader is left to complain about."""
+    """The text of a file; "" where it cannot be read, which its reader then reports."""
     try:
         return TABLE_FILE.read(file).decode("utf-8-sig", errors="replace")
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def text_of(file: Path) -> str:
 
 @contextmanager
 def faults_of(files: Sequence[Path]) -> Iterator[None]:
-    """What is wrong with the rows of all files together names these files."""
+    """Add the names of the files to an error about the rows of all of them."""
     try:
         yield
     except InputError as error:

@@ -41,7 +41,7 @@ MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the con
 
 
 def crosscheck_paths(sim: Path, real: Path, out: Path | None, min_bytes: int, tolerance: float, as_json: bool) -> bool:
-    """Compare two trace files, or the files of the same names of two folders; say what was found, write the page to
+    """Compare two trace files, or the files of the same names of two folders; print the result, write the page to
     `out`. Returns whether they agree. Raises InputError where there is nothing to compare, or other digests."""
     if out is not None:
         ensure_writable(out, "index.html")
@@ -193,13 +193,13 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def json_document(check: CrossCheck) -> dict[str, Any]:
-    """The document as JSON can say it."""
+    """The document in the values of JSON."""
     known: dict[str, Any] = _json_value(as_document(check))
     return known
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON can say and a program can search: no NaN, no blanks that are none."""
+    """A value that JSON has and a program can search: no NaN, no unusual blanks."""
     match value:
         case dict():
             return {key: _json_value(part) for key, part in value.items()}

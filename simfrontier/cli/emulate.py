@@ -40,7 +40,7 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
 
 
 def _run(jobs: Path) -> None:
-    """The real half, which says itself what is missing or went wrong, and ends with this process."""
+    """The real half, which reports its own errors and ends with this process."""
     command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
     done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
     if done.returncode >= 128:  # stopped by a signal, which is no answer

@@ -50,7 +50,7 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
     _refuse_idle(settings.slow_wire, plans)
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
-    most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link tells most
+    most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link matters most
     slowest = {most: slowed_plans[most]}
     world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
@@ -124,8 +124,8 @@ def _job(
     out: Path,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Write what was simulated of a job into its folder, and clear away what was once run there; what the real side is
-    told of the job, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
+    """Write what was simulated of a job into its folder, and clear away what was once run there; returns the job for
+    the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
     _clear(out / name)
     with filled(out / name / "sim", "emulate", MANIFEST) as new:
         for title, step in steps.items():

@@ -33,7 +33,7 @@ MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 
 def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
-    """Compare what was simulated with what was run, write the page and say what was found; whether all limits hold."""
+    """Compare what was simulated with what was run, write the page and print the result; whether all limits hold."""
     from simfrontier.report import write_crosscheck_page
 
     real = out / PLANS / "real"
@@ -53,7 +53,7 @@ def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
 
 
 def _document(limit: AgreementLimit) -> dict[str, object]:
-    """A limit as JSON can say it: what is infinitely far apart has no number there."""
+    """A limit in the values of JSON, which has no infinite number."""
     seen = limit.seen if limit.seen is not None and math.isfinite(limit.seen) else None
     return {"what": limit.what, "allowed": limit.allowed, "seen": seen, "holds": limit.holds}
 
@@ -65,7 +65,7 @@ def _sweep(out: Path, job: str) -> Comparison:
 
 def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
     """Of every collective over all ranks: from when the last rank was ready to when the last one had done, simulated
-    and real. A slowed link lets ranks end one after the other, so that their median says little."""
+    and real. A slowed link lets ranks end one after the other, so that their median means little."""
     out: dict[str, tuple[float, float]] = {}
     for pair in comparison.pairs:
         before = out.get(pair.sim.name, (0.0, 0.0))

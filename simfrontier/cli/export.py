@@ -62,6 +62,6 @@ def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: 
 
 
 def notes_of(scenario: Scenario) -> dict[str, str]:
-    """What a simulated trace says of the scenario that it was made with."""
+    """The notes of a simulated trace about its scenario."""
     calibration = scenario.file.library.calibration
     return {"scenario": scenario.name} | ({"calibration": Path(calibration).name} if calibration else {})

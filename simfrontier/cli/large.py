@@ -1,4 +1,4 @@
-"""What a large job will take, said before it begins; refused above a limit unless the user agrees."""
+"""The forecast of a large job, printed before it begins; refused above a limit unless the user agrees."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def load(
 
 
 def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
-    """What chooses among a scenario's schedules means nothing for a file that is one."""
+    """Raise InputError for options that choose among a scenario's schedules, where the file is a schedule."""
     for option, value in given.items():
         if value:
             raise InputError(

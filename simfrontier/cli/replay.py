@@ -38,7 +38,7 @@ def replay_file(
     as_json: bool,
     large: bool = False,
 ) -> int:
-    """Check the file, simulate it, say where its time goes, write its trace to `out`; returns the number of findings
+    """Check the file, simulate it, print where its time goes, write its trace to `out`; returns the number of findings
     (nothing is simulated where there are any). Raises InputError where the machine cannot run it, or where it is too
     large and not agreed to be `large`."""
     schedule, chosen = load(path, large), fidelity or scenario.file.run.fidelity

@@ -158,7 +158,8 @@ def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
 
 
 def _bands(study: Study) -> Iterator[str]:
-    """At the largest size, the rate of typical devices and what nine samples of ten say; nothing without samples."""
+    """At the largest size, the rate of typical devices and the range of nine samples in ten; nothing without
+    samples."""
     size = max(study.scenario.file.run.devices)
     sampled = [o for o in study.outcomes if o.devices == size and o.samples_s is not None]
     if sampled:

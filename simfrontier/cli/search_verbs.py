@@ -1,4 +1,4 @@
-"""Verbs of the command line that look for the best plan and say why it is: `tune` and `explain`, with their options."""
+"""Commands that look for the best plan and explain a plan: `tune` and `explain`, with their options."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _searched(
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
-    """What `--pin` says; of a dimension that is named twice, all values. Raises InputError."""
+    """The values of `--pin`; all of a dimension that is named twice. Raises InputError."""
     given: dict[str, list[Value]] = {}
     for text in texts:
         name, values = parse_pin(text)

@@ -1,4 +1,4 @@
-"""`simfrontier validate`: measured tables held against the shipped models, as a table, JSON or a page."""
+"""`simfrontier validate`: measured tables compared with the shipped models, as a table, JSON or a page."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def validate_tables(
     out: Path | None,
     as_json: bool,
 ) -> bool:
-    """Hold the shipped tables, or the files in `data`, against the shipped models; say what was found, write the page
-    to `out`. `harness`: names of those whose time is in `data`, None where sources are to tell it. `cross`: fitted rows
+    """Compare the shipped tables, or the files in `data`, with the shipped models; print the result, write the page
+    to `out`. `harness`: names of those whose time is in `data` (None: by the sources). `cross`: fitted rows
     of shipped tables by fits that have not seen their number of devices (None: so). Returns whether every bound holds;
-    files of a user are held to none. Raises InputError."""
+    files of a user have none. Raises InputError."""
     _refuse_options(data, {**asdict(setup), "harness": harness}, cross)
     if out is not None:
         ensure_writable(out, "index.html")
@@ -75,7 +75,7 @@ def validate_tables(
 
 
 def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bool | None) -> None:
-    """Raise InputError for what is told of files where there are none, or of the shipped tables beside files."""
+    """Raise InputError for options of files without files, or of the shipped tables beside files."""
     for option, value in known.items():
         if value is not None and not data:
             raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
@@ -87,7 +87,7 @@ def _refuse_options(data: Sequence[Path], known: Mapping[str, object], cross: bo
 
 
 def validate_shipped(cross: bool) -> Validation:
-    """The tables that simfrontier brings along, and the bounds that they are held to."""
+    """The shipped tables, with their bounds."""
     if not cross:
         return validate(load_tables(), shipped_models(), load_bounds())
     from simfrontier.cli.validate_cross import left_out
@@ -124,7 +124,7 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
 
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
-    """Raise InputError for what is told beside tables alone, whose rows say it themselves."""
+    """Raise InputError for options whose values the rows of the tables already have."""
     if not all(map(has_columns, paths)):
         return
     for option, value in asdict(setup).items():

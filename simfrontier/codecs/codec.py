@@ -17,7 +17,8 @@ SCALE_BYTES: Final = 4  # one FP32 scale per block (DeepSpeed 0.16.5, csrc/quant
 class Codec(ABC):
     """A wire format: a frozen value whose class is its family, in a file of its own.
 
-    `name` is how users and the speeds of a machine call it. Beside `bits`, `error_bound` and the text, a family says:
+    `name` is its name for users and in the speeds of a machine. Beside `bits`, `error_bound` and the text, a family
+    has:
 
     is_opaque    messages have to be decoded before they can be added up: all but plain numbers
     is_measured  the bytes on the wire depend on the values, so that those counted here are an expectation

@@ -14,7 +14,7 @@ from simfrontier.errors import InputError
 WORD_BYTES: Final = 4
 _RATIOS: Final = {"fp32": 1.10, "fp16": 1.03, "bf16": 1.03, "fp64": 1.0}
 _WIDENED_RATIOS: Final = {"fp16": 1.89, "bf16": 2.29}
-"""Size before over size after, where nothing else is said, by type of the numbers: of a normal distribution, measured
+"""Size before over size after, by default, by type of the numbers: of a normal distribution, measured
 with an implementation of Yang et al. (Cluster 2015) on 2.1 M of them. 16-bit ones are read in pairs as words (bf16 is
 assumed to do as fp16, fp64 not to shrink), or are widened to fp32 first, before which their size is counted."""
 _LEAST_RATIO, _LARGEST_RATIO = 0.5, 32.0
@@ -24,8 +24,8 @@ TIMED: Final = NAMES
 
 @dataclass(frozen=True, slots=True)
 class Mpc(Codec):
-    """Words of numbers of type `of`, to which narrower ones are widened ("": of any type); a schedule says by which
-    `ratio` (before over after) it takes them to shrink (0: as the type's)."""
+    """Words of numbers of type `of`, to which narrower ones are widened ("": of any type); `ratio` (before over after)
+    is by how much a schedule assumes them to shrink (0: as the type's)."""
 
     ratio: float = 0.0
     of: str = ""
@@ -36,12 +36,12 @@ class Mpc(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits of a number as the ratio says."""
+        """Bits of a number by the ratio."""
         of = self.of or "fp32"
         return 8 * DTYPE_BYTES[of] / Fraction(str(self.ratio or _RATIOS[of]))
 
     def on(self, dtype: str) -> Codec:
-        """The codec that says which numbers it is for, and by which ratio they shrink. Raises InputError."""
+        """The codec with the type of its numbers and their ratio. Raises InputError."""
         Codec.on(self, dtype)
         if self.of == "fp32" and dtype in _WIDENED_RATIOS:
             return replace(self, ratio=self.ratio or _WIDENED_RATIOS[dtype])
@@ -50,7 +50,7 @@ class Mpc(Codec):
         return replace(self, of=dtype, ratio=self.ratio or _RATIOS[dtype])
 
     def widened(self) -> Codec:
-        """For fp32 numbers, where it does not say for which."""
+        """For fp32 numbers, where it has no type."""
         return self if self.of else replace(self, of="fp32")
 
     def error_bound(self, largest: float) -> float:

@@ -28,7 +28,7 @@ def families() -> tuple[ModuleType, ...]:
 
 @cache
 def parsers() -> dict[str, Parser]:
-    """The parser of each name that a codec can be called by: it takes the whole text, the name, and what stands behind
+    """The parser of each name that a codec can be called by: it takes the whole text, the name, and what follows
     its first colon (None: there is none)."""
     return {name: family.parse for family in families() for name in family.NAMES}
 

@@ -1,6 +1,6 @@
-"""Types of the numbers and texts that files hold: what they are to the program, with the bounds that a reader keeps.
+"""Types of the numbers and texts that files hold: the program's values, with the bounds that a reader checks.
 
-`Sourced` marks a number that stands in its file as a table `{ value, kind, source }` (and `low`, `high`, the 90 %
+`Sourced` marks a number that its file has as a table `{ value, kind, source }` (and `low`, `high`, the 90 %
 confidence interval of what was fitted): the program's value is the number, its provenance is kept beside it.
 """
 
@@ -37,7 +37,7 @@ class Rule:
 
 
 class Parsed:
-    """Annotation of a value that stands in the file as a text: what makes it of that, or raises InputError."""
+    """Annotation of a value that is a text in the file: the function that parses it or raises InputError."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         self.parse = parse
@@ -131,7 +131,7 @@ class Names:
 
 
 class Switch:
-    """Annotation of a bool that stands in the file as the number 0 or 1, so that overrides, which are numbers, reach
+    """Annotation of a bool that is the number 0 or 1 in the file, so that overrides, which are numbers, reach
     it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

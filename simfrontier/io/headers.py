@@ -1,4 +1,4 @@
-"""Files of simfrontier's own that say what they are: two keys, format and version, stand beside the others."""
+"""Files of simfrontier's own formats: they have the keys format and version beside the others."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ DIGITS: Final = "a number of more digits than are read"  # the only other ValueE
 
 
 class _Refused(ValueError):
-    """A text that is refused for what this module says."""
+    """A text that this module refuses."""
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def toml_of(text: str, where: str) -> dict[str, Any]:
 
 
 def json_of(text: str, where: str, what: str, number: Callable[[str], object] | None = None) -> Any:
-    """The same of JSON; `number` makes what stands for a number with a fraction or an exponent (default: a float), and
+    """The same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and
     may raise ValueError. NaN and Infinity are no numbers of JSON."""
     try:
         if fault := escape_in(text):
@@ -83,7 +83,7 @@ def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_unfit(value: object) -> None:
-    """Raise ValueError for a key or text that a terminal would not show as it stands, for too deep a nesting, and for a
+    """Raise ValueError for a key or text that a terminal would not show unchanged, for too deep a nesting, and for a
     date, which no file here has."""
     waiting = [(value, 0)]
     while waiting:

@@ -1,7 +1,7 @@
 """From a document to the frozen value that the program uses, or to one line about what is wrong with it.
 
 A value's class is a plain frozen dataclass (or a pydantic model) whose annotations say what is allowed. pydantic checks
-them: it tells where, what was got and what rule was broken as values. It is imported when the first file is read.
+them: it reports the place, the value and the broken rule as values. It is imported when the first file is read.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _reader(form: Any) -> Callable[[bytes], Any]:
 
 
 def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
-    """The first of pydantic's faults; a misspelt key goes before the key that it leaves missing. `skipped`: parts of
-    its path that stand before the form."""
+    """The first of pydantic's faults; a misspelt key comes before the key that it leaves missing. `skipped`: parts of
+    its path before the form."""
     given = error.errors(include_url=False)
     faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
     faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few

@@ -145,8 +145,8 @@ class EarlierTable(Strict):
 
 class LossesTable(Strict):
     """Losses of real training under the policies of compression, that the page sets beside the speed: a CSV file (from
-    this scenario's folder) with the columns plan, compression, seed, step and loss; the policy that others are held
-    against; and how many steps at the end make a final loss."""
+    this scenario's folder) with the columns plan, compression, seed, step and loss; the policy that others are compared
+    with; and how many steps at the end make a final loss."""
 
     file: Name
     baseline: Text = "none"

@@ -36,10 +36,11 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A checked scenario: the file as read, its document (for variations) and what its names mean.
+    """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
 
     `searches`: what is searched for, by plan; `found`: the options that a search has found, by plan and size. `sized`:
-    the scenario as it is at sizes that have tables of their own. `losses`: what the file of its table `losses` says.
+    the scenario as it is at sizes that have tables of their own. `losses`: the contents of the file of its table
+    `losses`.
     """
 
     where: str
@@ -78,7 +79,7 @@ class Scenario:
 
     @property
     def names_softmaxes(self) -> bool:
-        """Whether a plan takes another kernel of softmaxes than usual, or forms the loss in another way."""
+        """Whether a plan takes another kernel of softmaxes than usual, or another method of the loss."""
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.found.values()))
         return named or self.file.model.softmax != "fused"
@@ -100,7 +101,7 @@ class Scenario:
         return mesh_of(None, num_devices, self.file.mesh, self.machine)
 
     def at(self, num_devices: int) -> Scenario:
-        """The scenario as its table `at` says for a size."""
+        """The scenario for a size, by its table `at`."""
         return self.sized.get(num_devices, self)
 
     def case(self, plan: str, num_devices: int) -> Case:
@@ -143,7 +144,7 @@ def load_scenario(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace what it says;
+    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace its values;
     `laid_out` as in `scenario_of`.
 
     Raises InputError: one line that names the file, the key, what was got and what is allowed.
@@ -266,7 +267,7 @@ def merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
 
 
 def _machine_and_library(where: str, file: ScenarioFile) -> tuple[Machine, Library]:
-    """As their files say; over these, as the calibration says; over that, as the scenario's overrides say."""
+    """The values of their files; the calibration overrides these, and the scenario's overrides both."""
     machine_name, named = _beside(where, file.machine.name), file.library
     machine = load_machine(machine_name, file.machine.overrides)
     library_name = _beside(where, named.name or machine.library)
@@ -292,7 +293,7 @@ def _beside(where: str, name: str) -> str:
 
 
 def _losses(where: str, file: ScenarioFile) -> LossCurves | None:
-    """What the file of losses says, looked for from the scenario's folder."""
+    """The contents of the file of losses; its path is relative to the scenario's folder."""
     table = file.losses
     if table is None:
         return None
@@ -309,7 +310,7 @@ def _losses(where: str, file: ScenarioFile) -> LossCurves | None:
 
 
 def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
-    """Names that files are called after, names of plans that are not there, and what stands twice."""
+    """Refuse names that cannot name files, plans that do not exist, and duplicates."""
     named_by: list[tuple[Key, str]] = [(("name",), file.name), *((("plans", name), name) for name in file.plans)]
     for key, name in named_by:
         if not FILE_NAME.fullmatch(name):

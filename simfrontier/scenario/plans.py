@@ -88,7 +88,7 @@ def names_softmax(options: Options) -> bool:
 
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
-    """Gradients cross the data axes as the plan on these says."""
+    """The plan on the data axes decides how gradients cross them."""
     key = "gradient_codec"
     if key in table:
         text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, key))}"
@@ -165,7 +165,7 @@ def _refuse_axes(names: list[Any], place: Key, axes: tuple[str, ...]) -> None:
 
 
 def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
-    """Codes cannot be added up on their way, unless every message is coded by itself."""
+    """Codes cannot be added up in between, unless every message is coded by itself."""
     on_data = options.data if isinstance(options, TensorOptions) else options
     if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
         return

@@ -31,7 +31,7 @@ def is_of_every_plan(path: Path) -> bool:
 
 
 def put(document: dict[str, Any], path: Path, value: Any, where: str) -> None:
-    """Set what stands at a path; `plans.*` means every plan. Raises InputError where something on it is no table."""
+    """Set the value at a path; `plans.*` means every plan. Raises InputError where something on it is no table."""
     for each in _of_plans(document, path):
         place: Any = document
         for number, part in enumerate(each[:-1], 1):
@@ -42,7 +42,7 @@ def put(document: dict[str, Any], path: Path, value: Any, where: str) -> None:
 
 
 def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
-    """A setting holds at every size: tables of single sizes say nothing else any more."""
+    """Apply a setting at every size: tables of single sizes lose that key."""
     tables = document.get("at")
     for each in _of_plans(document, path):
         for place in tables.values() if isinstance(tables, dict) else ():

@@ -1,4 +1,4 @@
-"""The form of a scenario's table `tune`: what is searched for, and what AxoNN's analytical model is told."""
+"""The form of a scenario's table `tune`: the search, and the options of AxoNN's analytical model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Size = Annotated[int, Field(ge=1, le=2**20)]
 
 
 class TuneTable(Strict):
-    """Of the search over plans: `pin`, values to which its dimensions are held; `lossy`, whether plans may send weights
+    """Of the search over plans: `pin`, fixed values of its dimensions; `lossy`, whether plans may send weights
     and gradients in fewer bits; `max_error`, the largest error bound of what they send, relative to the largest value
     coded with it (codecs and policies of compression within it may be chosen); `simulate`, how many of the best are
     simulated (default: 5 % of those that fit, at least 5, at most 20).

@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
-    """Join the two traces. Raises InputError where they are not of the same schedule, or stand for one op twice."""
+    """Join the two traces. Raises InputError where they are not of the same schedule, or have one op twice."""
     if sim.digest != real.digest:
         raise InputError(
             f"{plan}: the simulated schedule has the digest {_short(sim.digest)}, the real one {_short(real.digest)}; "
@@ -103,7 +103,7 @@ Ops = Mapping[int, Span]
 
 
 def _by_rank(plan: str, which: str, trace: Trace) -> dict[int, Ops]:
-    """The ops of every rank that the trace stands for; ranks of one class share them."""
+    """The ops of every rank of the trace; ranks of one class share them."""
     out: dict[int, Ops] = {}
     for members, spans in zip(trace.members, trace.spans, strict=True):
         ops = {span.op: span for span in spans}

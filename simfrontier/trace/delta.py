@@ -1,4 +1,4 @@
-"""How far simulated and real times lie apart: by kind of call, by step, and whether the plans rank alike."""
+"""Differences of simulated and real times by kind of call and by step, and whether the plans rank alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AXIS: Final = re.compile(r"\s*(\S+) (\d{1,9})\s*", re.ASCII)
 class Delta:
     """Calls that are alike: collectives by kind, name, axes and message size; local work by kind (the rest is empty).
 
-    `calls` are those of one rank, the medians are over calls and ranks. `group_size` is 0 where the traces do not say
+    `calls` are those of one rank, the medians are over calls and ranks. `group_size` is 0 where the traces lack
     it. `ratio` is that of the medians, real over simulated; `apart` the median over calls of |real/sim - 1|; NaN where
     no time was simulated. `wait` is from a rank's readiness to that of its group.
     """
@@ -52,7 +52,7 @@ class Delta:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStepTimes:
     """A plan's step. The real one is the median over iterations if the trace notes it, `real_iqr_s` their
-    interquartile range; None where it does not say so."""
+    interquartile range; None where it lacks them."""
 
     plan: str
     sim_s: float
@@ -70,7 +70,7 @@ class Verdict:
 
     `judged` counts the collectives (calls × ranks) of at least `min_bytes`; `apart` is the median of their
     |real/sim - 1|, `ratio` that of real/sim; NaN where there are none. `swapped` are pairs of plans (as simulated:
-    faster, slower) that rank the other way in reality, `close` those whose real step times are within their noise.
+    faster, slower) whose real order is the reverse, `close` those whose real step times are within their noise.
     """
 
     num_different: int

@@ -15,7 +15,7 @@ STEP_WITHIN: Final = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementLimit:
-    """One thing that must hold; `seen` and `allowed` are shares apart (None where it is a yes or no)."""
+    """One limit; `seen` and `allowed` are relative differences (None where it is a yes or no)."""
 
     what: str
     allowed: float | None
@@ -24,7 +24,7 @@ class AgreementLimit:
 
 
 def limits_of(check: CrossCheck) -> tuple[AgreementLimit, ...]:
-    """Everything that an emulated run is held to: that both sides did the same, bytes of links, collectives alone,
+    """The limits of an emulated run: that both sides did the same, bytes of links, collectives alone,
     steps and their order, and what a slowed link does."""
     return (*_operations(check), *_links(check), *_collectives(check), *_steps(check), *_slowed(check))
 

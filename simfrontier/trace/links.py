@@ -34,7 +34,7 @@ class LinkBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTable:
-    """All links of a job in one step of the schedule with that digest; `title` says whose bytes these are."""
+    """All links of a job in one step of the schedule with that digest; `title`: the source of these bytes."""
 
     digest: str
     title: str
@@ -88,7 +88,7 @@ class LinkPair:
 
     @property
     def is_missed(self) -> bool:
-        """Whether it is judged and too far apart."""
+        """Whether it is judged and the difference is too large."""
         return self.is_judged and abs(self.real_bytes - self.sim_bytes) > WITHIN * self.sim_bytes
 
 
@@ -103,7 +103,7 @@ class LinkCheck:
 
     @cached_property
     def judged(self) -> tuple[LinkPair, ...]:
-        """The links that are judged, the one furthest apart first."""
+        """The links that are judged, the one with the largest difference first."""
         return tuple(sorted((pair for pair in self.pairs if pair.is_judged), key=lambda pair: -pair.apart))
 
     @property

@@ -27,7 +27,7 @@ Seconds = Annotated[float, Ge(1e-12), Le(1e9)]
 class SweepPoint:
     """One collective of one size: as explicit transfers (`lowered`) or the library's own (`native`).
 
-    `group` says over whom, e.g. "world (16)". `real_s` is a median over iterations.
+    `group`: the ranks, e.g. "world (16)". `real_s` is a median over iterations.
     """
 
     collectives: Implementation
@@ -60,7 +60,7 @@ def load_sweep(path: Path) -> tuple[SweepPoint, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMedian:
-    """A kind of collective over one group, done one way: the medians over its judged sizes."""
+    """A kind of collective over one group by one implementation: the medians over its judged sizes."""
 
     collectives: Implementation
     kind: str
@@ -75,7 +75,8 @@ class SweepMedian:
 
 
 def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
-    """The medians by way, kind and group, in the order in which these appear; none where no size is judged."""
+    """The medians by implementation, kind and group, in the order in which these appear; none where no size is
+    judged."""
     alike: dict[tuple[Implementation, str, str], list[float]] = {}
     for point in points:
         if point.message_bytes >= LEAST_JUDGED_BYTES:

@@ -34,8 +34,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All spans of a run by rank; `ranks` says in words whom each list of spans stands for, `members` which ranks those
-    are, ascending. `notes` say how the times came about (machine, backend, iterations …)."""
+    """All spans of a run by rank; `ranks`: a text for each list of spans, `members`: its ranks,
+    ascending. `notes`: how the times were made (machine, backend, iterations …)."""
 
     digest: str
     title: str

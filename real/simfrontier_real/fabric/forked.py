@@ -73,7 +73,7 @@ def _main() -> int:
         main()
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
-    except Exception:  # whatever it is, it is told as an interpreter of its own would: nobody above this hears of it
+    except Exception:  # report it as an interpreter of its own would: no caller sees it
         traceback.print_exc()
         return 1
     return 0

@@ -14,7 +14,7 @@ from simfrontier_real.fabric.layout import load_layable
 from simfrontier_real.fabric.probe import missing, private, search_path
 from simfrontier_real.rank_process import SHARED, StoppedError, print_stopped, signals
 
-GONE_S = 10.0  # within which everything inside has ended once it is told
+GONE_S = 10.0  # within which everything inside has ended after the signal
 
 
 def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:

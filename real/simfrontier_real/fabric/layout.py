@@ -1,4 +1,4 @@
-"""A wiring as lines for `ip` and `tc`: names, addresses, cables, shapers, and the way of every pair of ranks."""
+"""A wiring as lines for `ip` and `tc`: names, addresses, cables, shapers, and the route of every pair of ranks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def _pairs(wiring: Wiring) -> list[tuple[int, int | None]]:
 
 
 def _routes_of_boxes(wiring: Wiring, number: dict[str, int]) -> list[list[str]]:
-    """Routes, by destination; where ranks go different ways from one box to one destination, rules by source too."""
+    """Routes, by destination; where ranks take different routes from one box to one destination, rules by source
+    too."""
     hops: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)  # box, destination -> source -> cable
     for source, row in enumerate(wiring.routes):
         for target, way in enumerate(row):

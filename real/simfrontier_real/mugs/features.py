@@ -17,7 +17,7 @@ def with_positions(xp: Any, patches: Array, cls: Array, table: Array) -> Array:
 
 
 def with_positions_backward(xp: Any, gradient: Array, num_positions: int) -> tuple[Array, Array, Array]:
-    """(of patches, of the class token, of the whole table of positions, zero where no token stands)."""
+    """(of patches, of the class token, of the whole table of positions, zero where there is no token)."""
     of_rows = xp.sum(gradient, axis=0)
     beyond = xp.zeros_like(of_rows[:1])
     table = xp.concat([of_rows, *[beyond] * (num_positions - of_rows.shape[0])], axis=0)

@@ -42,7 +42,7 @@ def _pool(context: RankContext, index: int, op: Compute) -> None:
 
 
 def _join(context: RankContext, index: int, op: Compute) -> None:
-    """Class tokens and mean tokens of both streams; backward they come apart again, stream by stream."""
+    """Class tokens and mean tokens of both streams; backward they are split again, stream by stream."""
     operands = Operands(context, index, op)
     xp, crops, values = operands.xp, crops_of(operands), _values(operands)
     if operands.is_backward:
