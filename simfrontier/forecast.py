@@ -187,7 +187,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
     num_layers = here.shape.num_layers
     search = here.searches.get(plan)
     options = here.plans[plan]
-    if search is None or (plan, devices) in scenario.found:
+    if search is None or (plan, devices) in scenario.resolved_options:
         case = scenario.case(plan, devices)
         micro_batches, stages = case.grad_accum, case.stages
         tries = 1

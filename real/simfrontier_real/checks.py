@@ -51,7 +51,7 @@ class TrainingChecks:
         return next((each for each in self.checks if each.name == name), None)
 
 
-def compared(
+def checks_of(
     schedule: Schedule,
     programs: Programs,
     rank_reports: Sequence[RankReport],

@@ -18,7 +18,7 @@ def offset_s(world: World, host: str) -> tuple[float, float]:
     import torch
     import torch.distributed as dist
 
-    hosts = world.shared(host)
+    hosts = world.all_gather(host)
     speakers = {name: hosts.index(name) for name in dict.fromkeys(hosts)}
     best = (0.0, 0.0)  # (offset, half a round trip)
     for name, speaker in speakers.items():
@@ -37,5 +37,5 @@ def offset_s(world: World, host: str) -> tuple[float, float]:
             half = (time.monotonic() - sent) / 2
             if number == 0 or half < best[1]:
                 best = (float(stamp[0]) - (sent + half), half)
-    everybody = world.shared(best)
-    return everybody[speakers[host]][0], max(error for _, error in everybody)
+    measured = world.all_gather(best)
+    return measured[speakers[host]][0], max(error for _, error in measured)

@@ -29,7 +29,7 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
         if speaks:
             print_line(_error_text(error, rank))
         if world is not None and rank == 0:
-            _hang_up(world.place.port)
+            _close_connections(world.place.port)
         if not speaks or rank == 0:
             # a launcher ends all with the first that ends, so who speaks must have spoken by then; and the others ask
             # rank 0's store who speaks, whoever it is
@@ -48,7 +48,7 @@ def _error_text(error: BaseException, rank: int) -> str:
     return f"rank {rank}: {type(error).__name__}: {text.splitlines()[0] if text else ''}"
 
 
-def _hang_up(port_of_store: int) -> None:
+def _close_connections(port_of_store: int) -> None:
     """End this process's connections but the store's. Whoever waits for this rank alone, as in a ring, then learns
     at once that the run is over, while the store can still be asked who speaks."""
     with suppress(OSError):  # where /proc is not, they learn it when this process ends

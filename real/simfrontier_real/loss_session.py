@@ -39,10 +39,12 @@ def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], o
 def _losses(session: Session, loaded: LoadedSchedule, training: TrainingSettings, title: str) -> Iterator[float]:
     """The mean loss of every step, on rank 0."""
     rank = training_rank(session, loaded, training)
-    mine: list[float] = []
-    timed_steps(session, rank.step, training.steps, title, before=rank.load, after=lambda _: mine.append(rank.loss()))
-    everybody = session.world.gathered(mine) or []
-    return (sum(parts) for parts in zip(*everybody, strict=True))
+    own_losses: list[float] = []
+    timed_steps(
+        session, rank.step, training.steps, title, before=rank.load, after=lambda _: own_losses.append(rank.loss())
+    )
+    all_losses = session.world.gather(own_losses) or []
+    return (sum(parts) for parts in zip(*all_losses, strict=True))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

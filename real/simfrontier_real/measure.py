@@ -100,7 +100,7 @@ def measure(session: Session, settings: MeasureSettings, out: Path, when: str, h
 
 def mesh_of(session: Session) -> Mesh:
     """The hosts, and the ranks of one host cut by the prime factors of their number."""
-    hosts = session.world.shared(session.host)
+    hosts = session.world.all_gather(session.host)
     names = list(dict.fromkeys(hosts))
     per_host = len(hosts) // len(names)
     if [hosts[rank] for rank in range(len(hosts))] != [name for name in names for _ in range(per_host)]:

@@ -113,23 +113,23 @@ class StandInKernels:
 class ReplayRunner(RealOpRunner):
     """The work of a replay: real collectives and codecs, the model's ops by a stand-in."""
 
-    def __init__(self, context: RankContext, stand: StandInKernels) -> None:
-        super().__init__(context, stand.kernels())
-        self._stand = stand
-        if stand.mode == "wait" and (stand.waits is None or len(stand.waits) != context.program.num_ops):
-            got = 0 if stand.waits is None else len(stand.waits)
+    def __init__(self, context: RankContext, kernels: StandInKernels) -> None:
+        super().__init__(context, kernels.kernels())
+        self._kernels = kernels
+        if kernels.mode == "wait" and (kernels.waits is None or len(kernels.waits) != context.program.num_ops):
+            got = 0 if kernels.waits is None else len(kernels.waits)
             raise InputError(f"waits: got {got} ops; allowed: one for each of the schedule's {context.program.num_ops}")
-        stand.place(context)
+        kernels.place(context)
 
     def measures(self, index: int) -> Backend | None:
         """Where nothing is encoded, messages are as long as the schedule takes them to be."""
-        return super().measures(index) if self._stand.mode == "real" else None
+        return super().measures(index) if self._kernels.mode == "real" else None
 
     def run(self, index: int, ready_s: float) -> None:
         super().run(index, ready_s)
-        if self._stand.mode == "wait":
-            assert self._stand.waits is not None
-            wait_until(ready_s + self._stand.waits[index])
+        if self._kernels.mode == "wait":
+            assert self._kernels.waits is not None
+            wait_until(ready_s + self._kernels.waits[index])
 
 
 def wait_until(deadline_s: float) -> None:

@@ -72,7 +72,7 @@ class Session:
         """What `make` gives for the transport of a schedule, whose process groups are made; all ranks call this
         together, and a fault of one is raised on all."""
         self.transport.prepare(loaded.schedule)
-        return self.world.together(lambda: make(self._transport_of(loaded)))
+        return self.world.run_on_all(lambda: make(self._transport_of(loaded)))
 
     def _transport_of(self, loaded: LoadedSchedule) -> Transport:
         if loaded.lowered is None:
@@ -160,10 +160,10 @@ def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) ->
         _refuse_same_names(loaded)
         return loaded
 
-    loaded = world.together(read)
-    everybody = world.shared([(each.name, each.digest, _lowering_digest(each)) for each in loaded])
+    loaded = world.run_on_all(read)
+    digests = world.all_gather([(each.name, each.digest, _lowering_digest(each)) for each in loaded])
     if checked:
-        _refuse_differences(everybody)
+        _refuse_differences(digests)
     return loaded
 
 
@@ -179,11 +179,11 @@ def _lowering_digest(loaded: LoadedSchedule) -> str:
     return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
 
 
-def _refuse_differences(everybody: list[list[tuple[str, str, str]]]) -> None:
-    for rank, theirs in enumerate(everybody):
-        if len(theirs) != len(everybody[0]):
-            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(everybody[0])}")
-        for (name, expected, carried), (other, result, carries) in zip(everybody[0], theirs, strict=True):
+def _refuse_differences(digests: list[list[tuple[str, str, str]]]) -> None:
+    for rank, theirs in enumerate(digests):
+        if len(theirs) != len(digests[0]):
+            raise InputError(f"rank {rank} reads {len(theirs)} schedules, rank 0 reads {len(digests[0])}")
+        for (name, expected, carried), (other, result, carries) in zip(digests[0], theirs, strict=True):
             if expected != result:
                 raise InputError(
                     f"rank {rank} reads another schedule than rank 0: {other} is {result[:16]}…, "

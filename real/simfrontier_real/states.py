@@ -37,7 +37,7 @@ def instances(schedule: Schedule, tensor: Tensor) -> range:
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
 
 
-def here(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
+def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
     """The persistent instances that a rank holds: those that its program touches."""
     touched = context.touched
     for tensor in context.schedule.tensors.values():
@@ -70,7 +70,7 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
 def place(context: RankContext, weights: Weights) -> None:
     """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
     schedule, backend, mesh = context.schedule, context.backend, context.schedule.mesh
-    for tensor, ref in here(context):
+    for tensor, ref in own_instances(context):
         if tensor.role == "optimizer":
             context.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
         elif tensor.role in (*LASTING, "copy", "master"):
@@ -98,7 +98,7 @@ def final_states(context: RankContext) -> dict[tuple[str, int], Any]:
     """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
     return {
         (tensor.name, ref.layer): context.backend.numpy(context.buffers[ref])
-        for tensor, ref in here(context)
+        for tensor, ref in own_instances(context)
         if tensor.role in (*LASTING, "master")
     }
 

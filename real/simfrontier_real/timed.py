@@ -40,7 +40,7 @@ def timed_steps(
                 times.append(spent)
             advance()
     executor.close()
-    return world.gathered(clocked(times, offset, session.host, step.message_bytes)), clock_error_s
+    return world.gather(clocked(times, offset, session.host, step.message_bytes)), clock_error_s
 
 
 def freeze() -> None:

@@ -34,13 +34,13 @@ def train_all(
         print_results(results, compare, session.world.size)
         if report is not None:
             write_results(report, results)
-    return bool(session.world.shared(all(result.is_good for result in results))[0])
+    return bool(session.world.all_gather(all(result.is_good for result in results))[0])
 
 
 def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
     """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own check.
     Host memory only: a GPU reports itself when it is full."""
-    hosts = session.world.shared(session.host)
+    hosts = session.world.all_gather(session.host)
 
     def look() -> None:
         count, free = hosts.count(session.host), free_bytes()
@@ -52,7 +52,7 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
                 where=str(loaded.path),
             )
 
-    session.world.together(look)
+    session.world.run_on_all(look)
 
 
 def training_rank(session: Session, loaded: LoadedSchedule, training: TrainingSettings) -> TrainingRank:
@@ -85,8 +85,8 @@ def _train(
         before=rank.load,
         after=lambda _: rank.record_step(),
     )
-    everybody = world.gathered(rank.report())
-    if everybody is None or timed is None:
+    reports = world.gather(rank.report())
+    if reports is None or timed is None:
         return None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -98,8 +98,8 @@ def _train(
         }
         trace = trace_of(schedule, programs, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
         write_perfetto(trace, out / f"trace-{loaded.name}.json")
-    reference = unsharded(schedule, training, known, everybody[0].skipped) if compare else None
-    return verdict_of(loaded, everybody, timed, training, reference)
+    reference = unsharded(schedule, training, known, reports[0].skipped) if compare else None
+    return verdict_of(loaded, reports, timed, training, reference)
 
 
 def unsharded(

@@ -17,7 +17,7 @@ from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
 from simfrontier.wholefile import write_whole
 from simfrontier_real.bounds import EQUAL, bounds_of
-from simfrontier_real.checks import TrainingCheck, compared, distance
+from simfrontier_real.checks import TrainingCheck, checks_of, distance
 from simfrontier_real.optimizer import CLIP
 from simfrontier_real.record import RankTimes, sent_bytes
 from simfrontier_real.session import LoadedSchedule
@@ -106,7 +106,7 @@ def verdict_of(
         bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
         sources = [{**each.states, **each.published} for each in rank_reports]
         masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
-        checks = compared(schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds)
+        checks = checks_of(schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds)
         error, worst = distance(weights, reference.weights)
         losses_check = checks.seen("losses")
         loss_error = None if losses_check is None else losses_check.seen

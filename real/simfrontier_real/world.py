@@ -90,7 +90,7 @@ class World:
     def size(self) -> int:
         return self.place.size
 
-    def gathered(self, value: Any) -> list[Any] | None:
+    def gather(self, value: Any) -> list[Any] | None:
         """Everybody's value on rank 0, None elsewhere."""
         import torch.distributed as dist
 
@@ -98,7 +98,7 @@ class World:
         dist.gather_object(value, out, dst=0, group=self.control)
         return out
 
-    def shared(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         """Everybody's value, everywhere."""
         import torch.distributed as dist
 
@@ -106,7 +106,7 @@ class World:
         dist.all_gather_object(out, value, group=self.control)
         return out
 
-    def together(self, work: Callable[[], T]) -> T:
+    def run_on_all(self, work: Callable[[], T]) -> T:
         """What `work` gives on this rank, when it has been done on all. Raises the fault of the first rank that has one
         on every rank: none goes on and finds the others gone."""
         done: list[T] = []
@@ -115,7 +115,7 @@ class World:
             done.append(work())
         except SimfrontierError as error:
             fault = error
-        everybody = self.shared(None if fault is None else (str(fault), fault.exit_code))
+        everybody = self.all_gather(None if fault is None else (str(fault), fault.exit_code))
         faults = {rank: message for rank, message in enumerate(everybody) if message is not None}
         if faults:
             text, code = next(iter(faults.values()))

@@ -153,7 +153,7 @@ def _rates(study: Study) -> Table:
 def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
     for (plan, size), tried in searcher.tried.items():
-        result = study.scenario.found[plan, size]
+        result = study.scenario.resolved_options[plan, size]
         yield f"{plan} on {size:,}: {found_grid(result, size, tried)} (best of {len(tried):,})"
 
 

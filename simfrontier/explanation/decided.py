@@ -26,8 +26,10 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
         rest = {key: table for key, table in tables.items() if key != "plans"}
         document["at"] = {str(devices): {**rest, "plans": chosen} if chosen else rest}
     made = scenario_of(document, scenario.where, None, plans, (devices,))
-    known = {key: options for key, options in scenario.found.items() if key[0] in plans and key[1] == devices}
-    return replace(made, found=known)
+    known = {
+        key: options for key, options in scenario.resolved_options.items() if key[0] in plans and key[1] == devices
+    }
+    return replace(made, resolved_options=known)
 
 
 def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
@@ -36,7 +38,7 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     here = scenario.at(devices)
     if plan not in here.searches:
         return scenario, {}
-    result = searcher.resolved(scenario, (devices,), (plan,)).found[plan, devices]
+    result = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
     table = _table(plan, here.file.plans[plan], here.searches[plan], result)
     if "." in plan:
         raise InputError(

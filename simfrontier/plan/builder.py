@@ -282,7 +282,7 @@ class ProgramBuilder:
                 name=op.name,
                 named=op.named,
                 reads=tuple(reads),
-                writes=(*(ref for ref, _ in written), *made, *(self._state(name, layer) for name in op.keeps)),
+                writes=(*(ref for ref, _ in written), *made, *(self._state(name, layer) for name in op.written_states)),
                 accumulates=tuple(added),
                 iteration=op.iteration,
                 split=self.layout.split(op),

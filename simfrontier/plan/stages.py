@@ -93,7 +93,7 @@ class _Stages:
         return self._lowered(builder.take_pieces())
 
     def _lowered(self, pieces: tuple[CallItems, ...]) -> tuple[Call, ...]:
-        return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.known), self.tensors))
+        return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.by_name), self.tensors))
 
     # ── between stages ──
 

@@ -22,7 +22,7 @@ class Tensors:
     mesh: Mesh
     engine: Engine
     layout: CutLayout
-    known: dict[str, Tensor] = field(default_factory=dict)
+    by_name: dict[str, Tensor] = field(default_factory=dict)
     states: dict[str, WeightStates] = field(default_factory=dict)
     sharded: set[str] = field(default_factory=set)
 
@@ -35,14 +35,14 @@ class Tensors:
             self._kept_state(state)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.known
+        return name in self.by_name
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.known[name]
+        return self.by_name[name]
 
     def declare(self, tensor: Tensor) -> None:
         """Add a tensor."""
-        self.known[tensor.name] = tensor
+        self.by_name[tensor.name] = tensor
 
     @property
     def copy_codec(self) -> Codec | None:
@@ -64,7 +64,7 @@ class Tensors:
         """Declare a value as it is kept, or (`placement`) as a pass needs it or as it is made, still partial; `again`
         where it is computed again. Returns the tensor's name."""
         form = value_name(name, again, stage, is_partial)
-        if form not in self.known:
+        if form not in self.by_name:
             placed = self.layout.kept[name] if placement is None else placement
             made = _activation(self.workload.values[name], placed, self._digits(name))
             self.declare(as_form(made, name, again, stage, is_partial, self.workload.values[name].form_of))
@@ -171,7 +171,7 @@ class Tensors:
     def gathered(self, weight: Weight, stage: Stage, use: str) -> str:
         """Declare a weight as it is used in one pass: whole but for its shards."""
         name = gathered_name(weight.name, stage, use)
-        if name not in self.known:
+        if name not in self.by_name:
             placement = Placement(self.states[weight.name].weight.shards)
             self.transient(weight, gathered_name("", stage, use), "gathered", placement, per_micro=True, stage=stage)
         return name
@@ -179,7 +179,7 @@ class Tensors:
     def optimizer_gradient(self, weight: Weight) -> str:
         """The gradient that the optimizer reads."""
         reduced = f"{weight.name}.grad.reduced"
-        return reduced if reduced in self.known else f"{weight.name}.grad"
+        return reduced if reduced in self.by_name else f"{weight.name}.grad"
 
 
 def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:

@@ -29,7 +29,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
     used = {ref.name for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
     return Schedule(
         mesh=mesh,
-        tensors={name: tensor for name, tensor in sorted(tensors.known.items()) if name in used},
+        tensors={name: tensor for name, tensor in sorted(tensors.by_name.items()) if name in used},
         roles=roles,
         pools={"live": engine.live_elements},
         meta={
@@ -63,7 +63,7 @@ def naive_program(tensors: Tensors, grad_accum: int) -> Program:
         builder.forward(micro)
         builder.backward(micro)
     end_of_step(builder)
-    return Program(pieces=builder.take_pieces(), tensors=tensors.known)
+    return Program(pieces=builder.take_pieces(), tensors=tensors.by_name)
 
 
 def lowered(program: Program, tensors: Tensors) -> Program:
@@ -74,5 +74,5 @@ def lowered(program: Program, tensors: Tensors) -> Program:
     blocks = plan.one_at_a_time and engine.blocking == "host"
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
     program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups)
-    tensors.known.update(program.tensors)
+    tensors.by_name.update(program.tensors)
     return program

@@ -38,9 +38,9 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Scenario:
     """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
 
-    `searches`: what is searched for, by plan; `found`: the options that a search has found, by plan and size. `sized`:
-    the scenario as it is at sizes that have tables of their own. `losses`: the contents of the file of its table
-    `losses`.
+    `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
+    size. `sized`: the scenario as it is at sizes that have tables of their own. `losses`: the contents of the file of
+    its table `losses`.
     """
 
     where: str
@@ -53,7 +53,7 @@ class Scenario:
     searches: Mapping[str, SearchTable]
     settings: tuple[str, ...] = ()
     sized: Mapping[int, Scenario] = field(default_factory=dict)
-    found: Mapping[tuple[str, int], Options] = field(default_factory=dict)
+    resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
     losses: LossCurves | None = None
 
     @property
@@ -81,7 +81,7 @@ class Scenario:
     def names_softmaxes(self) -> bool:
         """Whether a plan takes another kernel of softmaxes than usual, or another method of the loss."""
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
-        named = any(names_softmax(plan) for plan in (*plans, *self.found.values()))
+        named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
 
     @property
@@ -107,7 +107,7 @@ class Scenario:
     def case(self, plan: str, num_devices: int) -> Case:
         """One plan at one size; raises InputError that names file and plan."""
         here = self.at(num_devices)
-        options = self.found.get((plan, num_devices), here.plans[plan])
+        options = self.resolved_options.get((plan, num_devices), here.plans[plan])
         return here.case_with(plan, options, num_devices)
 
     def case_with(self, plan: str, options: Options, num_devices: int) -> Case:

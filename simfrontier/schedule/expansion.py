@@ -50,12 +50,12 @@ class ExpandedProgram:
 def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
     have."""
-    with _collecting_nothing():
+    with _without_garbage_collection():
         return _expand(schedule, role)
 
 
 @contextmanager
-def _collecting_nothing() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
     was_on = gc.isenabled()
     gc.disable()

@@ -124,6 +124,6 @@ def states_bytes(case: Case) -> int:
     layers = case.shape.num_layers // case.stages
     return sum(
         layers * tensor.held_bytes(case.mesh)
-        for tensor in tensors.known.values()
+        for tensor in tensors.by_name.values()
         if tensor.persistent and tensor.per_layer
     )

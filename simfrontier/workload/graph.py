@@ -77,9 +77,9 @@ class WorkOp:
 
     `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
     output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
-    `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `keeps` are the states
-    that it writes anew. An op without a batch in its iteration space sees all samples: where they are divided, its
-    operands are gathered. `flops` counts the whole logical op.
+    `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `written_states` are
+    the states that it writes anew. An op without a batch in its iteration space sees all samples: where they are
+    divided, its operands are gathered. `flops` counts the whole logical op.
     An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op includes its work;
     one with `loss_methods` only under one of these. `kernel` is that of a softmax (schedule.softmax);
     empty where its rows stay on the chip. `named` is what its name is made of.
@@ -93,7 +93,7 @@ class WorkOp:
     weights: tuple[str, ...] = ()
     gradients: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
-    keeps: tuple[str, ...] = ()
+    written_states: tuple[str, ...] = ()
     matmul: MatmulLabels | None = None
     flops: int = 0
     where_cut: str = ""

@@ -34,7 +34,7 @@ class HeadDeclarations:
     weights: dict[str, Weight]
     values: dict[str, Value] = field(default_factory=dict)
 
-    def draft(self, crops: int) -> GraphBuilder:
+    def builder(self, crops: int) -> GraphBuilder:
         """For ops on so many rows of every image."""
         shape = self.shape
         sizes = {
@@ -53,10 +53,10 @@ class HeadDeclarations:
 
     def declare(self, name: str, dims: str, crops: int, dtype: str | None = None, persistent: bool = False) -> None:
         """A value of no layer, with so many rows of every image."""
-        draft = self.draft(crops)
-        shape = tuple(draft.sizes[label] for label in dims)
-        draft.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent)
-        self.values.update(draft.values)
+        builder = self.builder(crops)
+        shape = tuple(builder.sizes[label] for label in dims)
+        builder.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent)
+        self.values.update(builder.values)
 
 
 class HeadStream:
@@ -64,7 +64,7 @@ class HeadStream:
 
     def __init__(self, declarations: HeadDeclarations, stream: Stream, crops: int) -> None:
         self.declarations, self.stream, self.crops = declarations, stream, crops
-        self.draft = declarations.draft(crops)
+        self.builder = declarations.builder(crops)
         self.is_student = not stream.follower
 
     def features(self) -> Ops:
@@ -81,11 +81,11 @@ class HeadStream:
 
     def _take(self) -> None:
         """Register what was declared so far under the stream's names."""
-        self.declarations.values.update(self.stream.values(self.draft.values.values()))
+        self.declarations.values.update(self.stream.values(self.builder.values.values()))
 
     def _value(self, name: str, dims: str, form_of: str = "") -> None:
-        shape = tuple(self.draft.sizes[label] for label in dims)
-        self.draft.value(name, tuple(dims), shape, per_layer=False, form_of=form_of)
+        shape = tuple(self.builder.sizes[label] for label in dims)
+        self.builder.value(name, tuple(dims), shape, per_layer=False, form_of=form_of)
 
     def _parts(self, head: str) -> tuple[tuple[str, str], ...]:
         return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
@@ -97,7 +97,7 @@ class HeadStream:
         for number, (part, nk) in enumerate(parts):
             module, target = f"{head}.{part}", f"{head}.{part}.out"
             self._value(target, f"b{nk[0]}")
-            out.append(self.draft.linear(module, nk, source, target))
+            out.append(self.builder.linear(module, nk, source, target))
             source = target
             if number < len(parts) - 1:
                 source = f"{module}.{_after(part)}.out"
@@ -110,7 +110,7 @@ class HeadStream:
             names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
             for name in names:
                 self.declarations.declare(f"{self.stream.name}/{name}", "be", 1)
-        out.append(self.draft.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
+        out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
         return tuple(out)
 
     def _relation(self) -> tuple[Workload, Stream]:
@@ -122,16 +122,16 @@ class HeadStream:
         block, stream = self._relation()
         self._value("similarity", "bk")
         self._value("related", "bh")
-        self.draft.values.update(stream.values(block.values.values()))
+        self.builder.values.update(stream.values(block.values.values()))
         memory = f"{self.stream.name}/memory"
-        search = self.draft.matmul(
+        search = self.builder.matmul(
             "similarity",
             ((), ("b",), ("k",), ("h",)),
             reads=here("mean"),
             states=(memory,),
             writes=here("similarity"),
         )
-        nearest = self.draft.pointwise(
+        nearest = self.builder.pointwise(
             "nearest",
             "nearest",
             "bsh",
@@ -139,7 +139,9 @@ class HeadStream:
             states=(memory,),
             writes=here(f"{RELATION}/x"),
         )
-        first = self.draft.pointwise("first", "first", "bsh", reads=here(f"{RELATION}/x{NEXT}"), writes=here("related"))
+        first = self.builder.pointwise(
+            "first", "first", "bsh", reads=here(f"{RELATION}/x{NEXT}"), writes=here("related")
+        )
         return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
 
     def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
@@ -157,10 +159,10 @@ class HeadStream:
         self._value("cluster.scores", "bw")
         trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
-        normed = self.draft.pointwise(
+        normed = self.builder.pointwise(
             "last", "weight_norm", "we", weights=("last.weight", *trained), states=held, writes=here("last.rows")
         )
-        scores = self.draft.matmul(
+        scores = self.builder.matmul(
             "cluster.scores",
             ((), ("b",), ("w",), ("e",)),
             reads=here("cluster.query", "last.rows"),
@@ -178,7 +180,7 @@ class HeadStream:
             self._value(name, "bh")
         for name in ("d.cls.instance", "d.cls.cluster"):
             self._value(name, "bh", form_of="d.cls")
-        total = self.draft.pointwise(
+        total = self.builder.pointwise(
             "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
         )
         ops = (
@@ -196,7 +198,7 @@ class HeadStream:
         trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm",)
         labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
-        query = self.draft.matmul(
+        query = self.builder.matmul(
             "cluster.scores",
             labels[0],
             part="dquery",
@@ -204,7 +206,7 @@ class HeadStream:
             writes=here("d.cluster.query"),
         )
         weights = ("last.weight", *trained)
-        return query, self.draft.matmul(
+        return query, self.builder.matmul(
             "last",
             labels[1],
             part="wgrad",
@@ -221,7 +223,7 @@ class HeadStream:
         last = f"{head}.{parts[-1][0]}.out"
         self._value(f"d.{last}", "be")
         out: list[WorkOp] = [
-            self.draft.pointwise(
+            self.builder.pointwise(
                 f"{head}.unit",
                 "unit",
                 "be",
@@ -233,7 +235,7 @@ class HeadStream:
         for number in reversed(range(len(parts))):
             (part, nk), taken = parts[number], inputs[number]
             given = f"d.{taken}" if number else target
-            out += self.draft.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
+            out += self.builder.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
             if number:
                 before = f"{head}.{parts[number - 1][0]}"
                 for name in (given, f"d.{before}.out"):
@@ -247,16 +249,16 @@ class HeadStream:
     ) -> WorkOp:
         """What stands behind a linear module, the `last` part of whose name is given, or the backward of that."""
         kind = _after(last)
-        return self.draft.pointwise(
+        return self.builder.pointwise(
             f"{module}.{kind}", kind, f"b{label}", part=part, reads=here(*sources), writes=here(target)
         )
 
     def _related_backward(self) -> Ops:
         block, stream = self._relation()
-        first = self.draft.pointwise(
+        first = self.builder.pointwise(
             "first", "first", "bsh", part="backward", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
         )
-        nearest = self.draft.pointwise(
+        nearest = self.builder.pointwise(
             "nearest", "nearest", "bsh", part="backward", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
         )
         return first, *self._block_ops(block, stream, block.layer.backward), nearest

@@ -42,7 +42,7 @@ class Heads:
     ) -> None:
         self.shape = shape
         self.declarations = HeadDeclarations(shape, batch, precision, block, weights)
-        self.draft, self.declare = self.declarations.draft, self.declarations.declare
+        self.builder, self.declare = self.declarations.builder, self.declarations.declare
         self._declare_weights(block(1).weights)
         self.streams = {
             STUDENT: HeadStream(self.declarations, Stream(STUDENT), shape.crops),
@@ -69,19 +69,19 @@ class Heads:
         return out
 
     def _declare_weights(self, block: Mapping[str, Weight]) -> None:
-        draft, shape = self.draft(1), self.shape
+        builder, shape = self.builder(1), self.shape
         for name, weight in block.items():
             if weight.per_layer:
-                draft.weight(f"{RELATION}/{name}", f"{RELATION}/{weight.module}", weight.dims, weight.shape, False)
+                builder.weight(f"{RELATION}/{name}", f"{RELATION}/{weight.module}", weight.dims, weight.shape, False)
         for head in HEADS:
             for part, nk in (*MATRICES, *(PREDICTOR if head != "cluster" else ())):
-                module, sizes = f"{head}.{part}", tuple(draft.sizes[label] for label in nk)
-                draft.weight(f"{module}.weight", module, tuple(nk), sizes, per_layer=False)
+                module, sizes = f"{head}.{part}", tuple(builder.sizes[label] for label in nk)
+                builder.weight(f"{module}.weight", module, tuple(nk), sizes, per_layer=False)
                 if head == "cluster":
-                    draft.weight(f"{module}.bias", module, (nk[0],), sizes[:1], per_layer=False)
-        draft.weight("last.weight", "last", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
+                    builder.weight(f"{module}.bias", module, (nk[0],), sizes[:1], per_layer=False)
+        builder.weight("last.weight", "last", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
         if shape.trains_norms:
-            draft.weight("last.norm", "last", ("w",), (shape.prototypes,), per_layer=False)
+            builder.weight("last.norm", "last", ("w",), (shape.prototypes,), per_layer=False)
 
     # ── forward: features, losses, and the queues ──
 
@@ -105,28 +105,28 @@ class Heads:
         reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
         return in_stream(
-            STUDENT, self.draft(self.shape.crops).pointwise("join", "join", "bh", reads=reads, writes=writes)
+            STUDENT, self.builder(self.shape.crops).pointwise("join", "join", "bh", reads=reads, writes=writes)
         )
 
     def _contrast(self, head: str) -> Ops:
         """Scores of every pair with its key and with the queue, the loss, the gradient of the queries; then the keys of
         all ranks enter the queue."""
-        shape, draft, keys = self.shape, self.draft(self.shape.pairs), self._keys(head)
+        shape, builder, keys = self.shape, self.builder(self.shape.pairs), self._keys(head)
         scores, gradient, query = f"{head}.scores", f"d.{head}.scores", f"{STUDENT}/{head}.query"
         for name in (scores, gradient):
             self.declare(name, "bj", shape.pairs)
         self.declare(f"{STUDENT}/d.{head}.query", "be", shape.crops)
         queue = f"{head}.queue"
         return (
-            draft.matmul(
+            builder.matmul(
                 scores,
                 ((), ("b",), ("k",), ("e",)),
                 reads=here(query, *keys),
                 states=(queue,),
                 writes=here(scores),
             ),
-            draft.pointwise(f"{head}.loss", "contrast", "bj", reads=here(scores), writes=here(gradient)),
-            draft.matmul(
+            builder.pointwise(f"{head}.loss", "contrast", "bj", reads=here(scores), writes=here(gradient)),
+            builder.matmul(
                 scores,
                 ((), ("b",), ("e",), ("k",)),
                 part="dquery",
@@ -134,8 +134,8 @@ class Heads:
                 states=(queue,),
                 writes=here(f"{STUDENT}/d.{head}.query"),
             ),
-            self.draft(1).pointwise(
-                f"{head}.enqueue", "enqueue", "e", reads=here(*keys), states=(queue,), keeps=(queue,)
+            self.builder(1).pointwise(
+                f"{head}.enqueue", "enqueue", "e", reads=here(*keys), states=(queue,), written_states=(queue,)
             ),
         )
 
@@ -144,11 +144,11 @@ class Heads:
 
     def _cluster(self) -> Ops:
         """Every pair's cross-entropy of prototypes, and the mean of the teacher's over all ranks, its next centre."""
-        shape, draft = self.shape, self.draft(self.shape.global_crops)
+        shape, builder = self.shape, self.builder(self.shape.global_crops)
         self.declare("cluster.sum", "w", 1)
         scores = f"{TEACHER}/cluster.scores"
         return (
-            self.draft(shape.crops).pointwise(
+            self.builder(shape.crops).pointwise(
                 "cluster.loss",
                 "cluster",
                 "bw",
@@ -156,14 +156,14 @@ class Heads:
                 states=("cluster.centre",),
                 writes=here(f"{STUDENT}/d.cluster.scores"),
             ),
-            draft.pointwise("cluster.sum", "centre_sum", "bw", reads=here(scores), writes=here("cluster.sum")),
-            draft.pointwise(
+            builder.pointwise("cluster.sum", "centre_sum", "bw", reads=here(scores), writes=here("cluster.sum")),
+            builder.pointwise(
                 "cluster.centre",
                 "centre",
                 "w",
                 reads=here("cluster.sum"),
                 states=("cluster.centre",),
-                keeps=("cluster.centre",),
+                written_states=("cluster.centre",),
             ),
         )
 
@@ -171,12 +171,14 @@ class Heads:
         """A row of each image enters the memories: the student's only where the image's flag is set."""
         self.declare("flags", "b", 1, dtype="uint8", persistent=True)
         out: list[WorkOp] = []
-        draft = self.draft(1)
+        builder = self.builder(1)
         for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
             self.declare(row, "bh", 1)
-            pick = draft.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
-            enter = draft.pointwise("enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, keeps=memory)
+            pick = builder.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
+            enter = builder.pointwise(
+                "enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, written_states=memory
+            )
             out += [in_stream(stream, op) for op in (pick, enter)]
         return tuple(out)
 
@@ -186,7 +188,7 @@ class Heads:
         """Of the student: the heads in the other order, then the joined features taken apart."""
         student, crops = self.streams[STUDENT], self.shape.crops
         targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
-        parted = self.draft(crops).pointwise(
+        parted = self.builder(crops).pointwise(
             "join",
             "join",
             "bh",

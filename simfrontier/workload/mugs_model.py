@@ -93,11 +93,11 @@ class _Mugs:
 
     def _declare_weights(self) -> None:
         """The backbone's; heads declare their own."""
-        shape, draft = self.shape, self._draft(1, self.shape.image)
-        draft.linear_weights("patch", ("h", "i"), (shape.hidden, shape.patch_features), per_layer=False)
-        draft.weight("positions.cls", "positions", ("h",), (shape.hidden,), per_layer=False)
+        shape, builder = self.shape, self._builder(1, self.shape.image)
+        builder.linear_weights("patch", ("h", "i"), (shape.hidden, shape.patch_features), per_layer=False)
+        builder.weight("positions.cls", "positions", ("h",), (shape.hidden,), per_layer=False)
         tokens = shape.num_patches(shape.image) + 1
-        draft.weight("positions.table", "positions", ("s", "h"), (tokens, shape.hidden), per_layer=False)
+        builder.weight("positions.table", "positions", ("s", "h"), (tokens, shape.hidden), per_layer=False)
         block = self._block(1, 1)
         self.weights.update({name: weight for name, weight in block.weights.items() if weight.module != "embedding"})
 
@@ -116,7 +116,7 @@ class _Mugs:
     def _backbone(self, name: str, crops: int, pixels: int) -> tuple[Phase, Phase, Phase]:
         """Embedding, one layer, and what turns tokens into features."""
         stream = Stream(name, follower=TEACHER if name == TEACHER else "")
-        draft = self._draft(crops, pixels)
+        builder = self._builder(crops, pixels)
         block = self._block(crops, self.shape.num_patches(pixels) + 1)
         values = dict(block.values)
         norm, back = (
@@ -126,16 +126,20 @@ class _Mugs:
         layer = Phase(
             forward=without_cuts(block.layer.forward, values), backward=without_cuts(block.layer.backward, values)
         )
-        pool = self._pool(draft)
-        phases = self._embedding(draft), layer, Phase(forward=(*norm, *pool.forward), backward=(*pool.backward, *back))
-        self.values.update(stream.values((*draft.values.values(), *block.values.values())))
+        pool = self._pool(builder)
+        phases = (
+            self._embedding(builder),
+            layer,
+            Phase(forward=(*norm, *pool.forward), backward=(*pool.backward, *back)),
+        )
+        self.values.update(stream.values((*builder.values.values(), *block.values.values())))
         embedded, layered, ended = (
             Phase(forward=stream.ops(phase.forward), backward=() if stream.follower else stream.ops(phase.backward))
             for phase in phases
         )
         return embedded, layered, ended
 
-    def _draft(self, crops: int, pixels: int) -> GraphBuilder:
+    def _builder(self, crops: int, pixels: int) -> GraphBuilder:
         shape = self.shape
         sizes = {
             "b": self.batch * crops,
@@ -167,22 +171,22 @@ class _Mugs:
         """The same on a query and its neighbours, of so many crops of every image."""
         return self._block(crops, self.shape.neighbours + 1)
 
-    def _embedding(self, draft: GraphBuilder) -> Phase:
+    def _embedding(self, builder: GraphBuilder) -> Phase:
         """Patches become tokens, the class token goes before them, and each gets its position's row (small crops: the
         rows of as many first positions; the original interpolates)."""
-        rows = draft.sizes["b"]
+        rows = builder.sizes["b"]
         for name, dims in (("pixels", "bni"), ("patch.out", "bnh"), ("d.patch", "bnh")):
-            shape = (rows, *(draft.sizes[label] for label in dims[1:]))
-            draft.value(name, tuple(dims), shape, per_layer=False, persistent=name == "pixels")
+            shape = (rows, *(builder.sizes[label] for label in dims[1:]))
+            builder.value(name, tuple(dims), shape, per_layer=False, persistent=name == "pixels")
         weights = ("positions.cls", "positions.table")
         forward: tuple[WorkOp, ...] = (
-            draft.linear("patch", "hi", "pixels", "patch.out"),
-            draft.pointwise(
+            builder.linear("patch", "hi", "pixels", "patch.out"),
+            builder.pointwise(
                 "positions", "positions", "bsh", reads=here("patch.out"), writes=here("x"), weights=weights
             ),
         )
         backward: tuple[WorkOp, ...] = (
-            draft.pointwise(
+            builder.pointwise(
                 "positions",
                 "positions",
                 "bsh",
@@ -191,16 +195,16 @@ class _Mugs:
                 writes=here("d.patch"),
                 gradients=weights,
             ),
-            draft.weight_gradient("patch", "hi", here("d.patch"), "pixels"),
+            builder.weight_gradient("patch", "hi", here("d.patch"), "pixels"),
         )
         return Phase(forward=forward, backward=backward)
 
-    def _pool(self, draft: GraphBuilder) -> Phase:
+    def _pool(self, builder: GraphBuilder) -> Phase:
         """The class token, and the mean of all tokens, of the normed stream."""
         for name in ("cls", "mean", "d.cls", "d.mean"):
-            draft.value(name, ("b", "h"), (draft.sizes["b"], draft.sizes["h"]), per_layer=False)
-        forward = draft.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
-        backward = draft.pointwise(
+            builder.value(name, ("b", "h"), (builder.sizes["b"], builder.sizes["h"]), per_layer=False)
+        forward = builder.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
+        backward = builder.pointwise(
             "pool", "pool", "bsh", part="backward", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")
         )
         return Phase(forward=(forward,), backward=(backward,))

@@ -74,7 +74,7 @@ def test_the_taken_candidate_is_the_best_that_was_tried() -> None:
     seen = view()
     for (plan, size), tried in seen.searches.items():
         assert len(tried) == 6
-        assert seen.scenario.found[plan, size] == ordered(tried)[0].options
+        assert seen.scenario.resolved_options[plan, size] == ordered(tried)[0].options
 
 
 # ── words ──

@@ -143,7 +143,7 @@ def test_the_queue_moves_after_all_that_reads_it() -> None:
     """No op reads a state after the op that writes it anew, in the whole step."""
     ops = ops_of(mugs(shape_of("s"), 1))
     for at, op in enumerate(ops):
-        for state in op.keeps:
+        for state in op.written_states:
             assert all(state not in later.states for later in ops[at + 1 :]), state
 
 
