@@ -66,7 +66,7 @@ def numbers(scenario: Scenario) -> str:
 
 def fitted_elsewhere(scenario: Scenario) -> str:
     """That the library was fitted on other machines than this one; empty where it was fitted on this one, where its
-    file does not say on which, with a calibration (which says so itself), and on toys, which cannot be measured."""
+    file has no machine, with a calibration (whose section has it), and on toys, which cannot be measured."""
     library, machine = scenario.library, scenario.machine.name
     held = machine in library.machines or machine.startswith("toy-")
     if held or not library.machines or scenario.file.library.calibration is not None:
@@ -98,7 +98,7 @@ def _settings(view: StudyView) -> Iterable[list[str]]:
 def settings_of(
     scenario: Scenario, fidelity: str, more: Callable[[str, object], str] = lambda *_: ""
 ) -> Iterable[list[str]]:
-    """Rows of what holds for all plans, whatever they are: fidelity, placement, engine (with `more` on a key), and what
+    """Rows of the settings of all plans: fidelity, placement, engine (with `more` on a key), and what
     is wrong with the machine."""
     file = scenario.file
     yield ["fidelity", text(_FIDELITIES[fidelity])]

@@ -58,7 +58,7 @@ def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
 
 
 def _held(done: FitOutcome, use: Use, errors: Floats) -> list[ComparedRow]:
-    """The points as a fit predicts them; its 90 % interval by the spread that the calibration says."""
+    """The points as a fit predicts them; its 90 % interval by the spread of the calibration."""
     return [
         ComparedRow(
             table=row.source,

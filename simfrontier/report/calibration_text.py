@@ -14,7 +14,7 @@ HARDLY = 9.0  # times its lower end is the upper end of an interval of which the
 
 
 def calibration_lead(done: FitOutcome) -> str:
-    """How many parameters were fitted to how many points, and how far these are off, fitted and left out."""
+    """How many parameters were fitted to how many points, and their errors, fitted and left out."""
     record = done.record()
     text = (
         f"{counted(record.parameters, 'parameter')} of {record.library} fitted to "
@@ -98,7 +98,7 @@ def _worse_words(done: FitOutcome) -> str:
 
 
 def kept_words(place: LeftOutDevices) -> str:
-    """That the rest of the data does not show some parameters, so that leaving out says less."""
+    """That the rest of the data does not show some parameters, so that leaving out means less."""
     return (
         f"Without {place.machine}’s {place.devices:,} devices the data do not show {listed(place.kept)}: there the "
         "value in the file was kept."

@@ -20,7 +20,7 @@ GREY: Final = "#8A8F94"
 SYMBOLS: Final = ("circle", "diamond-open")  # by type of the messages
 WHOLE, APART = "losses", "distance from the baseline"
 _CROWDED: Final = 10.0  # distances beyond so many half bands would hide the others on a linear axis
-_NEAR: Final = (0.12, 0.1)  # shares of the two axes within which points are so near that their names would meet
+_NEAR: Final = (0.12, 0.1)  # shares of the two axes within which points are so near that their names would overlap
 _SIDES: Final = ("top center", "bottom center", "middle right", "middle left")
 
 
@@ -83,7 +83,7 @@ def trade_off(points: Sequence[GainLossPoint], published: Mapping[str, float], h
 
 
 def _sides(at: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """Where the name of each point stands: around it, where others are near, the higher ones' above."""
+    """The place of each point's name: around it, where others are near, the higher ones' above."""
     out: dict[str, str] = {}
     waiting = sorted(at, key=lambda plan: -at[plan][1])
     while waiting:
@@ -132,7 +132,7 @@ def _ends(points: Sequence[GainLossPoint], half_band: float | None) -> tuple[flo
 
 
 def _scale(distances: Sequence[float], half_band: float | None) -> tuple[Callable[[float], float], dict[str, Any]]:
-    """Where a distance stands on the axis, and the axis's ticks: as it is, or, where some lie far out, linear within
+    """The position of a distance on the axis, and the axis's ticks: as it is, or, where some lie far out, linear within
     the band and logarithmic beyond."""
     sizes = [abs(distance) for distance in distances if distance]
     unit = half_band or min(sizes, default=0.0)

@@ -128,7 +128,7 @@ def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
 
 
 def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
-    """Equality, and what the tolerance allows."""
+    """Lines of equality and of the tolerance."""
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
@@ -148,7 +148,7 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
-    """An entry of the legend; with a group it stands for the points of that group."""
+    """An entry of the legend; with a group it is the entry of that group's points."""
     return {
         "type": "scatter",
         "mode": "markers",

@@ -24,7 +24,7 @@ from simfrontier.trace import (
     sweep_medians,
 )
 
-MAX_LISTED = 8  # differences of a plan that are said
+MAX_LISTED = 8  # differences of a plan that are listed
 
 
 def crosscheck_lead(check: CrossCheck) -> str:
@@ -52,7 +52,7 @@ def applied_limits(check: CrossCheck) -> tuple[AgreementLimit, ...]:
 
 
 def crosscheck_findings(check: CrossCheck) -> list[str]:
-    """The things that the verdict rests on, collectives that were measured alone, and what could not be compared."""
+    """Sentences: the grounds of the verdict, collectives that were measured alone, and what could not be compared."""
     parts = [same_operations(check), collective_times(check.verdict)]
     if check.verdict.ranking != "one plan":
         parts.append(ranking(check))
@@ -80,7 +80,7 @@ def same_operations(check: CrossCheck) -> str:
 
 
 def collective_times(verdict: Verdict) -> str:
-    """How far the collectives that are judged lie apart."""
+    """The differences of the collectives that are judged."""
     least = quantity(verdict.min_bytes, "bytes")
     if not verdict.judged:
         return f"No collective has messages of {least} or more, so that none is judged by its time; try --min-bytes."
@@ -130,13 +130,13 @@ def link_bytes(checks: Sequence[LinkCheck]) -> str:
 
 
 def link_words(pair: LinkPair) -> str:
-    """What a link carries, simulated and counted, and how far apart these are."""
+    """The bytes of a link, simulated and counted, and their difference."""
     both = f"{quantity(pair.sim_bytes, 'bytes')} simulated, {quantity(pair.real_bytes, 'bytes')} counted"
     return f"{both} ({signed(pair.ratio - 1)})" if pair.sim_bytes else both
 
 
 def swept(points: Sequence[SweepPoint]) -> str:
-    """How near the collectives came that were measured alone, by the way they were done."""
+    """The agreement of collectives measured alone, by implementation."""
     parts = [_swept(variant, points) for variant in ALLOWED if any(point.collectives == variant for point in points)]
     return f"Collectives measured alone, median over messages of {binary(LEAST_JUDGED_BYTES)} or more: " + (
         "; ".join(parts) + "."

@@ -1,4 +1,4 @@
-"""What changed since an earlier prediction of the same scenario: figures side by side, and what was done in between."""
+"""What changed since an earlier prediction of the same scenario: figures side by side, and the changes in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simfrontier.report.view import StudyView
 
 def earlier(view: StudyView) -> str:
     """The section, or nothing where the scenario records no earlier prediction, nothing of it was run again, or results
-    are of other settings than the scenario's: what differs would not be what was changed since."""
+    are of other settings than the scenario's: differences would have other causes than the changes."""
     figures = view.scenario.file.earlier
     if figures is None or given(view) or not view.at(figures.devices):
         return ""

@@ -1,4 +1,4 @@
-"""The section that pages end with: what their words mean, and which versions made them."""
+"""The last section of pages: definitions, and the versions that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page of an explanation: the critical path of a step, what would help, and what makes another plan differ."""
+"""The page of an explanation: the critical path of a step, the changes that help, and the differences to another
+plan."""
 
 from __future__ import annotations
 

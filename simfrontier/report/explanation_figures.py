@@ -1,5 +1,5 @@
-"""The charts of an explanation: the critical path in one bar and along the step's time, what would help, and the way
-from one plan's step to another's."""
+"""The charts of an explanation: the critical path in one bar and along the step's time, the changes that help, and the
+steps from one plan's time to another's."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None,
 
 
 def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
-    """Along the step's time, what the critical path is in: each bin's share of every part."""
+    """The parts of the critical path along the step's time: each bin's share of every part."""
     scale, unit = _scale(path.step_s)
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
@@ -208,7 +208,7 @@ def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Ke
 
 
 def _in_bins(path: CriticalPath, key: Key | None, colours: Mapping[Key | None, str], edges: Floats) -> Floats:
-    """Seconds of a part in each bin: what it has had up to each edge, taken apart."""
+    """Seconds of a part in each bin: differences of its total up to each edge."""
     own = [(link.kind, link.axes, link.level) for link in path.links]
     mine = np.array([(each if each in colours else None) == key for each in own], bool)
     ends = np.array([link.end_s for link in path.links])

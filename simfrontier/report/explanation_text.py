@@ -10,7 +10,7 @@ from simfrontier.analysis import PathPart, part_words
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.phrases import listed, percent, quantity
 
-LISTED_SHARE = 0.99  # of the critical path is told part by part
+LISTED_SHARE = 0.99  # of the critical path is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
 OTHER = "other"
 
@@ -26,7 +26,7 @@ class ShownPart:
 
 
 def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[ShownPart]:
-    """The largest parts until 99 % of the step are told, and the rest as one; the seconds sum to the step."""
+    """The largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
     out: list[ShownPart] = []
     given = 0.0
     left = list(parts)
@@ -49,7 +49,7 @@ def shown_parts(parts: Sequence[PathPart], step_s: float) -> list[ShownPart]:
 
 def shown_differences(other: PlanComparison) -> list[tuple[str, float, float]]:
     """(what, seconds of the plan, seconds of the other) of the parts that differ most, until 99 % of all differences
-    are told, and the rest as one."""
+    are listed, and the rest as one."""
     left = list(other.differences)
     total, given = sum(abs(each.seconds) for each in left), 0.0
     out = []
@@ -63,7 +63,7 @@ def shown_differences(other: PlanComparison) -> list[tuple[str, float, float]]:
 
 
 def headline_sentence(explanation: Explanation) -> str:
-    """How long the step takes, and what most of it is."""
+    """The time of the step, and its largest part."""
     first = explanation.path.parts()[:2]
     parts = [
         f"{percent(part.seconds / explanation.step_s)} of it {part_words(part.kind, part.axes, part.level)}"
@@ -76,7 +76,7 @@ def headline_sentence(explanation: Explanation) -> str:
 
 
 def best_sentence(explanation: Explanation) -> str:
-    """What saves most of what fits, or that nothing does; empty where nothing was tried."""
+    """The change that saves most and fits, or that none does; empty where none was tried."""
     if not explanation.changes:
         return ""
     best = next((change for change in explanation.changes if change.fits), None)

@@ -1,4 +1,5 @@
-"""A drawing of a fabric as SVG: every direction of a link with its bytes, and how far simulated and counted differ."""
+"""A drawing of a fabric as SVG: every direction of a link with its bytes, and the difference of simulated and counted
+bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from simfrontier.report.phrases import quantity, signed
 from simfrontier.trace import LinkPair
 
 _THIN, _THICK = 1.4, 8.6
-_HUBS = {"net": "switch"}  # what stands on a hub, if not its name
+_HUBS = {"net": "switch"}  # label of a hub, if not its name
 _WARN = ' style="fill:var(--warn)"'
 
 

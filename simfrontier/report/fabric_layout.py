@@ -1,7 +1,8 @@
-"""Where the boxes of a fabric are drawn, from nothing but the ends of its links: nodes of devices and NICs, and hubs.
+"""The positions of a fabric's boxes in its drawing, from the ends of its links alone: nodes of devices and NICs, and
+hubs.
 
 Every node is a ring of devices, in an order that keeps linked devices together, turned so that those with NICs lie near
-them; NICs stand in a row between the ring and the hubs (a switch), which are a bar in the middle. The first half of the
+them; NICs are in a row between the ring and the hubs (a switch), which are a bar in the middle. The first half of the
 nodes is above it, the rest, upside down, below.
 """
 

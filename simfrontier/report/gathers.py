@@ -1,4 +1,4 @@
-"""The section on what a model gathers of all samples for later steps: queues, memories, a centre."""
+"""The section on the values of all samples that a model gathers for later steps: queues, memories, a centre."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of a cross-check on an emulated run: what it was held to, and what a slowed link did."""
+"""The sections of a cross-check on an emulated run: its limits, and the effect of a slowed link."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def limits_words(limits: Sequence[AgreementLimit]) -> str:
 
 
 def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
-    """What takes how many times as long; empty where no link was slowed."""
+    """The effects of slowed links, as factors on times; empty where no link was slowed."""
     if not effects:
         return ""
     rows = [

@@ -1,4 +1,4 @@
-"""Memory over one step, by what is held, and what the peak is made of."""
+"""Memory over one step by kind of tensor, and the parts of the peak."""
 
 from __future__ import annotations
 

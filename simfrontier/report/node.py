@@ -163,7 +163,7 @@ def _bus(load: LinkLoad, where: NodeLayout, width: float, full: float) -> list[s
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> str:
-    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on the way to a NIC."""
+    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on the route to a NIC."""
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 150
     share = 0.3 if diagonal or both[0].link_class == "pcie" else 0.5
     x, y = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])

@@ -109,7 +109,7 @@ def _samples(shape: Shape) -> str:
 
 
 def _machine_size_text(view: StudyView) -> str:
-    """Which calibration is in force, or that the library was never held against this machine."""
+    """Which calibration is in force, or that the library was never compared with this machine."""
     calibration = view.scenario.file.library.calibration
     if calibration is not None:
         return f" Calibrated by {Path(calibration).name}."
@@ -118,7 +118,7 @@ def _machine_size_text(view: StudyView) -> str:
 
 
 def _perturbations(view: StudyView) -> str:
-    """What the scenario says is wrong with the machine."""
+    """The scenario's slow devices and links."""
     ill = view.scenario.perturbation
     if ill is None:
         return ""

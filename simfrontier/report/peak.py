@@ -19,7 +19,7 @@ Range = tuple[float, float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakShare:
     """The share of the peak (0 to 1) of one plan at one size: as published, as predicted (None where it was not run or
-    does not fit, as `state` says), and its range over samples and over the variations of what is unknown, where there
+    does not fit: `state`), and its range over samples and over the variations of what is unknown, where there
     are any. `paced`: in samples the slowest device sets the pace."""
 
     plan: str

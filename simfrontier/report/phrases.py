@@ -96,7 +96,7 @@ def signed(share: float) -> str:
 
 
 def distance(predicted: float, published: float) -> str:
-    """How far a prediction lies from a published number, said plainly: 60 % below."""
+    """The distance of a prediction from a published number in words: 60 % below."""
     apart = predicted / published - 1
     if _is_equal(apart):
         return f"equal within 0.5{_BLANK}%"

@@ -1,4 +1,4 @@
-"""Pipelines: what every stage does when, how much of it is bubble, and what each stage holds in memory."""
+"""Pipelines: every stage's timeline, its bubble, and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How sure the ranking is: for each pair of plans the share of samples in which one is faster, and what was sampled."""
+"""The certainty of the ranking: for each pair of plans the share of samples in which one is faster, and what was
+sampled."""
 
 from __future__ import annotations
 
@@ -72,8 +73,8 @@ def _share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
 
 
 def as_percent(share: float, num_samples: int) -> str:
-    """A share of samples: 97 %, rounded towards the half, so as never to say more than there is. That all of n agree
-    says no more than that it is above 1 - 1/n: > 99 % of 200."""
+    """A share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
+    it is only known to be above 1 - 1/n: > 99 % of 200."""
     most = 1.0 - 1.0 / num_samples
     inside = min(max(share, 1.0 - most), most)
     whole = math.floor(100 * inside + 1e-9) if share >= 0.5 else math.ceil(100 * inside - 1e-9)

@@ -1,4 +1,4 @@
-"""The prediction beside published figures, with the distance in per cent and what the samples say of its ratios."""
+"""The prediction beside published figures, with the distance in per cent and the samples' ranges of its ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simfrontier.units import unit_of
 _SHARED = (
     " Small, under ratios: what nine of ten paired samples lie within. Errors that both plans share cancel in a ratio."
 )
-_NAMED = 4  # settings that are named before it is said how many more there are
+_NAMED = 4  # settings that are named; the others are counted
 _HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 
 
@@ -91,7 +91,7 @@ class _Ratios:
 
 
 def assumed(view: StudyView, sensitivity: Sensitivity | None) -> str:
-    """What the scenario takes where the source is silent: what was searched for and found, and what is varied."""
+    """The scenario's assumptions where the source is silent: what a search chose, and what is varied."""
     known = {(plan, size): case for (plan, size), case in view.cases.items() if plan in view.scenario.at(size).searches}
     parts = []
     if known and len(view.sizes) == 1:
@@ -150,12 +150,12 @@ def given(view: StudyView) -> list[str]:
 
 
 def quantity_words(view: StudyView) -> str:
-    """What the prediction may be called: the default one only if nothing was set on the command line."""
+    """The name of the prediction: the default one only if nothing was set on the command line."""
     return "prediction with these settings" if given(view) else "default prediction"
 
 
 def sizes_words(view: StudyView) -> str:
-    """With which settings the prediction was made."""
+    """The settings of the prediction."""
     settings = given(view)
     return "with " + ", ".join(settings) + " set" if settings else "at the documented defaults"
 

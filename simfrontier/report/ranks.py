@@ -1,5 +1,5 @@
-"""How the ranks of tensor-parallel plans are laid out: the grid of each plan and size, its batch, and how it was
-found."""
+"""The layout of the ranks of tensor-parallel plans: the grid of each plan and size, its batch, and how it was
+chosen."""
 
 from __future__ import annotations
 

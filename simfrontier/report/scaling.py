@@ -1,4 +1,5 @@
-"""How plans scale: TFLOPS per device and scaling efficiency against the number of devices, and what does not fit."""
+"""The scaling of plans: TFLOPS per device and scaling efficiency against the number of devices, and what does not
+fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much the comparison depends on what is unknown: one setting at a time, the same for all plans."""
+"""The dependence of the comparison on unknown settings: one setting at a time, the same for all plans."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def dots(view: StudyView, result: Sensitivity) -> Figure:
 
 
 def named(one: VariedRates) -> tuple[str, str]:
-    """What was varied, and its value as people write it: with the unit that the key says, 342 µs for 0.000342."""
+    """The varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
     unit = unit_of(one.key)
     try:
         return one.label.removesuffix(f", {unit}"), exactly(float(one.value), unit) if unit else one.value

@@ -1,4 +1,4 @@
-"""Softmaxes: what their passes over memory cost, and what the ways to form the loss over cut classes do."""
+"""Softmaxes: the cost of their passes over memory, and the methods of the loss over cut classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Known = Mapping[str, Softmaxes]  # by plan, of those that fit
 
 
 def softmax(view: StudyView) -> str:
-    """The section, or nothing where no plan names a kernel or a way."""
+    """The section, or nothing where no plan names a kernel or a method of the loss."""
     known = {size: _known(view, size) for size in reversed(view.sizes)}
     known = {size: each for size, each in known.items() if each}
     if not known:
@@ -174,7 +174,7 @@ def _signed(gain: float | None) -> str:
 
 
 def _named(view: StudyView, plan: str, size: int, one: Softmaxes, has_calls: bool) -> str:
-    """The way to form the loss where ranks have some of the classes, and the kernel of whole rows; where no plan cuts
+    """The method of the loss where ranks have some of the classes, and the kernel of whole rows; where no plan cuts
     classes, the kernel, and whether attention is fused."""
     if has_calls:
         kernel = "" if one.kernel == "fused" else f"<small>kernel {text(one.kernel)}</small>"

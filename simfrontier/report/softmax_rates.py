@@ -71,7 +71,7 @@ def softmax_lead(rates: Rates) -> str:
 
 
 def softmax_findings(rates: Rates) -> Iterator[str]:
-    """What else the table says, one sentence each."""
+    """Further findings from the table, one sentence each."""
     for other in OTHERS:
         at = {elements: rates.ratio(elements, UNCACHED, other) for elements in rates.outside}
         least, most = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
@@ -188,7 +188,7 @@ def _why(rates: Rates) -> str:
 
 
 def reasons(result: Rates) -> Iterator[str]:
-    """Why two passes win or lose, as far as rates of bytes and of exponentials in this table tell."""
+    """Why two passes win or lose, as far as rates of bytes and of exponentials in this table show."""
     rates = {name: _outside_rate(result, name) for name in IN_MEMORY}
     fast, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
     between = f"{quantity(rates[slow], 'bytes/s')} ({slow}) to {quantity(rates[fast], 'bytes/s')} ({fast})"

@@ -18,7 +18,8 @@ _MAX_TICKS = 9
 
 
 def sweep_section(points: Sequence[SweepPoint]) -> str:
-    """The chart, one way of doing collectives at a time, and the medians of both; empty where nothing was measured."""
+    """The chart, one implementation of collectives at a time, and the medians of both; empty where nothing was
+    measured."""
     if not points:
         return ""
     variants = [variant for variant in ALLOWED if any(point.collectives == variant for point in points)]

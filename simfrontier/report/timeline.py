@@ -142,7 +142,7 @@ def lane_bars(
 
 def _true_to_width(colour: str) -> str:
     """The colour a touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones
-    would hide what stands between them."""
+    would hide what is between them."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.99)"
 

@@ -300,7 +300,7 @@ def parts(outcome: TuningOutcome) -> Figure:
 
 
 def hover(plan: TunedPlan) -> str:
-    """What is said of a plan where it is pointed at."""
+    """The hover text of a plan."""
     words = f"<b>{text(plan.candidate.name)}</b><br>{quantity(plan.step_s, 's')}, {quantity(plan.peak_bytes, 'bytes')}"
     if plan.simulated is None:
         return f"{words}, estimated; floor {quantity(plan.estimate.floor_s, 's')}"

@@ -147,7 +147,7 @@ def why_sentence(outcome: TuningOutcome) -> str:
 
 
 def errors_sentence(outcome: TuningOutcome) -> str:
-    """How far the estimates of what was simulated are off, in time and in memory."""
+    """The errors of the estimates of simulated plans, in time and in memory."""
     steps = [p.simulated.step_s / p.estimate.step_s - 1 for p in outcome.simulated if p.simulated]
     peaks = [p.simulated.peak_bytes / p.estimate.peak_bytes - 1 for p in outcome.simulated if p.simulated]
     count = len(steps)
@@ -216,6 +216,6 @@ def _longer(apart: float) -> str:
 
 
 def given_words(outcome: TuningOutcome) -> str:
-    """What the user held or allowed: pins, and whether plans may lose precision."""
+    """The user's restrictions: pins, and whether plans may lose precision."""
     pins = f"held: {outcome.pins}" if outcome.pins.values else "no dimension is held"
     return f"{pins}; {outcome.loss}"

@@ -1,4 +1,4 @@
-"""The page of a validation: how far predictions lie from measured tables, table by table."""
+"""The page of a validation: the errors of predictions of measured tables, table by table."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _headline(done: Validation) -> str:
 
 
 def _bounds(done: Validation) -> str:
-    """Empty where nothing is held to anything."""
+    """Empty where there are no bounds."""
     if not done.judged:
         return ""
     message = " ".join(bounds_words(done))
@@ -314,7 +314,7 @@ def _by_reason(done: Validation, use: str) -> dict[str, list[ComparedRow]]:
 
 
 def _sources(tables: Sequence[Table]) -> str:
-    """Where the tables come from and how they were measured; empty for a user's files, which do not say it."""
+    """Where the tables come from and how they were measured; empty for a user's files, which do not record it."""
     rows = [
         [text(each.name), text(each.citation), text(each.method) + items(map(text, each.caveats))]
         for each in tables

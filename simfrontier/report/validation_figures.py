@@ -54,7 +54,7 @@ def agreement_figure(rows: Sequence[ComparedRow]) -> Figure:
 
 
 def errors_figure(rows: Sequence[ComparedRow]) -> Figure:
-    """How many rows are how far off, by what the fits had seen."""
+    """The numbers of rows by error, and by whether the fits had seen them."""
     last = round(FARTHEST / STEP)
     traces = []
     for use, mark in USE_MARKS.items():

@@ -1,4 +1,4 @@
-"""What is to be said of a user's own files: times that look like another unit, and programs whose own time may be in
+"""Notes on a user's own files: times that look like another unit, and programs whose own time may be in
 them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a measured row stands: which chart and line of its table it is on, at what size, and its name in words."""
+"""The place of a measured row in the charts: chart and line of its table, size, and its name in words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def row_name(row: Row) -> str:
 
 
 def charts_of(rows: Sequence[ComparedRow]) -> dict[str, list[ComparedRow]]:
-    """The charts of a table: its rows that tell a time at a size, by chart, in the table's order."""
+    """The charts of a table: its rows with a time at a size, by chart, in the table's order."""
     out: dict[str, list[ComparedRow]] = {}
     for held in rows:
         if held.measured_s is not None and standing(held.row).size > 0:

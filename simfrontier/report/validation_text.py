@@ -20,7 +20,7 @@ from simfrontier.validation import (
     Validation,
 )
 
-MAX_REASONS = 4  # why rows have no prediction, said one by one
+MAX_REASONS = 4  # reasons for rows without a prediction that are listed
 MANY = 10  # rows of which it is worth saying how far nine in ten are off
 USE_WORDS: dict[Use, str] = {
     "left out": "left out (predicted by fits that were not shown their numbers of devices)",
@@ -46,7 +46,7 @@ def validation_lead(done: Validation) -> str:
 
 
 def _tail(errors: Errors) -> str:
-    """What is said of several rows: the spread of their errors; of many also how many lie in their intervals."""
+    """The summary of several rows: the spread of their errors; of many also how many lie in their intervals."""
     if errors.count == 1:
         return "" if errors.covered is None else f", {'inside' if errors.covered else 'outside'} the 90 % interval"
     if errors.count < MANY:
@@ -55,7 +55,7 @@ def _tail(errors: Errors) -> str:
 
 
 def validation_findings(done: Validation) -> list[str]:
-    """What is to be heeded, bounds that hold and that are missed, errors by what fits had seen, the farthest row, and
+    """Warnings, bounds that hold and that are missed, errors by what fits had seen, the farthest row, and
     what is not averaged."""
     parts = [*done.notes, *bounds_words(done), *training_words(done.bounded)]
     overall = done.overall
@@ -122,7 +122,7 @@ def training_words(bounded: Sequence[BoundedRate]) -> list[str]:
 
 
 def reasons(done: Validation) -> list[str]:
-    """Why rows are not predicted and how many; the commonest first. Of a user's rows also where the first stands."""
+    """Why rows are not predicted and how many; the commonest first. Of a user's rows also the place of the first."""
     own = {table.name for table in done.tables if not table.citation}
     rows = [row for row in done.rows if row.use == "no model" and row.why != ONLY_BOUNDED]
     first: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the page's sections ask of a study: the largest size, what fits there, marks and words for devices."""
+"""A study as the page's sections use it: the largest size, what fits there, marks and words for devices."""
 
 from __future__ import annotations
 
