@@ -66,13 +66,13 @@ def _interleaved(
     order: list[int] = []
     shape: list[int] = []
     for dim, size in enumerate(local):
-        mine = [axis for axis, cut in shards if cut == dim and axis in axes]
-        order += [*(axes.index(axis) for axis in mine), len(axes) + dim]
-        shape.append(size * mesh.size(mine))
+        cut_axes = [axis for axis, cut in shards if cut == dim and axis in axes]
+        order += [*(axes.index(axis) for axis in cut_axes), len(axes) + dim]
+        shape.append(size * mesh.size(cut_axes))
     return tuple(order), tuple(shape)
 
 
-def refuse_outer(what: str, axes: Iterable[str], shards: Shards) -> None:
+def refuse_outer(name: str, axes: Iterable[str], shards: Shards) -> None:
     """Raises InputError where an axis of a gather or scatter cuts a dimension outside another axis that stays: the
     pieces would not lie side by side."""
     moved = set(axes)
@@ -80,5 +80,5 @@ def refuse_outer(what: str, axes: Iterable[str], shards: Shards) -> None:
         inner = [other for other, cut in shards[number + 1 :] if cut == dim and other not in moved]
         if axis in moved and inner:
             raise InputError(
-                f"{what}: {axis} cuts dimension {dim} outside {inner[0]}; allowed: the innermost axes of a dimension"
+                f"{name}: {axis} cuts dimension {dim} outside {inner[0]}; allowed: the innermost axes of a dimension"
             )

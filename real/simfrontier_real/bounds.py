@@ -68,7 +68,7 @@ SHARES: Final = {
 SHARE: Final = 0.1  # and where something is lost
 
 _NUMBERS: Final = 4096
-_WAYS: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
+_MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -151,15 +151,15 @@ def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[
                 role = schedule.tensors[ref.name].role if per_hop else decoded.get(ref.name, "")
                 if role in ("", "token"):
                     continue
-                what = _WAYS.get(role, "gradients")
-                layers = 1 if what == "gradients" or not isinstance(op, Collective) else _layers(schedule)
+                moved = _MOVED.get(role, "gradients")
+                layers = 1 if moved == "gradients" or not isinstance(op, Collective) else _layers(schedule)
                 kinds = 2 * (schedule.mesh.size(axes) - 1) if per_hop else 1
-                known[what, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
+                known[moved, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
     total: dict[tuple[str, Codec, int], int] = {}
-    for (what, *_), (codec, layers, kinds) in known.items():
-        total[what, codec, layers] = total.get((what, codec, layers), 0) + kinds
+    for (moved, *_), (codec, layers, kinds) in known.items():
+        total[moved, codec, layers] = total.get((moved, codec, layers), 0) + kinds
     moves = [
-        MoveNoise(what, str(codec), layers, kinds, noise_of(codec)) for (what, codec, layers), kinds in total.items()
+        MoveNoise(moved, str(codec), layers, kinds, noise_of(codec)) for (moved, codec, layers), kinds in total.items()
     ]
     return sorted(each for each in moves if each.noise > 0) + _roundings(schedule)
 
@@ -172,7 +172,7 @@ def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
             targets = (*program.writes[index], *program.accumulates[index])
             for src, dst in zip(program.reads[index], targets, strict=False):  # a token may be written, too
                 role = schedule.tensors[dst.name].role
-                out[src.name] = role if role in _WAYS else "gradient"
+                out[src.name] = role if role in _MOVED else "gradient"
     return out
 
 

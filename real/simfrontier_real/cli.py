@@ -198,9 +198,9 @@ def measure(
         devices_per_package=devices_per_package,
         precision=precision,
     )
-    how = "simfrontier-real " + " ".join(sys.argv[1:])
+    command = "simfrontier-real " + " ".join(sys.argv[1:])
     with session([], backend, True, join_timeout, timeout) as opened:
-        measure(opened, plan, out, datetime.date.today().isoformat(), how)
+        measure(opened, plan, out, datetime.date.today().isoformat(), command)
 
 
 @app.command()

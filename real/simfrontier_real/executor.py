@@ -104,14 +104,14 @@ class Executor:
         return lines
 
 
-def _explained(error: Exception, what: str) -> Exception:
+def _explained(error: Exception, op_title: str) -> Exception:
     """An error of torch's collectives with the op that it ended; others as they are."""
     if not isinstance(error, RuntimeError):
         return error
     text = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
     text = text.split(". This is typically")[0]
     gone = GONE if is_broken(error) else "failed"
-    return SimfrontierError(f"{what}: {gone}: {text}")
+    return SimfrontierError(f"{op_title}: {gone}: {text}")
 
 
 def is_broken(error: BaseException) -> bool:

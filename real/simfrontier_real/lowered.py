@@ -63,17 +63,17 @@ def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule
     return lowered
 
 
-def _refuse_misfits(what: str, op: Collective, recipes: tuple[Recipe, ...], schedule: Schedule) -> None:
+def _refuse_misfits(where: str, op: Collective, recipes: tuple[Recipe, ...], schedule: Schedule) -> None:
     groups, members = schedule.mesh.groups(schedule.mesh.live(op.axes)).shape
     if len(recipes) != groups:
-        raise InputError(f"{what}: has recipes for {len(recipes)} groups; allowed: {groups}")
+        raise InputError(f"has recipes for {len(recipes)} groups; allowed: {groups}", where=where)
     for recipe in dict.fromkeys(recipes):
         if recipe.size != members:
-            raise InputError(f"{what}: a recipe is for {recipe.size} members; allowed: {members}")
+            raise InputError(f"a recipe is for {recipe.size} members; allowed: {members}", where=where)
         try:
             lower(wire_kind(op), recipe)
         except InputError as error:
-            raise InputError(f"{what}: {error}") from None
+            raise error.within(where) from None
 
 
 def described(lowered: LoweredSchedule) -> str:

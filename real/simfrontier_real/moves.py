@@ -182,7 +182,7 @@ def _waking(sends: list[Send], turns: list[LineWrite]) -> tuple[LineWrite, ...]:
     for send in sends:
         if send.after:
             peers[send.after - 1].add(send.peer)
-    return tuple(replace(turn, wakes=tuple(sorted(mine))) for turn, mine in zip(turns, peers, strict=True))
+    return tuple(replace(turn, wakes=tuple(sorted(woken))) for turn, woken in zip(turns, peers, strict=True))
 
 
 def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[MoveRound, ...]:
@@ -192,8 +192,8 @@ def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[MoveRound, ...]
     sends: dict[int, list[tuple[int, LineRange]]] = {}
     turns: dict[int, list[LineWrite]] = {}
     for transfer, after in zip(lowered.transfers, lowered.after, strict=True):
-        mine = 1 + max((number[other] for other in after), default=-1)
-        number.append(mine)
+        own_round = 1 + max((number[other] for other in after), default=-1)
+        number.append(own_round)
         if member not in (transfer.src, transfer.dst):
             continue
         ends = line.ends(transfer)
@@ -201,9 +201,9 @@ def _rounds(lowered: Lowered, line: _Line, member: int) -> tuple[MoveRound, ...]
             continue
         source, target = ends
         if transfer.dst != member:
-            sends.setdefault(mine, []).append((transfer.dst, source))
+            sends.setdefault(own_round, []).append((transfer.dst, source))
         elif transfer.src == member:
-            turns.setdefault(mine, []).append(LineWrite(None, source, target, transfer.add, 0, (), ()))
+            turns.setdefault(own_round, []).append(LineWrite(None, source, target, transfer.add, 0, (), ()))
         else:
-            turns.setdefault(mine, []).append(LineWrite(transfer.src, None, target, transfer.add, 0, (), ()))
+            turns.setdefault(own_round, []).append(LineWrite(transfer.src, None, target, transfer.add, 0, (), ()))
     return tuple(MoveRound(tuple(sends.get(each, ())), tuple(turns.get(each, ()))) for each in sorted({*sends, *turns}))

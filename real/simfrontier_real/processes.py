@@ -122,8 +122,8 @@ class TorchTransport:
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
         assert self._mesh is not None, "prepare comes first"
-        mine = self._world.rank
-        peer = int(peer_of(op, self._mesh, mine) > mine)  # the partners are in the order of their ranks
+        own_rank = self._world.rank
+        peer = int(peer_of(op, self._mesh, own_rank) > own_rank)  # the partners are in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
         return ExchangePending(self._exchange_channels[exchange_channel_of(op)].exchange(moves), room)
@@ -152,6 +152,6 @@ class TorchTransport:
                 work = dist.all_to_all_single(out, message, group=group, async_op=True)
             case "all_reduce":
                 out = message  # in place: the message is ours to write
-                how = dist.ReduceOp.MAX if reduction == "max" else dist.ReduceOp.SUM
-                work = dist.all_reduce(out, how, group=group, async_op=True)
+                operation = dist.ReduceOp.MAX if reduction == "max" else dist.ReduceOp.SUM
+                work = dist.all_reduce(out, operation, group=group, async_op=True)
         return TorchPending(work, out)

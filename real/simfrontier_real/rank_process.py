@@ -94,6 +94,6 @@ def print_stopped(number: int, size: int) -> int:
 
 
 def _report_end(rank: int, code: int, size: int) -> int:
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-    sys.stderr.write(f"simfrontier-real: rank {rank} {how}; all {size} ranks are stopped\n")
+    ending = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+    sys.stderr.write(f"simfrontier-real: rank {rank} {ending}; all {size} ranks are stopped\n")
     return code if code > 0 else 1

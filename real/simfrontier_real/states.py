@@ -79,11 +79,11 @@ def place(context: RankContext, weights: Weights) -> None:
             # states start from the weights as the model's type holds them, so that master and weight agree
             values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
             line = whole_line(backend, values, tensor, mesh)
-            mine = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
+            local = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
             if tensor.codec is not None:
-                context.buffers[ref] = encode(backend, backend.xp.reshape(mine, (1, -1)), tensor.codec)
+                context.buffers[ref] = encode(backend, backend.xp.reshape(local, (1, -1)), tensor.codec)
             else:
-                context.buffers[ref] = mine
+                context.buffers[ref] = local
 
 
 def shard(context: RankContext, values: Any, name: str) -> Array:

@@ -32,13 +32,13 @@ def check_scenario(scenario: Scenario, capacity: float | None, as_json: bool) ->
 
 def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: bool) -> int:
     total, rows = 0, []
-    for what, schedule in cases:
+    for name, schedule in cases:
         findings = check(schedule, None if capacity is None else int(capacity)).findings
         total += len(findings)
-        rows.append({"schedule": what, "digest": digest(schedule), "findings": [str(finding) for finding in findings]})
+        rows.append({"schedule": name, "digest": digest(schedule), "findings": [str(finding) for finding in findings]})
         if not as_json:
             verdict = f"{len(findings)} findings" if findings else "sound"
-            typer.echo(f"{what}: {verdict} (digest {digest(schedule)[:16]})")
+            typer.echo(f"{name}: {verdict} (digest {digest(schedule)[:16]})")
             for finding in findings:
                 typer.echo(f"  {finding}")
     if as_json:

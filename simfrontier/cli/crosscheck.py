@@ -91,12 +91,20 @@ def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names,
     """The traces that both folders have, by plan, and the plans that only one has."""
     for folder in (sim, real):
         refuse_unfinished(folder)
-    mine, its = ({_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real))
-    both = {plan: (path, its[plan]) for plan, path in mine.items() if plan in its}
+    sim_traces, real_traces = (
+        {_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real)
+    )
+    both = {plan: (path, real_traces[plan]) for plan, path in sim_traces.items() if plan in real_traces}
     if not both:
-        there = "; ".join(f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, mine), (real, its)))
+        there = "; ".join(
+            f"{folder}: {', '.join(plans) or 'none'}" for folder, plans in ((sim, sim_traces), (real, real_traces))
+        )
         raise InputError(f"no {PREFIX}PLAN{SUFFIX} is in both folders ({there}); allowed: files of the same names")
-    return both, tuple(plan for plan in mine if plan not in its), tuple(plan for plan in its if plan not in mine)
+    return (
+        both,
+        tuple(plan for plan in sim_traces if plan not in real_traces),
+        tuple(plan for plan in real_traces if plan not in sim_traces),
+    )
 
 
 def _plan(path: Path) -> str:
@@ -116,11 +124,11 @@ def _beside(trace: Path) -> Path:
 
 def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
     """Bytes per link of a plan, where both sides have them beside their traces."""
-    mine, its = _beside(sim), _beside(real)
-    if not (mine.exists() and its.exists()):
+    sim_links, real_links = _beside(sim), _beside(real)
+    if not (sim_links.exists() and real_links.exists()):
         return None
-    tables = load_links(mine), load_links(its)
-    for path, table in zip((mine, its), tables, strict=True):
+    tables = load_links(sim_links), load_links(real_links)
+    for path, table in zip((sim_links, real_links), tables, strict=True):
         if table.digest != comparison.sim.digest:
             raise InputError(
                 f"the links are of the schedule {table.digest[:SHOWN_DIGITS]}, the trace beside them of "
@@ -130,7 +138,7 @@ def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
     try:
         return compare_links(comparison.plan, *tables)
     except InputError as error:
-        raise InputError(f"{mine}, {its}: {error}") from None
+        raise InputError(f"{sim_links}, {real_links}: {error}") from None
 
 
 # ── for a program ──

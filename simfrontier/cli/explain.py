@@ -48,8 +48,8 @@ def explain_plan(
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=None)
 
-        def report_progress(what: str, total: int) -> None:
-            bar.update(task, advance=1, total=total, description=what)
+        def report_progress(stage: str, total: int) -> None:
+            bar.update(task, advance=1, total=total, description=stage)
 
         result = explain(
             scenario,

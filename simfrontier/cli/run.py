@@ -63,8 +63,8 @@ def run_scenario(
     with bar_of_work() as bar:
         task = bar.add_task("simulating", total=total)
 
-        def report_progress(what: str) -> None:
-            bar.update(task, advance=1, description=what)
+        def report_progress(stage: str) -> None:
+            bar.update(task, advance=1, description=stage)
 
         searcher = GridSearcher()
         scenario = searcher.complete(scenario, report_progress)
@@ -174,8 +174,8 @@ def _varied(study: Study, sensitivity: Sensitivity) -> Table:
     """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
     plans = sensitivity.plans
     is_one = len(plans) == 1
-    what = "TFLOPS per device" if is_one else f"Relative to {plans[0]}"
-    table = Table(title=f"{what} at {sensitivity.devices} devices ({sensitivity.fidelity})")
+    title = "TFLOPS per device" if is_one else f"Relative to {plans[0]}"
+    table = Table(title=f"{title} at {sensitivity.devices} devices ({sensitivity.fidelity})")
     table.add_column("setting")
     for plan in plans:
         table.add_column(plan, justify="right")

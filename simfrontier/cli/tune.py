@@ -77,8 +77,8 @@ def _searched(
     with bar_of_work() as bar:
         task = bar.add_task("laying out the space of plans", total=None)
 
-        def report_progress(what: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+        def report_progress(stage: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=stage)
 
         try:
             return tune(

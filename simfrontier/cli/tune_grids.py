@@ -54,8 +54,8 @@ def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:
 
 
 def _print(ranking: GridRanking, top: int) -> None:
-    what = f"{ranking.model} on {ranking.devices:,} devices, grids by communication in a step"
-    typer.echo(f"{ranking.title}: {what} ({ranking.bandwidths.version})")
+    title = f"{ranking.model} on {ranking.devices:,} devices, grids by communication in a step"
+    typer.echo(f"{ranking.title}: {title} ({ranking.bandwidths.version})")
     form = "{:>4} {:>6} {:>6} {:>6} {:>6} {:>11} {:>10} {:>10} {:>10} {:>10}  {}"
     typer.echo(form.format("", "X", "Y", "Z", "data", "comm. time", "in X", "in Y", "in Z", "in data", "").rstrip())
     for place, one in enumerate(ranking.grids[:top], start=1):

@@ -7,12 +7,12 @@ from typing import Any
 from simfrontier.errors import InputError, shown, wrong
 
 
-def headed(value: Any, what: str, form: str, version: int, where: str) -> dict[str, Any]:
+def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[str, Any]:
     """The other keys of a document that is of this form and version. Raises InputError."""
     if not isinstance(value, dict):
-        raise InputError(f"not a {what}: {wrong(value, 'a table')}", where=where)
+        raise InputError(f"not a {title}: {wrong(value, 'a table')}", where=where)
     if value.get("format") != form:
-        raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {what}", where=where, key=("format",))
+        raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {title}", where=where, key=("format",))
     result = value.get("version")
     if result != version or isinstance(result, bool):
         raise InputError(wrong(result, f"{version}, which this simfrontier reads"), where=where, key=("version",))

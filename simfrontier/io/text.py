@@ -22,14 +22,14 @@ class _Refused(ValueError):
     """A text that this module refuses."""
 
 
-def read_toml(path: Path, what: str) -> dict[str, Any]:
+def read_toml(path: Path, title: str) -> dict[str, Any]:
     """The document in a file; `what` it should be is for the message. Raises InputError."""
-    return toml_of(text_of(path, what, TOML_FILE, "TOML file"), str(path))
+    return toml_of(text_of(path, title, TOML_FILE, "TOML file"), str(path))
 
 
-def read_json(path: Path, what: str, limit: FileLimit = JSON_FILE) -> Any:
+def read_json(path: Path, title: str, limit: FileLimit = JSON_FILE) -> Any:
     """The value in a file; `what` it should be is for the message. Raises InputError."""
-    return json_of(text_of(path, what, limit), str(path), what)
+    return json_of(text_of(path, title, limit), str(path), title)
 
 
 def toml_of(text: str, where: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def toml_of(text: str, where: str) -> dict[str, Any]:
     return document
 
 
-def json_of(text: str, where: str, what: str, number: Callable[[str], object] | None = None) -> Any:
+def json_of(text: str, where: str, title: str, number: Callable[[str], object] | None = None) -> Any:
     """The same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and
     may raise ValueError. NaN and Infinity are no numbers of JSON."""
     try:
@@ -57,11 +57,11 @@ def json_of(text: str, where: str, what: str, number: Callable[[str], object] | 
     except json.JSONDecodeError as error:
         raise InputError(f"line {error.lineno} column {error.colno}: not JSON: {error.msg}", where=where) from None
     except RecursionError:
-        raise InputError(f"not a {what}: {DEEP}", where=where) from None
+        raise InputError(f"not a {title}: {DEEP}", where=where) from None
     except _Refused as error:
-        raise InputError(f"not a {what}: {error}", where=where) from None
+        raise InputError(f"not a {title}: {error}", where=where) from None
     except ValueError:
-        raise InputError(f"not a {what}: {DIGITS}", where=where) from None
+        raise InputError(f"not a {title}: {DIGITS}", where=where) from None
 
 
 def no_fraction(text: str) -> Never:
@@ -100,18 +100,18 @@ def refuse_unfit(value: object) -> None:
             raise _Refused(f"got the date or time {each}, allowed: texts, numbers, true and false")
 
 
-def text_of(path: Path, what: str, limit: FileLimit, form: str = "") -> str:
+def text_of(path: Path, title: str, limit: FileLimit, form: str = "") -> str:
     """All of a file; `what` it should be, and of which `form` (without: that), are for the message. Raises
     InputError."""
     try:
         return limit.text(path)
     except OSError as error:
-        raise InputError(f"cannot read this {what}: {error.strerror or error}", where=str(path)) from None
+        raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError as error:
-        text = f"not a {form or what}: byte {error.start} is not UTF-8 text"
+        text = f"not a {form or title}: byte {error.start} is not UTF-8 text"
         raise InputError(text, where=str(path)) from None
     except ValueError as error:  # too large
-        raise InputError(f"not a {form or what}: {error}", where=str(path)) from None
+        raise InputError(f"not a {form or title}: {error}", where=str(path)) from None
 
 
 def _refuse_long(text: str) -> None:

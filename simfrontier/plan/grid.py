@@ -43,8 +43,8 @@ def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
 
 
 def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
-    """Raise InputError where `size` (of `what`) does not divide by what the plan's `key` says, with the nearest values
-    of the key that work."""
+    """Raise InputError where `size` (of `quantity`) does not divide by what the plan's `key` says, with the nearest
+    values of the key that work."""
     if size % parts == 0:
         return
     raise InputError(

@@ -92,8 +92,8 @@ class CutLayout:
     def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
         split = self.split(op)
         summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
-        how: PartialOp = NOT_SUMS.get(op.kind, "sum")
-        partial = tuple((axis, how) for axis, label in split if label in summed and label not in dims)
+        reduction: PartialOp = NOT_SUMS.get(op.kind, "sum")
+        partial = tuple((axis, reduction) for axis, label in split if label in summed and label not in dims)
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
     def gradient(self, weight: Weight) -> Placement:

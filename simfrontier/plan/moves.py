@@ -113,12 +113,12 @@ class _Builder:
         """The hops that cross these axes, in order, each with its share; a hierarchical one as its two levels."""
         left, out = list(axes), []
         for hop in self.hops:
-            mine = tuple(a for a in left if a in hop.axes)
-            left = [a for a in left if a not in mine]
-            levels = [mine]
+            own = tuple(a for a in left if a in hop.axes)
+            left = [a for a in left if a not in own]
+            levels = [own]
             if hop.via == HIERARCHICAL:
-                outer = tuple(a for a in mine if a == hop.axes[0])
-                inner = tuple(a for a in mine if a != hop.axes[0])
+                outer = tuple(a for a in own if a == hop.axes[0])
+                inner = tuple(a for a in own if a != hop.axes[0])
                 levels = [inner, outer] if inner_first else [outer, inner]
             out += [(level, hop) for level in levels if level]
         if left:
@@ -157,7 +157,7 @@ class _Builder:
     def _refuse_merged_pieces(self) -> None:
         """What is still to be merged is gathered and merged whole."""
         cut = self.dst.flat | {axis for axis, _ in self.dst.shards}
-        merged = [axis for axis, how in self.now.partial if how == "merge" and axis in cut]
+        merged = [axis for axis, reduction in self.now.partial if reduction == "merge" and axis in cut]
         if merged:
             raise InputError(
                 f"{self.name}: the move from [{self.src}] to [{self.dst}] would scatter over {', '.join(merged)} what "
@@ -266,5 +266,5 @@ class _Builder:
         They lie side by side exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
         """
         free = [a for a in self.nesting if a not in whole.flat]
-        mine = [a for a in free if a in axes]
-        return free[: len(mine)] != mine
+        own = [a for a in free if a in axes]
+        return free[: len(own)] != own

@@ -71,9 +71,9 @@ def end_of_step(
 def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
     """The weights of the part: those of the embedding, of each layer, and of every module of the head."""
     weights = builder.workload.weights
-    mine = [weights[name] for name in weights if name in builder.completed_by]
-    layered = [w for w in mine if w.per_layer]
-    ends = {m: [w for w in mine if w.module == m] for m in dict.fromkeys(w.module for w in mine if not w.per_layer)}
+    own = [weights[name] for name in weights if name in builder.completed_by]
+    layered = [w for w in own if w.per_layer]
+    ends = {m: [w for w in own if w.module == m] for m in dict.fromkeys(w.module for w in own if not w.per_layer)}
     first = next(iter(weights.values())).module
     return [
         *((module, 0, held) for module, held in ends.items() if module == first),

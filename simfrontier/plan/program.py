@@ -82,7 +82,9 @@ class Program:
         for number, item in items:
             held[number].append(item)
         pieces = tuple(
-            CallItems(p.label, p.layer, p.micro, tuple(mine)) for p, mine in zip(self.pieces, held, strict=True) if mine
+            CallItems(p.label, p.layer, p.micro, tuple(items_of_piece))
+            for p, items_of_piece in zip(self.pieces, held, strict=True)
+            if items_of_piece
         )
         return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
 

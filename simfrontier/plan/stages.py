@@ -125,10 +125,16 @@ class _Stages:
         )
         ops: tuple[Op, ...] = (op,)
         if codec is not None:
-            (mine, sends), (other, gets) = ((forward, there), (backward, back))[:: 1 if stage == boundary.upper else -1]
-            made = Compute(kind="encode", name=boundary.direction, reads=(mine,), writes=(sent(mine),), lane=lane)
-            taken = Compute(kind="decode", name=boundary.direction, reads=(got(other),), writes=(other,), lane=lane)
-            ops = (*((made,) if sends else ()), op, *((taken,) if gets else ()))
+            (outgoing, sends), (incoming, gets) = ((forward, there), (backward, back))[
+                :: 1 if stage == boundary.upper else -1
+            ]
+            encode = Compute(
+                kind="encode", name=boundary.direction, reads=(outgoing,), writes=(sent(outgoing),), lane=lane
+            )
+            decode = Compute(
+                kind="decode", name=boundary.direction, reads=(got(incoming),), writes=(incoming,), lane=lane
+            )
+            ops = (*((encode,) if sends else ()), op, *((decode,) if gets else ()))
         return self.compressor.call("exchange", layer, micro, ops)
 
     def _codec(self) -> Codec | None:

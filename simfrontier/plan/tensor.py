@@ -115,8 +115,8 @@ class AxonnOptions(TensorOptions):
         refuse_remainder("hidden", shape.hidden, "x", self.x)
         refuse_columns(shape, "y", self.y)
         squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
-        what = "hidden²" if squares == 1 else f"{squares} hidden²"
-        refuse_remainder(f"{what} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
+        product = "hidden²" if squares == 1 else f"{squares} hidden²"
+        refuse_remainder(f"{product} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
 
 
 class MegatronOptions(TensorOptions):

@@ -128,10 +128,10 @@ def _otherwise(view: StudyView, name: str, value: object) -> str:
     """What plans with an engine of their own have instead, at the largest size."""
     own: dict[object, list[str]] = {}
     for plan in view.plans:
-        mine = getattr(view.cases[plan, view.largest].engine, name)
-        if mine != value:
-            own.setdefault(mine, []).append(plan)
-    return "".join(f"; {listed(plans)}: {_written(mine)}" for mine, plans in own.items())
+        value_of_plan = getattr(view.cases[plan, view.largest].engine, name)
+        if value_of_plan != value:
+            own.setdefault(value_of_plan, []).append(plan)
+    return "".join(f"; {listed(plans)}: {_written(value_of_plan)}" for value_of_plan, plans in own.items())
 
 
 _FIDELITIES: Mapping[str, str] = {

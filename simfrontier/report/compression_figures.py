@@ -48,19 +48,24 @@ def trade_off(points: Sequence[GainLossPoint], published: Mapping[str, float], h
     traces = [_published(name, gain, place, points, half_band) for name, gain in published.items()]
     traces.append(_marked("no compression", [0.0], [0.0], {"symbol": "cross", "size": 11, "color": GREY}))
     for of, symbol in zip(types, SYMBOLS, strict=False):
-        mine = sorted((p for p in points if p.of == of), key=lambda point: (point.distance, point.gain))
+        own_points = sorted((p for p in points if p.of == of), key=lambda point: (point.distance, point.gain))
         traces.append(
             {
                 **_marked(
                     f"{of} messages",
-                    [place(point.distance) for point in mine],
-                    [100 * point.gain for point in mine],
-                    {"symbol": symbol, "size": 13, "color": [p.mark.colour for p in mine], "line": {"width": 2.5}},
+                    [place(point.distance) for point in own_points],
+                    [100 * point.gain for point in own_points],
+                    {
+                        "symbol": symbol,
+                        "size": 13,
+                        "color": [p.mark.colour for p in own_points],
+                        "line": {"width": 2.5},
+                    },
                 ),
                 "mode": "markers+text",
-                "text": [text(point.plan) for point in mine],
-                "textposition": [sides[point.plan] for point in mine],
-                "customdata": [[signed(point.gain), _apart(point.distance)] for point in mine],
+                "text": [text(point.plan) for point in own_points],
+                "textposition": [sides[point.plan] for point in own_points],
+                "customdata": [[signed(point.gain), _apart(point.distance)] for point in own_points],
                 "hovertemplate": (
                     "<b>%{text}</b><br>speed: %{customdata[0]}<br>final loss: %{customdata[1]}<extra></extra>"
                 ),

@@ -130,20 +130,20 @@ def changes_figure(explanation: Explanation) -> Figure:
     labels = [change.label for change in explanation.changes]
     traces = []
     for kind, colour in _CHANGES.items():
-        mine = [change for change in explanation.changes if change.kind == kind]
-        if mine:
+        of_kind = [change for change in explanation.changes if change.kind == kind]
+        if of_kind:
             traces.append(
                 {
                     "type": "bar",
                     "orientation": "h",
                     "name": _CHANGE_NAMES[kind],
-                    "y": [change.label for change in mine],
-                    "x": [scale * change.saved_s for change in mine],
+                    "y": [change.label for change in of_kind],
+                    "x": [scale * change.saved_s for change in of_kind],
                     "marker": {
-                        "color": [colour if change.fits else "rgba(0,0,0,0)" for change in mine],
+                        "color": [colour if change.fits else "rgba(0,0,0,0)" for change in of_kind],
                         "line": {"color": colour, "width": 1},
                     },
-                    "hovertext": [_hover(change) for change in mine],
+                    "hovertext": [_hover(change) for change in of_kind],
                     "hovertemplate": "%{hovertext}<extra></extra>",
                 }
             )
@@ -210,8 +210,8 @@ def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Ke
 def _in_bins(path: CriticalPath, key: Key | None, colours: Mapping[Key | None, str], edges: Floats) -> Floats:
     """Seconds of a part in each bin: differences of its total up to each edge."""
     own = [(link.kind, link.axes, link.level) for link in path.links]
-    mine = np.array([(each if each in colours else None) == key for each in own], bool)
+    is_own = np.array([(each if each in colours else None) == key for each in own], bool)
     ends = np.array([link.end_s for link in path.links])
     lengths = np.array([link.seconds for link in path.links])
-    so_far = np.concatenate([[0.0], np.cumsum(np.where(mine, lengths, 0.0))])
+    so_far = np.concatenate([[0.0], np.cumsum(np.where(is_own, lengths, 0.0))])
     return np.diff(np.interp(edges, np.concatenate([[0.0], ends]), so_far))

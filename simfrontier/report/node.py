@@ -47,8 +47,8 @@ def layout(machine: Machine) -> NodeLayout:
         out, along = (math.cos(angle), math.sin(angle)), (-math.sin(angle), math.cos(angle))
         for device in range(per):
             shift = spread * ((per - 1) / 2 - device)
-            way = out if packages > 2 and per == 2 else (-along[0], -along[1])
-            x, y = _WIDER * (ring * out[0] + shift * way[0]), ring * out[1] + shift * way[1]
+            direction = out if packages > 2 and per == 2 else (-along[0], -along[1])
+            x, y = _WIDER * (ring * out[0] + shift * direction[0]), ring * out[1] + shift * direction[1]
             points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
     return NodeLayout(devices=tuple(points), nics=_nics(machine, points), radius=radius)
 
@@ -149,12 +149,12 @@ def _bus(load: LinkLoad, where: NodeLayout, width: float, full: float) -> list[s
     """What all devices share: a box in the middle with a line from each of them."""
     shade, busy = colour(load.utilisation / full if full else 0.0), percent(load.utilisation)
     carried = f"{quantity(load.num_bytes, 'bytes')} per step, {busy} of its capacity"
-    ways = [
+    lines = [
         f'<line x1="{x}" y1="{y}" x2="{_CENTRE_X}" y2="{_CENTRE_Y}" stroke="{shade}" stroke-width="{width:.1f}"/>'
         for x, y in where.devices
     ]
     return [
-        *ways,
+        *lines,
         f'<rect class="nic" x="{_CENTRE_X - 42}" y="{_CENTRE_Y - 24}" width="84" height="48" rx="6">'
         f"<title>{text(f'{load.name} ({load.link_class}): {carried}')}</title></rect>"
         f'<text class="nic" x="{_CENTRE_X}" y="{_CENTRE_Y - 5}" text-anchor="middle">{text(load.name)}</text>'

@@ -106,22 +106,22 @@ def lanes(stages: Stages) -> Figure:
 def _bars(stages: Stages, scale: float) -> Iterator[dict[str, Any]]:
     for kind, name in NAMES.items():
         for beside in (False, True):
-            mine = [
+            spans = [
                 (stage.stage, span)
                 for stage in stages.stages
                 for span in stage.spans
                 if span.kind == kind and span.beside == beside and span.end_s > span.start_s
             ]
-            if not mine:
+            if not spans:
                 continue
             numbered = kind in ("forward", "backward")
-            words = {"text": [str(span.micro) for _, span in mine], "textposition": "inside"} if numbered else {}
+            words = {"text": [str(span.micro) for _, span in spans], "textposition": "inside"} if numbered else {}
             yield {
                 **_trace(f"{name}, beside the rest" if beside else name, COLOURS[kind], _BESIDE if beside else _BAR),
-                "base": [round(scale * span.start_s, 9) for _, span in mine],
-                "x": [round(scale * (span.end_s - span.start_s), 9) for _, span in mine],
-                "y": [stage for stage, _ in mine],
-                "hovertext": [_hover(stage, span) for stage, span in mine],
+                "base": [round(scale * span.start_s, 9) for _, span in spans],
+                "x": [round(scale * (span.end_s - span.start_s), 9) for _, span in spans],
+                "y": [stage for stage, _ in spans],
+                "hovertext": [_hover(stage, span) for stage, span in spans],
                 "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
                 **words,
             }

@@ -124,10 +124,10 @@ def sources_of(scenario: Scenario) -> Iterator[str]:
         (f"speed between {device_word(scenario.machine)}s", "of which the slowest sets the pace", spread.speed_sd),
         ("the law of matrix products", "one error for all", spread.matmul_sd),
     )
-    for what, shared, sd in inputs:
+    for source, shared, sd in inputs:
         if sd:
-            yield f"{percent(sd)}: {what}, {shared}."
-    unknown = [what for what, _, sd in inputs if not sd]
+            yield f"{percent(sd)}: {source}, {shared}."
+    unknown = [source for source, _, sd in inputs if not sd]
     if unknown:
         yield f"Not known, and so not sampled: {listed(unknown)}."
 

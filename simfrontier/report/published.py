@@ -86,8 +86,8 @@ class _Ratios:
         )
 
     def table(self, view: StudyView, judged: bool) -> str:
-        what = f"TFLOPS per {view.device} relative to {self.first} at {self.devices:,} {view.devices}."
-        return paragraph(what + (_SHARED if self.bands else "")) + _ratios(self, judged)
+        caption = f"TFLOPS per {view.device} relative to {self.first} at {self.devices:,} {view.devices}."
+        return paragraph(caption + (_SHARED if self.bands else "")) + _ratios(self, judged)
 
 
 def assumed(view: StudyView, sensitivity: Sensitivity | None) -> str:

@@ -61,15 +61,15 @@ def _layouts(view: StudyView) -> tuple[list[str], list[list[str]]]:
     chunked = any(case.chunks > 1 for case in view.cases.values())
     rows = []
     for (plan, size), case in view.cases.items():
-        mine, own = known[plan, size], owned[plan, size]
+        cells, own = known[plan, size], owned[plan, size]
         rows.append(
             [
                 keyed(view.marks[plan].colour, plan),
                 f"{size:,}",
                 *([text(case.shape.name)] if several else []),
-                *(f"{mine[word]:,}" if word in own else NOTHING for word in words),
+                *(f"{cells[word]:,}" if word in own else NOTHING for word in words),
                 *([f"{case.chunks}"] if chunked else []),
-                f"{mine[DATA]:,}",
+                f"{cells[DATA]:,}",
                 f"{case.micro_batch:,}",
                 f"{case.grad_accum:,}",
                 f"{case.samples:,}",
@@ -108,10 +108,10 @@ def _candidates(plan: str, size: int, tried: Sequence[TriedGrid], view: StudyVie
     """What was compared, in a box that a reader may open."""
     best, differing = ordered(tried), _differing(tried)
     columns = [_columns(one.options, size, differing) for one in best]
-    rows = ([*mine.values(), *_cells(one, best[0].rate)] for mine, one in zip(columns, best, strict=True))
+    rows = ([*cells.values(), *_cells(one, best[0].rate)] for cells, one in zip(columns, best, strict=True))
     head = [*columns[0], "sequences/s", "against the best"]
-    how = view.scenario.at(size).searches[plan]
-    order = f"proposed by the model of communication {how.by}, in its order" if how.by else "every combination"
+    search = view.scenario.at(size).searches[plan]
+    order = f"proposed by the model of communication {search.by}, in its order" if search.by else "every combination"
     title = f"<b>{text(plan)}</b> on {size:,} {view.devices}: the {len(best):,} candidates of its search, best first"
     message = paragraph(
         f"Candidates: {order}. Compared at fidelity analytic; the fastest that fits into memory was taken, of equals "

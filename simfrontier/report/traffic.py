@@ -115,18 +115,18 @@ def _classes(machine: Machine, outcome: PlanOutcome) -> str:
     assert outcome.links is not None
     rows = []
     for name, kind in machine.link_classes.items():
-        mine = [link for link in outcome.links.links if link.link_class == name]
-        if not mine and name not in outcome.links.by_class:
+        links = [link for link in outcome.links.links if link.link_class == name]
+        if not links and name not in outcome.links.by_class:
             continue
         carried, busy = outcome.links.by_class.get(name, (0.0, 0.0))
-        if mine:  # over all links of the class, idle ones too
-            carried = sum(link.num_bytes for link in mine) / len(mine)
-            busy = sum(link.utilisation for link in mine) / len(mine)
-        highest = max(mine, key=lambda link: link.utilisation, default=None)
+        if links:  # over all links of the class, idle ones too
+            carried = sum(link.num_bytes for link in links) / len(links)
+            busy = sum(link.utilisation for link in links) / len(links)
+        highest = max(links, key=lambda link: link.utilisation, default=None)
         rows.append(
             [
                 text(name),
-                f"{len(mine)}" if mine else "between groups",
+                f"{len(links)}" if links else "between groups",
                 quantity(kind.bytes_per_s, "bytes/s"),
                 quantity(carried, "bytes"),
                 percent(busy),

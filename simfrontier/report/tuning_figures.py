@@ -53,9 +53,9 @@ def scatter(outcome: TuningOutcome) -> Figure:
     traces: list[dict[str, Any]] = []
     for kind in KINDS:
         for plans, is_simulated in ((outcome.estimated, False), (outcome.simulated, True)):
-            mine = [plan for plan in plans if kind_of(plan.candidate) == kind]
-            if mine:
-                traces.append(_points(mine, kind, scales, is_simulated))
+            own_plans = [plan for plan in plans if kind_of(plan.candidate) == kind]
+            if own_plans:
+                traces.append(_points(own_plans, kind, scales, is_simulated))
     if num_samples(outcome):
         traces.append(_bands(outcome, scales))
     front = outcome.front()
@@ -255,17 +255,17 @@ def against_estimates(outcome: TuningOutcome) -> Figure:
         }
     ]
     for kind in KINDS:
-        mine = [plan for plan in plans if kind_of(plan.candidate) == kind]
-        if mine:
+        own_plans = [plan for plan in plans if kind_of(plan.candidate) == kind]
+        if own_plans:
             traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": kind,
-                    "x": [_short(scale * plan.estimate.step_s) for plan in mine],
-                    "y": [_short(scale * plan.step_s) for plan in mine],
+                    "x": [_short(scale * plan.estimate.step_s) for plan in own_plans],
+                    "y": [_short(scale * plan.step_s) for plan in own_plans],
                     "marker": {"size": 10, "color": COLOURS[kind]},
-                    "hovertext": [hover(plan) for plan in mine],
+                    "hovertext": [hover(plan) for plan in own_plans],
                     "hovertemplate": "%{hovertext}<extra></extra>",
                 }
             )

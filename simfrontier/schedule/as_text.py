@@ -154,8 +154,8 @@ class _Page:
     def _body(self, op: Op) -> str:
         if isinstance(op, Exchange):
             return self._exchange(op)
-        how = self._cut(op) if isinstance(op, Compute) else self._call(op)
-        return f"{self._operands(op)}; {how}" if how else self._operands(op)
+        details = self._cut(op) if isinstance(op, Compute) else self._call(op)
+        return f"{self._operands(op)}; {details}" if details else self._operands(op)
 
     def _cut(self, op: Compute) -> str:
         over: dict[str, list[str]] = defaultdict(list)
@@ -164,11 +164,11 @@ class _Page:
         return " ".join(f"{label}={_cut_size(size, over.get(label, []))}" for label, size in op.iteration)
 
     def _call(self, op: Collective) -> str:
-        how = f"over {'+'.join(op.axes)} in {op.codec}"
-        how += ", coded per hop" if op.per_hop else ""
-        how += "" if op.via == LIBRARY else f" by {op.via}"
-        how += ", blocking" if op.blocking else ""
-        return f"{how}, {self._change(op)}, {self._size(op.src)}"
+        details = f"over {'+'.join(op.axes)} in {op.codec}"
+        details += ", coded per hop" if op.per_hop else ""
+        details += "" if op.via == LIBRARY else f" by {op.via}"
+        details += ", blocking" if op.blocking else ""
+        return f"{details}, {self._change(op)}, {self._size(op.src)}"
 
     def _exchange(self, op: Exchange) -> str:
         """`x; stage 0→1 in fp16, blocking, …`, and after `back` what goes in the other direction."""
@@ -240,11 +240,11 @@ def _run(step: RelativeCall, times: int, begin: tuple[int, int], end: tuple[int,
 
 
 def _op_text(op: Op) -> str:
-    what = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
+    text = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
     if not isinstance(op, Compute):
-        return what
-    what += f" by {op.kernel}" if op.kernel else ""
-    return f"{what} (up to {op.max_age} step old)" if op.max_age else what
+        return text
+    text += f" by {op.kernel}" if op.kernel else ""
+    return f"{text} (up to {op.max_age} step old)" if op.max_age else text
 
 
 def _cut_size(size: int, axes: list[str]) -> str:

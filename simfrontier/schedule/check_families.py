@@ -47,13 +47,13 @@ Fault = tuple[str, str]  # what was expected, what was found
 def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
     """What belongs to a weight has its shape, labels, nesting and layers; and its type, but for Adam's states."""
     live = schedule.mesh.live
-    for what, mine, its in (
+    for aspect, own, its in (
         ("shape", tensor.shape, weight.shape),
         ("labels", tensor.dims, weight.dims),
         ("nesting", live(tensor.nesting), live(weight.nesting)),
     ):
-        if mine != its:
-            yield f"the {what} of {weight.name}, {text_of(its)}", text_of(mine)
+        if own != its:
+            yield f"the {aspect} of {weight.name}, {text_of(its)}", text_of(own)
     if tensor.per_layer != weight.per_layer:
         yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
     by_role = {"master": WIDE, "optimizer": MOMENTS}.get(tensor.role, {})

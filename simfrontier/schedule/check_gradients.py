@@ -68,8 +68,12 @@ def _elsewhere(role: Role, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
                     touched[op.name, tensors[ref.name].value].add(moved[key])
     for name, (source, op) in backward.items():
         for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
-            theirs, mine = touched.get((source, value)), touched.get((name, value))
-            if theirs and mine and frozenset().union(*theirs) != frozenset().union(*mine):
+            touched_forward, touched_here = touched.get((source, value)), touched.get((name, value))
+            if (
+                touched_forward
+                and touched_here
+                and frozenset().union(*touched_forward) != frozenset().union(*touched_here)
+            ):
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
 
 
@@ -305,8 +309,12 @@ class _Graph:
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
         """The gradient of a product of several factors is one by all but one of them."""
         others = [each for each in op.factors if each not in gradients]
-        theirs = source.factors
-        allowed = [[*theirs[:at], *theirs[at + 1 :]] for at in range(len(theirs))] if len(theirs) > 1 else [[*theirs]]
+        touched_forward = source.factors
+        allowed = (
+            [[*touched_forward[:at], *touched_forward[at + 1 :]] for at in range(len(touched_forward))]
+            if len(touched_forward) > 1
+            else [[*touched_forward]]
+        )
         if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
             others = [each for each in others if each not in source.weights]
         if others not in allowed:
@@ -351,11 +359,11 @@ class _Graph:
         for op in self.ops:
             if op.source not in self.forward or op.kind == "add":
                 continue
-            mine = set(self.parted(op)[0])
-            read = [ref for ref in op.read_refs if ref.name in mine]
-            name, theirs = first.setdefault(op.source, (op.name, read))
-            if read != theirs:
-                yield op.name, (f"the gradients that {name} reads, {_refs(theirs)}", _refs(read))
+            touched_here = set(self.parted(op)[0])
+            read = [ref for ref in op.read_refs if ref.name in touched_here]
+            name, touched_forward = first.setdefault(op.source, (op.name, read))
+            if read != touched_forward:
+                yield op.name, (f"the gradients that {name} reads, {_refs(touched_forward)}", _refs(read))
 
 
 def _any(sets: Iterable[int]) -> int:

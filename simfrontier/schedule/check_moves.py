@@ -92,7 +92,7 @@ class MoveRules(Operands):
         allowed: tuple[str, Iterable[str]]
         match op.kind:
             case "all_gather" if self._to_merge(op, src):
-                allowed = "partial(merge)", {axis for axis, how in before.partial if how == "merge"}
+                allowed = "partial(merge)", {axis for axis, reduction in before.partial if reduction == "merge"}
                 wanted = self._reduced_over(op, axes, before, after)
             case "all_gather":
                 allowed = "flat or sharded", before.flat | sharded
@@ -107,7 +107,9 @@ class MoveRules(Operands):
             case "reduce_scatter" | "all_reduce":
                 allowed = "partial", before.partial_axes
                 wanted = self._reduced_over(op, axes, before, after)
-                if merged := sorted(axis for axis, how in before.partial if axis in axes and how == "merge"):
+                if merged := sorted(
+                    axis for axis, reduction in before.partial if axis in axes and reduction == "merge"
+                ):
                     report("placements", f"{src} gathered and merged over {'+'.join(merged)}", op.kind)
         if not axes <= set(allowed[1]):
             report(
@@ -118,7 +120,7 @@ class MoveRules(Operands):
 
     def _reduced_over(self, op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
         """What a reduction leaves; a scatter shards over the axes that the target shards, and is flat over the rest."""
-        left = tuple((axis, how) for axis, how in before.partial if axis not in axes)
+        left = tuple((axis, reduction) for axis, reduction in before.partial if axis not in axes)
         scattered = axes & before.partial_axes if op.kind == "reduce_scatter" else set()
         shards = tuple(s for s in after.shards if s[0] in scattered)
         flat = scattered - {axis for axis, _ in shards}

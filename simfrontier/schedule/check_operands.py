@@ -53,13 +53,15 @@ class Operands:
                 known = False
                 continue
             tensor = self.of[ref.name].tensor
-            for what, offset, is_per in (
+            for aspect, offset, is_per in (
                 ("layer", ref.layer, tensor.per_layer),
                 ("micro-batch", ref.micro, tensor.per_micro),
             ):
                 if offset and not is_per:
                     report(
-                        "references", f"{ref.name}, which is of no {what}", f"that of the {what} {offset:+d} from here"
+                        "references",
+                        f"{ref.name}, which is of no {aspect}",
+                        f"that of the {aspect} {offset:+d} from here",
                     )
         for axis in _axes_of(op):
             if axis not in self.mesh.names:
@@ -91,13 +93,13 @@ class Operands:
 
     def _same_tensor(self, op: Op, a: Ref, b: Ref, report: Report) -> None:
         x, y = self.of[a.name], self.of[b.name]
-        for what, left, right in (
+        for aspect, left, right in (
             ("shape", x.tensor.shape, y.tensor.shape),
             ("nesting", x.nesting, y.nesting),
             ("weight", x.weight, y.weight),
         ):
             if left != right:
-                report("placements", f"{b.name} with the {what} of {a.name}, {text_of(left)}", text_of(right))
+                report("placements", f"{b.name} with the {aspect} of {a.name}, {text_of(left)}", text_of(right))
         if x.tensor.dtype != y.tensor.dtype and op.kind != "accumulate":
             report("placements", f"{b.name} as {x.tensor.dtype}, like {a.name}", y.tensor.dtype)
         for expected, got in roles_of_pair(op.kind, x.tensor, y.tensor, x.weight):

@@ -76,11 +76,13 @@ def _compare(
     """Report the first call of two roles that differs, or that the numbers of calls differ."""
     role, other_role = schedule.roles[number], schedule.roles[other]
     where = f"communicator {_name(sequence)}"
-    for at, (mine, theirs) in enumerate(zip(first, second, strict=False)):
-        wanted, got = _signature(schedule, *mine), _signature(schedule, *theirs)
+    for at, (first_call, other_call) in enumerate(zip(first, second, strict=False)):
+        wanted, got = _signature(schedule, *first_call), _signature(schedule, *other_call)
         if wanted != got:
-            expected = f"call {at} of {where} to be {wanted}, like {title_of(*mine)} of role {role.name}"
-            findings.add("order", title_of(*theirs), ranks_of(theirs[0], other_role, schedule.roles), expected, got)
+            expected = f"call {at} of {where} to be {wanted}, like {title_of(*first_call)} of role {role.name}"
+            findings.add(
+                "order", title_of(*other_call), ranks_of(other_call[0], other_role, schedule.roles), expected, got
+            )
             return
     if len(first) != len(second):
         expected = f"{len(first)} calls, as in role {role.name}"

@@ -186,7 +186,7 @@ class _Rules(MoveRules):
             if labels[label] % math.prod(self.mesh[axis] for axis in over):
                 report("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
         self._one_micro_batch(op, report)
-        how: PartialOp = NOT_SUMS.get(op.kind, "sum")
+        reduction: PartialOp = NOT_SUMS.get(op.kind, "sum")
         still = self._partial_sums(op) if op.kind == "add" else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
         summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
@@ -199,7 +199,7 @@ class _Rules(MoveRules):
             dims = self.of[ref.name].tensor.dims
             # a state is the same on all ranks: what makes it is cut along nothing that it has not
             within = set(labels) if self.of[ref.name].tensor.role == "state" else summing
-            summed = [(axis, how) for axis, label in split.items() if label in within and label not in dims]
+            summed = [(axis, reduction) for axis, label in split.items() if label in within and label not in dims]
             combined = Placement(partial=tuple(summed))
             wanted = replace(combined.on(self.mesh), shards=placements_of(split, dims))
             wanted = replace(wanted, partial=still) if still else wanted
@@ -209,10 +209,10 @@ class _Rules(MoveRules):
     def _one_micro_batch(self, op: Compute, report: Report) -> None:
         """All operands of an op of the model that belong to a micro-batch belong to the same one."""
         refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
-        mine = [ref for ref in refs if self.of[ref.name].tensor.per_micro]
-        for ref in mine:
-            if ref.micro != mine[-1].micro:
-                wanted = f"{ref.name} of the micro-batch of {mine[-1].name} ({mine[-1].micro:+d} from the call)"
+        own = [ref for ref in refs if self.of[ref.name].tensor.per_micro]
+        for ref in own:
+            if ref.micro != own[-1].micro:
+                wanted = f"{ref.name} of the micro-batch of {own[-1].name} ({own[-1].micro:+d} from the call)"
                 report("references", wanted, f"{ref.micro:+d}")
 
     def _partial_sums(self, op: Compute) -> tuple[tuple[str, PartialOp], ...]:
@@ -220,7 +220,7 @@ class _Rules(MoveRules):
         refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
         held = {self.of[ref.name].placement.partial for ref in refs}
         alike = held.pop() if len(held) == 1 else ()
-        return alike if all(how == "sum" for _, how in alike) else ()
+        return alike if all(reduction == "sum" for _, reduction in alike) else ()
 
     # ── the optimizer step ──
 
@@ -322,7 +322,7 @@ class _Rules(MoveRules):
 
 def _axes_along(placement: Placement, dim: int) -> list[str]:
     """The axes that shard a dimension, outermost first."""
-    return [axis for axis, mine in placement.shards if mine == dim]
+    return [axis for axis, own in placement.shards if own == dim]
 
 
 def _by_dimension(placement: Placement) -> Iterator[tuple[int, list[str]]]:

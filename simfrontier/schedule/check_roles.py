@@ -20,12 +20,12 @@ _WORK: Final = {
 
 def roles_of_work(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
     """Work of the model reads values, weights and states, and makes values, gradients and states."""
-    for how, allowed in _WORK.items():
-        refs: tuple[Ref, ...] = getattr(op, how)
+    for access, allowed in _WORK.items():
+        refs: tuple[Ref, ...] = getattr(op, access)
         for ref in refs:
             tensor = tensors[ref.name]
             if tensor.role not in allowed:
-                yield f"{ref.name}, which it {how}, with one of the roles {', '.join(sorted(allowed))}", tensor.role
+                yield f"{ref.name}, which it {access}, with one of the roles {', '.join(sorted(allowed))}", tensor.role
             elif not (tensor.per_micro or tensor.persistent):
                 yield f"{ref.name} of a micro-batch, as all that passes through the model", "one for all micro-batches"
 
@@ -72,8 +72,8 @@ def roles_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
         for (weight, _), roles in held.items():
             rest = sorted(role for role in roles if role not in made[0])
             if rest != ["master", "optimizer"] or len(roles) != 3:
-                what = "read" if held is of_reads else "written"
-                yield f"{made[1]}, master and optimizer state of {weight} {what} once", ", ".join(sorted(roles))
+                access_text = "read" if held is of_reads else "written"
+                yield f"{made[1]}, master and optimizer state of {weight} {access_text} once", ", ".join(sorted(roles))
 
 
 def _of_layers(tensor: Tensor) -> str:

@@ -42,15 +42,15 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
         stream, rest = op.named.streams[:1], op.named._replace(streams=op.named.streams[1:]).text
         if mark and op.kind != (kind := kinds.setdefault(rest, op.kind)):
             yield op, (f"kind {kind}, as the other {rest}", op.kind)
-        for what, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
+        for access, refs in (("read", op.reads), ("written", op.writes)) if mark else ():
             values = [tensors[ref.name] for ref in refs if tensors[ref.name].role == "activation"]
-            mine = _bare(values, "".join(stream))
-            theirs = first.setdefault((rest, what), mine)
-            is_whole = op.kind in SAME and len(mine) == len(theirs)
-            both = {*mine, *theirs} if is_whole else {*mine} & {*theirs}
-            expected, got = ([name for name in each if name in both] for each in (theirs, mine))
+            names = _bare(values, "".join(stream))
+            first_names = first.setdefault((rest, access), names)
+            is_whole = op.kind in SAME and len(names) == len(first_names)
+            both = {*names, *first_names} if is_whole else {*names} & {*first_names}
+            expected, got = ([name for name in each if name in both] for each in (first_names, names))
             if got != expected:
-                yield op, (f"{', '.join(expected)} {what} in this order, as by the other {rest}", ", ".join(got))
+                yield op, (f"{', '.join(expected)} {access} in this order, as by the other {rest}", ", ".join(got))
 
 
 def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:

@@ -64,7 +64,9 @@ class ContributionRecord:
         of_role: dict[int, list[int]] = {role: [] for role in roles}
         for each in made:
             of_role[self.place(each)[0]].append(each)
-        if all(self._is_from_all(mine, role) for role, mine in of_role.items()) and sorted(value) == sorted(made):
+        if all(self._is_from_all(own_role, role) for role, own_role in of_role.items()) and sorted(value) == sorted(
+            made
+        ):
             return
         every = "micro-batch 0" if self.num_micro == 1 else f"each of the micro-batches 0..{self.num_micro - 1}"
         if len(roles) > 1:
@@ -80,7 +82,7 @@ class ContributionRecord:
         return sorted(by | set(self.holders.get(home, ())))
 
     def _is_from_all(self, ops: list[int], role: int) -> bool:
-        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once; `mine`: those of
+        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once; `ops`: those of
         its ops that have made a gradient of the weight."""
         begin, program = self.base[role], self.programs[role][1]
         times = Counter((program.ops[at - begin].name, program.calls[at - begin].micro) for at in ops)
@@ -126,9 +128,11 @@ class ContributionRecord:
 
     def report_end(self, rule: Rule, role: int, ref: Ref, expected: str, got: str, key: object) -> None:
         """A finding about what a role leaves of an instance when the step ends."""
-        mine = self.programs[role][0]
+        own_role = self.programs[role][0]
         title = f"end of step: {ref_text(ref, self.schedule.tensors[ref.name].per_layer, False)}"
-        self.findings.add(rule, title, ranks_of_role(mine, self.schedule.roles), expected, got, key=(mine.name, key))
+        self.findings.add(
+            rule, title, ranks_of_role(own_role, self.schedule.roles), expected, got, key=(own_role.name, key)
+        )
 
 
 def _micros(counted: Counter[tuple[int, int]], role: int) -> str:

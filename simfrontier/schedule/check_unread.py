@@ -54,7 +54,7 @@ def _report(
 ) -> None:
     op: Op = program.ops[index]
     tensor = schedule.tensors[ref.name]
-    what = ref_text(ref, tensor.per_layer, tensor.per_micro)
+    text = ref_text(ref, tensor.per_layer, tensor.per_micro)
     ranks = ranks_of(op, role, schedule.roles)
     key = (role.name, op.number, ref.name, got)
-    findings.add("references", title_of(op, program.calls[index]), ranks, f"{what} {expected}", got, key=key)
+    findings.add("references", title_of(op, program.calls[index]), ranks, f"{text} {expected}", got, key=key)

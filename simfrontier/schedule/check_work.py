@@ -54,10 +54,10 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], heads: object = N
 def _space(op: Compute) -> Iterator[Fault]:
     """Labels stand once; axes cut one label each, of the op's own."""
     labels = [label for label, _ in op.iteration]
-    for what, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
+    for aspect, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
-            yield f"{what} {twice} once", "twice"
+            yield f"{aspect} {twice} once", "twice"
     for axis, label in op.split:
         if label not in labels:
             yield f"a label of the op's iteration space for {axis} to cut", repr(label)
@@ -202,9 +202,9 @@ class OpsByName:
             "results": self._forms((*op.writes, *op.accumulates)),
         }
         first = self.seen.setdefault(op.name, signature)
-        for what, value in signature.items():
-            if value != first[what]:
-                yield f"the {what} of the other {op.name}, {_value_text(first[what])}", _value_text(value)
+        for aspect, value in signature.items():
+            if value != first[aspect]:
+                yield f"the {aspect} of the other {op.name}, {_value_text(first[aspect])}", _value_text(value)
 
     def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
         return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")

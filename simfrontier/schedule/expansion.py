@@ -85,9 +85,9 @@ def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     number = {lane: i for i, lane in enumerate(lanes)}
     lane = [number[op.lane] for op in ops]
     position, count = [], [0] * len(lanes)
-    for mine in lane:
-        position.append(count[mine])
-        count[mine] += 1
+    for own_lane in lane:
+        position.append(count[own_lane])
+        count[own_lane] += 1
     out = ExpandedProgram(lanes, ops, calls, lane, position, [], reads, writes, accumulates, role.at)
     out.waits.extend(_waits(out, schedule))
     return out
@@ -149,8 +149,8 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
     nobody = (0, 0)
     out = []
     for index, op in enumerate(program.ops):
-        mine = program.lane[index]
-        done = (mine, program.position[index] + 1)
+        own_lane = program.lane[index]
+        done = (own_lane, program.position[index] + 1)
         need = [0] * num_lanes
         for ref in program.reads[index]:
             touches = touched.get(ref)
@@ -179,10 +179,10 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
         for lane, count in pools.room(index):
             if count > need[lane]:
                 need[lane] = count
-        need[mine] = 0
+        need[own_lane] = 0
         out.append(tuple([(lane, count) for lane, count in enumerate(need) if count]))
-        if mine == host or getattr(op, "blocking", False):
-            held_by_host = [wait for wait in held_by_host if wait[0] != mine] + [done]
+        if own_lane == host or getattr(op, "blocking", False):
+            held_by_host = [wait for wait in held_by_host if wait[0] != own_lane] + [done]
     return out
 
 

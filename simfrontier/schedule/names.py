@@ -33,9 +33,9 @@ def value_name(value: str, again: bool = False, stage: Stage | None = None, is_p
     return value + AGAIN * again + (f".gathered.{stage}" if stage else "") + PARTIAL * is_partial
 
 
-def buffer_name(end: str, what: str) -> str:
+def buffer_name(end: str, suffix: str) -> str:
     """A buffer for a value that is being moved to a tensor."""
-    return f"{end}.{what}"
+    return f"{end}.{suffix}"
 
 
 # ── how names are read ──

@@ -62,7 +62,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 def _calls(
     role: Role, stand_ins: dict[int, Compute], separate: set[int]
 ) -> tuple[tuple[Call, ...], list[tuple[Op, ...] | None]]:
-    """The role's calls with one op each where they are whole, and what the nodes stand for; `apart`: calls by number
+    """The role's calls with one op each where they are whole, and what the nodes stand for; `separate`: calls by number
     that are not."""
     calls: list[Call] = []
     blocks: list[tuple[Op, ...] | None] = []
@@ -138,11 +138,11 @@ def _disturbed(schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[
     known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
     out: set[int] = set()
     for node, waits in enumerate(program.waits):
-        mine = known[program.lane[node]]
+        waited_for = known[program.lane[node]]
         for lane, count in waits:
-            if count <= mine.get(lane, 0):
+            if count <= waited_for.get(lane, 0):
                 continue
-            mine[lane] = count
+            waited_for[lane] = count
             other = by_lane[lane][count - 1]
             block = blocks[node]
             if (

@@ -129,10 +129,10 @@ def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
             f"{plan}: the simulated links are of the schedule {sim.digest[:16]}, the counted ones of "
             f"{real.digest[:16]}; allowed: two tables of one schedule"
         )
-    mine, its = ({link.name: link for link in table.links} for table in (sim, real))
+    sim_links, real_links = ({link.name: link for link in table.links} for table in (sim, real))
     pairs = []
-    for name in dict.fromkeys((*mine, *its)):
-        a, b = mine.get(name), its.get(name)
+    for name in dict.fromkeys((*sim_links, *real_links)):
+        a, b = sim_links.get(name), real_links.get(name)
         link = a or b
         assert link is not None
         if a is not None and b is not None and _where(a) != _where(b):

@@ -40,13 +40,13 @@ class Stream:
             names = [value.name, value.name + NEXT] if self.one_layer and value.per_layer else [value.name]
             for name in names:
                 like = value.name if name != value.name else value.form_of
-                mine = replace(
+                renamed = replace(
                     value,
                     name=f"{self.name}/{name}",
                     per_layer=value.per_layer and not self.one_layer,
                     form_of=f"{self.name}/{like}" if like else "",
                 )
-                out[mine.name] = mine
+                out[renamed.name] = renamed
         return out
 
     def _uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
