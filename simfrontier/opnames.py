@@ -50,6 +50,12 @@ def in_its_stream(name: str) -> str:
     return name.rpartition("/")[2]
 
 
+def without_stream(name: str, stream: str) -> str:
+    """The name outside that outermost stream: `relation/qkv.weight` of `teacher/relation/qkv.weight`."""
+    outer, slash, rest = name.partition("/")
+    return rest if slash and outer == stream else name
+
+
 def parameter_of(name: str) -> str:
     """Which of its module's weights or states one is: `bias` of `ln1.bias`, `queue` of `teacher/instance.queue`,
     `memory` of `local/memory`."""

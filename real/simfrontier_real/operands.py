@@ -15,6 +15,7 @@ from simfrontier_real.blocks import local_shape
 from simfrontier_real.layout import whole_line
 from simfrontier_real.rank_context import RankContext
 
+_WEIGHTS = ("weight", "gathered", "copy")  # roles of a weight, whole or in part, as an op reads it
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own
 
 
@@ -22,7 +23,7 @@ def base_name(tensor: Tensor) -> str:
     """The weight, state or value that a tensor is, whatever copy or part of it, in whatever stream:
     `qkv.weight.full.forward`, `x.again.partial`, `d.x.gathered.backward` and `teacher/x` are qkv.weight, x, d.x and
     x."""
-    return in_its_stream(tensor.weight or tensor.value)
+    return in_its_stream(tensor.weight if tensor.weight and tensor.role in _WEIGHTS else tensor.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,11 @@ def watched(made: Schedule, backend: Backend) -> Seen:
                         line = np.asarray(site.buffers[ref])[: tensor.num_elements]
                         key = (ref.name.removesuffix(".grad"), ref.layer)
                         seen.gradients[key] = line.reshape(tensor.shape).copy()
-            before = {base_name(ref.name): shaped(site, ref) for ref in program.reads[index]}
+            before = {base_name(made.tensors[ref.name]): shaped(site, ref) for ref in program.reads[index]}
             kernel(site, index, op)
-            after = {
-                f"{base_name(ref.name)}'" if base_name(ref.name) in before else base_name(ref.name): shaped(site, ref)
-                for ref in (*program.writes[index], *program.accumulates[index])
-            }
+            changed = (*program.writes[index], *program.accumulates[index])
+            named = [(base_name(made.tensors[ref.name]), ref) for ref in changed]
+            after = {f"{name}'" if name in before else name: shaped(site, ref) for name, ref in named}
             seen.ops.setdefault(op.name, {**before, **after})
 
         return run

@@ -179,7 +179,7 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(compute: Any)
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * 4
-    assert ranks[0].step.op_runner.site.buffers[Ref("instance.queue")].shape == (8 * 32,)
+    assert ranks[0].step.op_runner.context.buffers[Ref("instance.queue")].shape == (8 * 32,)
 
 
 # ── faults that must show ──

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.opnames import parameter_of
+from simfrontier.opnames import parameter_of, without_stream
 from simfrontier.schedule import Schedule
 from simfrontier_real.gradients import whole_digests
 from simfrontier_real.kernels import NORM_EPSILON
 from simfrontier_real.mugs.data import crops
 from simfrontier_real.mugs.limits import refuse
+from simfrontier_real.mugs.states import TEACHER
 from simfrontier_real.states import initial_weights
 from simfrontier_real.train import TrainingResult, TrainingSettings
 
@@ -118,8 +119,9 @@ class _Model:
         momentum = self.training.mugs.teacher_momentum
         with torch.no_grad():
             for (name, layer), values in self.by_key.items():
-                weight = self.by_key.get((name.removeprefix("teacher/"), layer))
-                if name.startswith("teacher/") and weight is not None and weight.requires_grad:
+                student = without_stream(name, TEACHER)
+                weight = self.by_key.get((student, layer))
+                if student != name and weight is not None and weight.requires_grad:
                     self.by_key[name, layer] = momentum * values + (1 - momentum) * weight
 
     def _pairs(self, images: int, student: Any, teacher: Any) -> tuple[Any, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier.opnames import in_its_stream, parameter_of
+from simfrontier.opnames import in_its_stream, parameter_of, without_stream
 from simfrontier.schedule import Schedule
+
+TEACHER = "teacher"
 
 
 def followed(schedule: Schedule, name: str) -> str:
-    """The weight that a teacher's starts from, as it follows that; others start from themselves."""
-    return schedule.tensors[name].follows or name
+    """The student's weight or state that one of the teacher starts from; others start from themselves."""
+    source = without_stream(name, TEACHER)
+    return source if source in schedule.tensors else name
 
 
 def initial_state(name: str, shape: tuple[int, ...], numbers: Any) -> Any:
