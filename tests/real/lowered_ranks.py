@@ -73,6 +73,7 @@ def main() -> None:
     listed = list(cases())
     made = schedule_of([op for op, _ in listed])
     native.prepare(made)
+    listed = [(op, recipe) for op, (_, recipe) in zip(made.ops, listed, strict=True)]  # numbered, as in the schedule
     recipes = tuple((recipe,) * (4 // MESH.size(op.axes)) for op, recipe in listed)
     lowered = LoweredSchedule(digest="", recipes=recipes)
     compared = 0
