@@ -60,7 +60,7 @@ def simulate(
     size = max(scenario.file.run.devices) if devices is None else devices
     searcher = GridSearcher()
     scenario = searcher.resolved(scenario, (size,), (name,))
-    built = searcher.shop.get(scenario, name, size)
+    built = searcher.schedule_cache.get(scenario, name, size)
     return simulated(scenario, built, fidelity or scenario.file.run.fidelity, exact)
 
 

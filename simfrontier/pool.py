@@ -45,13 +45,13 @@ class Pool:
     def in_order(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """What `work` gives for each call's arguments, in the order of the calls. Raises what a call raised, and
         WorkerLostError."""
-        with _told():
+        with _report_lost_worker():
             for future in self._submitted(work, calls):
                 yield future.result()
 
     def as_done(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, T]]:
         """The number of each call and what `work` gives for its arguments, as they are done. Raises as `in_order`."""
-        with _told():
+        with _report_lost_worker():
             numbers = {future: number for number, future in enumerate(self._submitted(work, calls))}
             for future in as_completed(numbers):
                 yield numbers[future], future.result()
@@ -64,7 +64,7 @@ class Pool:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _report_lost_worker() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool:

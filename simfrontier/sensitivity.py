@@ -158,7 +158,7 @@ class _Rates:
                 self.known[key] = math.nan, False
                 return self.known[key]
             case = decided.case(plan, self.devices)
-            built = self.searcher.shop.of_case(decided, case)
+            built = self.searcher.schedule_cache.of_case(decided, case)
             step = simulated(decided, built, self.fidelity)
             flops = step_flops(case.shape, case.samples, case.checkpointing)
             fits = fullest(step, built.peaks).peak_bytes <= scenario.machine.device.hbm_bytes

@@ -221,11 +221,17 @@ def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exac
 
 
 def run_case(
-    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, exact: bool, drawn: bool, shop: ScheduleCache
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity,
+    exact: bool,
+    drawn: bool,
+    schedule_cache: ScheduleCache,
 ) -> PlanOutcome:
     """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
     case = scenario.case(plan, devices)
-    built = shop.of_case(scenario, case)
+    built = schedule_cache.of_case(scenario, case)
     step = simulated(scenario, built, fidelity, exact)
     memory = fullest(step, built.peaks)
     digested = digest(built.schedule)
@@ -326,15 +332,15 @@ def run_study(
 
 
 def _stocked(scenario: Scenario, plan: str) -> ScheduleCache:
-    """A shop in which a plan was built once for every structure that it has: what cannot be built is refused here."""
-    shop, built = ScheduleCache(), set()
+    """A cache in which a plan was built once for every structure that it has: what cannot be built is refused here."""
+    schedule_cache, built = ScheduleCache(), set()
     for devices in scenario.file.run.devices:
         case = scenario.case(plan, devices)
         structure = (case.shape.name, case.grad_accum, case.mesh.live(case.mesh.names))
         if structure not in built:
-            shop.of_case(scenario, case)
+            schedule_cache.of_case(scenario, case)
             built.add(structure)
-    return shop
+    return schedule_cache
 
 
 def _run_plan(
@@ -342,13 +348,17 @@ def _run_plan(
     plan: str,
     fidelity: Fidelity,
     exact: bool,
-    shop: ScheduleCache | None = None,
+    schedule_cache: ScheduleCache | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[PlanOutcome]:
     """One plan at every size; the largest is drawn."""
-    sizes, shop, outcomes = scenario.file.run.devices, _stocked(scenario, plan) if shop is None else shop, []
+    sizes, schedule_cache, outcomes = (
+        scenario.file.run.devices,
+        _stocked(scenario, plan) if schedule_cache is None else schedule_cache,
+        [],
+    )
     for devices in sizes:
-        outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), shop))
+        outcomes.append(run_case(scenario, plan, devices, fidelity, exact, devices == max(sizes), schedule_cache))
         progress(f"{plan} on {devices}")
     return outcomes
 
@@ -359,8 +369,11 @@ def _mapped(
     """The plans' outcomes in order, one process per plan where there are several jobs."""
     if min(jobs, len(plans)) <= 1:
         # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
-        shops = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]
-        yield from (_run_plan(*plan, shop, progress) for plan, shop in zip(plans, shops, strict=True))
+        schedule_caches = [_stocked(scenario, plan) for scenario, plan, _, _ in plans]
+        yield from (
+            _run_plan(*plan, schedule_cache, progress)
+            for plan, schedule_cache in zip(plans, schedule_caches, strict=True)
+        )
         return
     from simfrontier.pool import Pool
 

@@ -173,7 +173,7 @@ def test_the_plans_see_nodes_that_the_machine_does_not_have() -> None:
 def row(scenario_document: dict[str, Any], plan: str = "hsdp") -> dict[str, Any]:
     scenario = scenario_of(scenario_document, "cut.toml")
     devices = scenario.file.run.devices[0]
-    return run_case(scenario, plan, devices, "flow", exact=False, drawn=False, shop=ScheduleCache()).row
+    return run_case(scenario, plan, devices, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache()).row
 
 
 def test_bytes_are_counted_at_the_machines_boundaries() -> None:

@@ -33,9 +33,9 @@ def toy(settings: dict[str, Any] | None = None, *plans: str, devices: tuple[int,
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_shop_gives_what_a_fresh_build_gives(plan: str) -> None:
-    scenario, shop = toy(), ScheduleCache()
+    scenario, schedule_cache = toy(), ScheduleCache()
     for devices in (2, 4, 8, 16, 24, 8, 2):
-        got = shop.get(scenario, plan, devices)
+        got = schedule_cache.get(scenario, plan, devices)
         fresh = schedule_of(scenario, plan, devices)
         assert to_json(got.schedule) == to_json(fresh)
         report = check(fresh)
@@ -50,11 +50,11 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
         return build(*arguments)
 
     monkeypatch.setattr("simfrontier.study.build", counted)
-    scenario, shop = toy(), ScheduleCache()
+    scenario, schedule_cache = toy(), ScheduleCache()
     for devices in (2, 4, 8, 16, 12):
-        shop.get(scenario, "zero3", devices)
+        schedule_cache.get(scenario, "zero3", devices)
     assert built == [2, 4, 8]
-    assert shop.get(scenario, "zero3", 8) is shop.get(scenario, "zero3", 8)
+    assert schedule_cache.get(scenario, "zero3", 8) is schedule_cache.get(scenario, "zero3", 8)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
     ],
 )
 def test_a_shop_that_serves_several_scenarios_does_not_mix_them_up(settings: dict[str, Any]) -> None:
-    shop, changed = ScheduleCache(), toy(settings)
-    shop.get(toy(), "zero3", 8)
-    assert digest(shop.get(changed, "zero3", 8).schedule) == digest(schedule_of(changed, "zero3", 8))
+    schedule_cache, changed = ScheduleCache(), toy(settings)
+    schedule_cache.get(toy(), "zero3", 8)
+    assert digest(schedule_cache.get(changed, "zero3", 8).schedule) == digest(schedule_of(changed, "zero3", 8))
 
 
 def test_what_cannot_be_built_names_file_plan_and_size() -> None:
@@ -109,7 +109,7 @@ def test_what_the_machine_cannot_run_names_file_plan_and_size(monkeypatch: pytes
 
     monkeypatch.setattr("simfrontier.study.simulate_step", refused)
     with pytest.raises(InputError) as caught:
-        run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, shop=ScheduleCache())
+        run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache())
     assert str(caught.value) == "toy.toml: plans.zero3: at 4 devices: groups over gcd lie unevenly on the nodes"
 
 

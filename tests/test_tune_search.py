@@ -99,9 +99,9 @@ def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]
     assert text.startswith("# The best plans that simfrontier ")
     scenario = load_scenario(out / "best.toml")
     assert [*scenario.plans] == ["best", "second", "third"] and scenario.file.run.devices == [8]
-    shop = ScheduleCache()
+    schedule_cache = ScheduleCache()
     for row, plan in zip(rows(out), scenario.plans, strict=False):
-        built = shop.get(scenario, plan, 8)
+        built = schedule_cache.get(scenario, plan, 8)
         step = simulated(scenario, built, "flow")
         assert step.step_s == float(row["step_time_s"])
         assert fullest(step, built.peaks).peak_bytes == int(row["peak_memory_bytes"])

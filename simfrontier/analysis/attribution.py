@@ -9,7 +9,7 @@ from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel, PathPar
 from simfrontier.units import written
 
 MOST_TERMS = 3  # of a sentence, either way
-TOLD = 0.8  # of what is gained, or lost, is told by name
+NAMED_SHARE = 0.8  # of what is gained, or lost, is told by name
 LEAST = 0.05  # of the largest term, that is worth naming
 SAME = 1e-3  # of a step: steps closer than this are as fast
 LEVEL_WORDS: dict[PathLevel, str] = {
@@ -161,7 +161,7 @@ def _terms(path_differences: list[PathDifference]) -> str:
     lines: list[str] = []
     for each in path_differences[:MOST_TERMS]:
         size = abs(each.seconds)
-        if lines and (given >= TOLD * total or size < LEAST * abs(path_differences[0].seconds)):
+        if lines and (given >= NAMED_SHARE * total or size < LEAST * abs(path_differences[0].seconds)):
             break
         lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.kind, each.axes, each.level)}")
         given += size

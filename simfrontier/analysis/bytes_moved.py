@@ -86,12 +86,12 @@ def sent_per_byte(op: Collective | Exchange, cluster: Cluster, role: int = 0) ->
 
 def _whose(op: Collective | Exchange, cluster: Cluster, role: int) -> int | None:
     """The role whose groups an op is for; None for all of its pattern's."""
-    return None if cluster.cast.is_one or cluster.cast.is_shared(op) else role
+    return None if cluster.role_assignment.is_one or cluster.role_assignment.is_shared(op) else role
 
 
 def _groups(cluster: Cluster, pattern: Pattern, role: int) -> NDArray[np.int32]:
     """The groups of a pattern that ranks of a role are in."""
-    return np.unique(pattern.group_of[cluster.cast.of_rank == role])
+    return np.unique(pattern.group_of[cluster.role_assignment.of_rank == role])
 
 
 def _on_links(cluster: Cluster, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ class Exposure:
 
 def exposure(step: SimulatedStep) -> Exposure:
     """Sweep the critical rank's spans and give every moment to the first of the kinds above that is active."""
-    row, program, is_shared = step.critical_row, step.program, step.cluster.cast.is_shared
+    row, program, is_shared = step.critical_row, step.program, step.cluster.role_assignment.is_shared
     priority = {level: 1 + i for i, level in enumerate(LEVELS)}
     known: dict[int, int] = {}
     kinds = np.empty(program.num_ops, np.int64)

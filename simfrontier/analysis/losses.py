@@ -146,8 +146,8 @@ def read_losses(path: Path, baseline: str, last: int, source: str) -> LossCurves
         text = line.text("compression")
         if text not in policies:
             policies[text] = _policy(line)
-        steps = result.setdefault((line.text("plan"), text, line.whole("seed", 0)), {})
-        step = line.whole("step", 0)
+        steps = result.setdefault((line.text("plan"), text, line.integer("seed", 0)), {})
+        step = line.integer("step", 0)
         if step in steps:
             raise InputError(f"{line.place}: step: got {step} twice in one run, allowed: every step once")
         steps[step] = _loss(line)

@@ -39,10 +39,12 @@ class _Role:
     """A role's program in nodes, with what each node waits for and when it ran."""
 
     def __init__(
-        self, program: ExpandedProgram, timeline: Timeline, classes: tuple[int, ...], played: RoleTimeline | None
+        self, program: ExpandedProgram, timeline: Timeline, classes: tuple[int, ...], role_timeline: RoleTimeline | None
     ) -> None:
-        self.program, self.played = program, played
-        self.blocks: list[Block | None] = [None] * program.num_ops if played is None else played.segmented.blocks
+        self.program, self.role_timeline = program, role_timeline
+        self.blocks: list[Block | None] = (
+            [None] * program.num_ops if role_timeline is None else role_timeline.segmented.blocks
+        )
         self.before = earlier(program)
         self.row = {cls: row for row, cls in enumerate(classes)}
         self.ready, self.start, self.end = timeline.ready, timeline.start, timeline.end
@@ -107,8 +109,8 @@ class Predecessors:
         if place.inner is None:
             at = role.row[place.cls], place.node
             return OpTimes(float(role.ready[at]), float(role.start[at]), float(role.end[at]))
-        assert role.played is not None, "only roles that were played have calls as nodes"
-        since, inside = role.played.inside(place.cls, place.node)
+        assert role.role_timeline is not None, "only roles that were simulated have calls as nodes"
+        since, inside = role.role_timeline.call_times(place.cls, place.node)
         ready, start, end = inside.ready[place.inner], inside.start[place.inner], inside.end[place.inner]
         return OpTimes(since + float(ready), since + float(start), since + float(end))
 
@@ -127,7 +129,7 @@ class Predecessors:
             return [place]
         of, members = self._group(self.cluster.of(op).pattern)
         others = [cls for cls in members[of[place.cls]] if cls != place.cls]
-        if not self.cluster.cast.is_shared(op):
+        if not self.cluster.role_assignment.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
         number = self._role(place.role).number_of(place.node)
         results = [place]
@@ -150,11 +152,13 @@ class Predecessors:
     def _role(self, number: int) -> _Role:
         if number not in self._roles:
             step = self.step
-            if step.play is None:
+            if step.role_timelines is None:
                 self._roles[number] = _Role(step.program, step.timeline, step.classes, None)
             else:
-                played = step.play.played[number]
-                self._roles[number] = _Role(played.segmented.program, played.timeline, played.classes, played)
+                role_timeline = step.role_timelines.by_role[number]
+                self._roles[number] = _Role(
+                    role_timeline.segmented.program, role_timeline.timeline, role_timeline.classes, role_timeline
+                )
         return self._roles[number]
 
     def _group(self, pattern: str) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -170,8 +174,8 @@ class Predecessors:
         role = self._role(number)
         if role.blocks[node] is None:
             return OpOnClass(number, cls, node)
-        assert role.played is not None, "only roles that were played have calls as nodes"
-        ends: NDArray[np.float64] = role.played.inside(cls, node)[1].end
+        assert role.role_timeline is not None, "only roles that were simulated have calls as nodes"
+        ends: NDArray[np.float64] = role.role_timeline.call_times(cls, node)[1].end
         return OpOnClass(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
     def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:

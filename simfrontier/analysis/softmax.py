@@ -47,7 +47,7 @@ class Softmaxes:
     """
 
     kernel: str
-    way: LossMethod
+    method: LossMethod
     scores_bytes: int
     scores_s: float
     loss_bytes: int
@@ -88,7 +88,7 @@ def _of(step: SimulatedStep, view: RoleView, row: int) -> Softmaxes:
     kinds = {op.kind for op in view.program.ops}
     return Softmaxes(
         kernel=str(step.schedule.meta.get("softmax", "fused")),
-        way=next((way for kind, way in _WAYS.items() if kind in kinds), "whole"),
+        method=next((way for kind, way in _WAYS.items() if kind in kinds), "whole"),
         scores_bytes=num_bytes["scores"],
         scores_s=seconds["scores"],
         loss_bytes=num_bytes["loss"],

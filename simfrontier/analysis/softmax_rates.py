@@ -103,16 +103,16 @@ def read_rates(path: Path) -> Rates:
         for column in ("cpu", "cache_bytes"):
             if line.text(column) != lines[0].cells[column]:
                 raise line.fault(column, f"that of all rows, {shown(lines[0].cells[column])}")
-    cache_bytes = lines[0].whole("cache_bytes")
+    cache_bytes = lines[0].integer("cache_bytes")
     result = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
     _refuse_missing(path, result)
     return result
 
 
 def _rate(line: Line) -> Rate:
-    elements, algorithm = line.whole("elements"), line.choice("algorithm", IN_MEMORY)
+    elements, algorithm = line.integer("elements"), line.choice("algorithm", IN_MEMORY)
     moved = FLOAT_BYTES * KERNELS[algorithm].accesses * elements
-    if line.whole("bytes_moved") != moved:
+    if line.integer("bytes_moved") != moved:
         raise line.fault("bytes_moved", f"{moved}, {KERNELS[algorithm].accesses} passes over {elements} floats")
     return Rate(
         elements=elements,

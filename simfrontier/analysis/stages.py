@@ -87,13 +87,17 @@ class Stages:
 def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> Stages | None:
     """The stages of a step, each on the rank class of it that ends last (the lowest of equals); None where there is one
     role. `peaks`: of each role, or none where memory is not wanted."""
-    if step.play is None:
+    if step.role_timelines is None:
         return None
     result = sorted(
-        ((_place(played), role, played) for role, played in enumerate(step.play.played)), key=lambda each: each[0]
+        (
+            (_place(role_timeline), role, role_timeline)
+            for role, role_timeline in enumerate(step.role_timelines.by_role)
+        ),
+        key=lambda each: each[0],
     )
-    chosen = [(stage, role, played, _class_of(step, played)) for stage, role, played in result]
-    spans = {stage: tuple(_spans(played, cls, step.step_s)) for stage, _, played, cls in chosen}
+    chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in result]
+    spans = {stage: tuple(_spans(role_timeline, cls, step.step_s)) for stage, _, role_timeline, cls in chosen}
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []
     for stage, role, _, cls in chosen:
@@ -101,7 +105,7 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
         made.append(_stage(stage, rank, spans[stage], pipeline_s, step.schedule, peaks[role] if peaks else None))
     return Stages(
         stages=tuple(made),
-        critical=next(stage for stage, _, played, _ in chosen if step.critical in played.classes),
+        critical=next(stage for stage, _, role_timeline, _ in chosen if step.critical in role_timeline.classes),
         pipeline_s=pipeline_s,
         step_s=step.step_s,
         num_micro=int(step.schedule.meta["grad_accum"]),
@@ -109,17 +113,17 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
     )
 
 
-def _place(played: RoleTimeline) -> int:
-    at = played.segmented.role.at
+def _place(role_timeline: RoleTimeline) -> int:
+    at = role_timeline.segmented.role.at
     assert at is not None, "a role of several stands at a stage"
     return at[1]
 
 
-def _class_of(step: SimulatedStep, played: RoleTimeline) -> int:
-    if step.critical in played.classes:
+def _class_of(step: SimulatedStep, role_timeline: RoleTimeline) -> int:
+    if step.critical in role_timeline.classes:
         return step.critical
-    ends = played.timeline.end.max(axis=1, initial=0.0).tolist()
-    return next(cls for cls, end in zip(played.classes, ends, strict=True) if end >= max(ends) * (1 - 1e-9))
+    ends = role_timeline.timeline.end.max(axis=1, initial=0.0).tolist()
+    return next(cls for cls, end in zip(role_timeline.classes, ends, strict=True) if end >= max(ends) * (1 - 1e-9))
 
 
 def _stage(
@@ -153,9 +157,9 @@ def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
     return dict(out)
 
 
-def _spans(played: RoleTimeline, cls: int, step_s: float) -> Iterator[StageSpan]:
+def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> Iterator[StageSpan]:
     """What a rank class does on its lane `compute`, and exchanges beside it; what follows without a break is one."""
-    pieces = list(_pieces(played, cls))
+    pieces = list(_pieces(role_timeline, cls))
     for _, group in groupby(_numbered(pieces, step_s), key=lambda each: each[0]):
         mine = [span for _, span in group]
         layers = [layer for span in mine for layer in span.layers]
@@ -185,11 +189,11 @@ def _numbered(pieces: Sequence[StageSpan], step_s: float) -> Iterator[tuple[int,
         before = piece
 
 
-def _pieces(played: RoleTimeline, cls: int) -> Iterator[StageSpan]:
+def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
     """A span for each node on `compute`, and for exchanges on other lanes. One that is the stage's own begins as soon
     as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
-    program, row, role = played.segmented.program, played.classes.index(cls), played.segmented.role
-    start, end = played.timeline.start[row].tolist(), played.timeline.end[row].tolist()
+    program, row, role = role_timeline.segmented.program, role_timeline.classes.index(cls), role_timeline.segmented.role
+    start, end = role_timeline.timeline.start[row].tolist(), role_timeline.timeline.end[row].tolist()
     by_lane, done_s = ops_by_lane(program), 0.0
     heads: dict[int, Call] = {}  # the first call of a micro-batch's head is its forward, the second its backward
     for node, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):

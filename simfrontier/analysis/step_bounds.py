@@ -44,7 +44,7 @@ def bounds(step: SimulatedStep) -> Bounds:
         for cls, group in zip(mine.tolist(), groups.tolist(), strict=True):
             lanes[op.lane, cls] = lanes.get((op.lane, cls), 0.0) + count * shortest[group]
         if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role):
-            used = set(groups.tolist()) if not cluster.cast.is_shared(op) else range(len(priced.works))
+            used = set(groups.tolist()) if not cluster.role_assignment.is_shared(op) else range(len(priced.works))
             for work in (priced.works[group] for group in used):
                 if work.amount > 0.0:
                     flow = cluster.flows[work.flow]

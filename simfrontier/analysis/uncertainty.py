@@ -60,8 +60,8 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
     spread = spread_of(step.cluster.machine, step.cluster.library)
     if not spread.is_known or num_samples == 0:
         return None
-    if step.play is not None:
-        return resampled_roles_s(step.play, step.cluster, role_factors(step, spread, plan, num_samples, seed))
+    if step.role_timelines is not None:
+        return resampled_roles_s(step.role_timelines, step.cluster, role_factors(step, spread, plan, num_samples, seed))
     return resampled_s(step, factors(step, spread, plan, num_samples, seed))
 
 
@@ -99,7 +99,7 @@ def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: in
     """The same for a step of several roles: errors and slow devices by the same draws as `factors`, so that pipelines
     and other plans of one size are paired; the noise of single calls by role and node. An exchange errs as the
     all-to-all of two ranks that it is priced as."""
-    assert step.play is not None, "a step of one role has `factors`"
+    assert step.role_timelines is not None, "a step of one role has `factors`"
     draws = Draws(seed=seed, num_samples=num_samples)
     devices = step.schedule.mesh.num_ranks
     folding, ops = step.cluster.folding, list(step.schedule.distinct_ops())
@@ -110,9 +110,9 @@ def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: in
         run_sd=spread.law.run_sd,
         noise=[
             draws.stream("run", devices, plan, number)
-            .standard_normal((num_samples, played.segmented.program.num_ops))
+            .standard_normal((num_samples, role_timeline.segmented.program.num_ops))
             .T.copy()
-            for number, played in enumerate(step.play.played)
+            for number, role_timeline in enumerate(step.role_timelines.by_role)
         ],
     )
 

@@ -90,7 +90,7 @@ def fit_chosen(chosen: FitRows) -> FitOutcome:
             problem,
             lambda place: bar.update(task, advance=1, description=f"fit without {place[0]}, {place[1]:,} devices"),
         )
-    return FitOutcome(chosen=chosen, problem=problem, fitted=fitted, crossed=crossed)
+    return FitOutcome(chosen=chosen, problem=problem, fitted=fitted, cross_validation=crossed)
 
 
 # ── for a program ──
@@ -108,7 +108,9 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         "model_sd": done.model_sd,
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": dict(done.chosen.set_aside),
-        "not_left_out": {f"{machine} {devices}": text for (machine, devices), text in done.crossed.faults.items()},
+        "not_left_out": {
+            f"{machine} {devices}": text for (machine, devices), text in done.cross_validation.faults.items()
+        },
         "rows": [
             {
                 "machine": row.machine,
@@ -122,7 +124,7 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
                 "source": row.source,
             }
             for row, fitted, left_out in zip(
-                done.chosen.rows, done.fitted.errors.tolist(), done.crossed.errors.tolist(), strict=True
+                done.chosen.rows, done.fitted.errors.tolist(), done.cross_validation.errors.tolist(), strict=True
             )
         ],
     }

@@ -85,7 +85,9 @@ def _simulate() -> str:
         "engine": {"persistence_elements": 0},
         "plans": {"zero3": {}},
     }
-    outcome = run_case(scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, shop=ScheduleCache())
+    outcome = run_case(
+        scenario_of(tiny, "doctor"), "zero3", 2, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache()
+    )
     return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"
 
 

@@ -43,10 +43,10 @@ class EmulateSettings:
 def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
     InputError where the wire to slow carries nothing."""
-    size, shop = max(scenario.file.run.devices), ScheduleCache()
+    size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, settings.slow_wire)
-    built = {plan: shop.get(scenario, plan, size) for plan in scenario.plans}
+    built = {plan: schedule_cache.get(scenario, plan, size) for plan in scenario.plans}
     plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
     _refuse_idle(settings.slow_wire, plans)
     slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}

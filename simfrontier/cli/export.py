@@ -22,11 +22,11 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
     fidelity chunk also lowered-PLAN.json and links-PLAN.json: all files, or none."""
     ensure_writable(out)
     size, searcher, chosen = max(scenario.file.run.devices), GridSearcher(), fidelity or scenario.file.run.fidelity
-    scenario, shop = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.shop
+    scenario, schedule_cache = searcher.resolved(scenario, (size,), tuple(scenario.plans)), searcher.schedule_cache
     parts = []
     with filled(out, "export") as new:
         for plan in scenario.plans:
-            built = shop.get(scenario, plan, size)
+            built = schedule_cache.get(scenario, plan, size)
             step = simulated(scenario, built, chosen, exact)
             digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes

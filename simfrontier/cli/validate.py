@@ -178,7 +178,7 @@ def as_document(done: Validation) -> dict[str, Any]:
             }
             for table in done.tables
         },
-        "bounds": [_bound_document(each) for each in done.judged],
+        "bounds": [_bound_document(each) for each in done.judged_bounds],
         "training": [_training_document(each) for each in done.bounded],
         "rows": [row_document(row) for row in done.rows],
     }
@@ -259,9 +259,9 @@ def print_validation(done: Validation, out: Path | None) -> None:
             style = "dim" if words == "fitted" else "bold" if "+" in words else ""
             grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
     screen.print(grid)
-    if done.judged:
+    if done.judged_bounds:
         bounds = _grid("what tables are held to", _BOUNDS_HEAD)
-        for each in done.judged:
+        for each in done.judged_bounds:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
     screen.print(plain(validation_lead(done)), style="bold")

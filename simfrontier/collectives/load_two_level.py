@@ -36,7 +36,7 @@ def two_level_library(document: dict[str, Any], where: str, load: Callable[[str]
         sources=tuple(dict.fromkeys((*_named(inside), *_named(between)))),  # both may be one library
         choices={**inside.choices, **dict.fromkeys(taken, (TWO_LEVEL,))},
         residual=file.residual,
-        two_level=TwoLevel(inside=inside, calls=calls),
+        two_level=TwoLevel(library_inside=inside, calls=calls),
     )
 
 

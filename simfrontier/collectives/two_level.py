@@ -40,7 +40,7 @@ class TwoLevel:
     `rates`: by shape of the group; of the machine, which the library does not know (`with_rates`).
     """
 
-    inside: Library
+    library_inside: Library
     calls: Mapping[CollectiveKind, Levels]
     rates: Mapping[GroupShape, LevelRates] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class TwoLevel:
             part = message_bytes / inside.size
             seconds += levels.between.latency_s(RING, kind, part, between, rates.between)
         if inside.size > 1:
-            seconds += self.inside.latency_s(RING, kind, message_bytes, inside, rates.inside)
+            seconds += self.library_inside.latency_s(RING, kind, message_bytes, inside, rates.inside)
         return seconds
 
 

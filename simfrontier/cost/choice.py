@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from simfrontier.collectives import GroupShape, Library, algorithm as algorithm_of, messages_of
 from simfrontier.cost.rates import group_shape, seconds_alone
 from simfrontier.errors import InputError
-from simfrontier.network import Fabric, Pattern, meeting
+from simfrontier.network import Fabric, Pattern, wait_pattern
 from simfrontier.schedule import Collective, Mesh, Schedule
 
-MEETING = "meeting"
+GROUP_WAIT = "meeting"
 
 
 def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
@@ -45,8 +45,8 @@ class AlgorithmChoices:
         if (axes, algorithm) not in self.known:
             groups = self.mesh.groups(axes)
             shape = self.shape(axes)
-            if algorithm == MEETING:
-                made = meeting(self.fabric, groups)
+            if algorithm == GROUP_WAIT:
+                made = wait_pattern(self.fabric, groups)
             else:
                 refuse_alone(self.library, (algorithm,))
                 by = algorithm_of(algorithm)

@@ -47,7 +47,7 @@ class Cluster:
     small: frozenset[int]
     folding: Folding
     nominal: NDArray[np.float64]
-    cast: RoleAssignment
+    role_assignment: RoleAssignment
     role_of: NDArray[np.int32]
     users: Mapping[int, frozenset[int]] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list)
@@ -126,14 +126,14 @@ class Cluster:
             self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
         return self._interned[key]
 
-    def held(self, column: LoadColumn) -> NDArray[np.float64]:
+    def reserved_units(self, column: LoadColumn) -> NDArray[np.float64]:
         """Compute units that one call's channels keep on every rank of its group."""
         return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
 
     def starting(self, key: str, cls: int, latency_s: float) -> int:
         """The flow of a call that starts up: its kernel runs, so its channels keep their units."""
         column = self.column(key, cls)
-        held = self.held(column)
+        held = self.reserved_units(column)
         if latency_s <= 0.0 or not held.any():
             return -1
         return self.intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simfrontier.collectives import CallTable, algorithm as algorithm_of, messages_of, sent_share
-from simfrontier.cost.choice import MEETING, pattern_key
+from simfrontier.cost.choice import GROUP_WAIT, pattern_key
 from simfrontier.cost.coding import NO_CODING, PerHopCoding
 from simfrontier.cost.rates import seconds_alone, speeds_alone
 from simfrontier.cost.work import NO_WORK, OpWork, PricedOp
@@ -46,7 +46,7 @@ def priced_collective(cluster: Cluster, op: Collective) -> PricedOp:
         )
         latency += hops.num_gaps * cluster.machine.device.kernel_gap_s
         column, per_byte_s = cluster.column(key, cls), 1.0 / sent_per_s + hops.seconds
-        held = cluster.held(column)
+        held = cluster.reserved_units(column)
         # coding keeps all units busy for its part of the time; the call's own are the first of them
         units = max(0.0, hops.seconds * cluster.machine.device.num_compute_units - held.max() * per_byte_s)
         cap = cluster.cap(key) * peak
@@ -91,14 +91,16 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
     works = []
     for cls, (column, peak, speed) in enumerate(zip(columns, peaks.tolist(), alone.tolist(), strict=True)):
         load = (column.wire + column.hbm * hbm) * eased[column.rows]
-        flow = cluster.intern((key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, cluster.held(column))
+        flow = cluster.intern(
+            (key, cls, hbm, sent_per_s), column.rows, load, sent_per_s * peak, cluster.reserved_units(column)
+        )
         works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
     return PricedOp(key, tuple(works))
 
 
 def _small(cluster: Cluster, op: Collective) -> PricedOp:
     """A call that takes its time alone and loads nothing; its groups still meet."""
-    key = pattern_key(op.axes, MEETING)
+    key = pattern_key(op.axes, GROUP_WAIT)
     algorithm, table = cluster.algorithms[op.number], cluster.table(op)
     if table is None:
         seconds = seconds_alone(

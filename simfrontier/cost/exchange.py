@@ -46,7 +46,7 @@ def priced_exchange(cluster: Cluster, op: Exchange) -> PricedOp:
         latency = cluster.library.latency_s(DIRECT, "all_to_all", volume, shape, sent_per_s)
         column = cluster.column(key, cls)
         load = column.wire + column.hbm * ((there + back) / volume)
-        flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.held(column))
+        flow = cluster.intern((key, cls), column.rows, load, np.inf, cluster.reserved_units(column))
         works.append(OpWork(latency, volume * peak, speed, flow, cluster.starting(key, cls, latency)))
     return PricedOp(key, tuple(works))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
-from simfrontier.cost.choice import MEETING, AlgorithmChoices, pattern_key
+from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
 from simfrontier.cost.role_assignment import cast_of, exchange_key, users_of
@@ -53,7 +53,7 @@ def price(
         algorithm = algorithms[number]
         counted[pattern_key(op.axes, algorithm)] = maker.get(op.axes, algorithm)
         carried[pattern_key(op.axes, algorithm)] = op.axes, algorithm
-        loading = MEETING if number in small else algorithm
+        loading = GROUP_WAIT if number in small else algorithm
         patterns[pattern_key(op.axes, loading)] = maker.get(op.axes, loading)
     for exchange in [op for op in schedule.distinct_ops() if isinstance(op, Exchange)]:
         sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
@@ -76,7 +76,7 @@ def price(
         small=small,
         folding=folding,
         nominal=healthy.capacity[folding.link_representative],
-        cast=cast,
+        role_assignment=cast,
         role_of=cast.of_rank[folding.representative],
         users={} if cast.is_one else users_of(schedule),
     )

@@ -20,7 +20,7 @@ class Flow:
 
     rows: NDArray[np.int64]
     load: NDArray[np.float64]
-    held: NDArray[np.float64]
+    reserved: NDArray[np.float64]
     cap: float
 
 

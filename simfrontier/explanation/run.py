@@ -60,17 +60,17 @@ def explain(
     chosen = fidelity or scenario.file.run.fidelity
     searcher = GridSearcher()
     base, kept = decided(only(scenario, names, size), names[0], size, searcher)
-    ours = _run(base, names[0], size, chosen, searcher.shop)
+    ours = _run(base, names[0], size, chosen, searcher.schedule_cache)
     theirs = None
     tries = _possible(base, names[0], size, what_ifs(base, names[0], size, ours.step)) if what_if else []
     total = 1 + (against is not None) + len(tries)
     progress(names[0], total)
     if against is not None:
         other, _ = decided(base, against, size, searcher)
-        theirs = _against(ours, _run(other, against, size, chosen, searcher.shop))
+        theirs = _against(ours, _run(other, against, size, chosen, searcher.schedule_cache))
         progress(against, total)
     path = critical_path(ours.step)
-    changes = _changes(base, ours, tries, jobs, searcher.shop, lambda text: progress(text, total))
+    changes = _changes(base, ours, tries, jobs, searcher.schedule_cache, lambda text: progress(text, total))
     return Explanation(
         title=scenario.file.title,
         scenario=scenario.name,
@@ -109,10 +109,12 @@ class _SimulatedPlan:
     samples: int
 
 
-def _run(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, shop: ScheduleCache) -> _SimulatedPlan:
+def _run(
+    scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, schedule_cache: ScheduleCache
+) -> _SimulatedPlan:
     """Raises DoesNotFitError, too."""
     case = scenario.case(plan, devices)
-    built = shop.of_case(scenario, case)
+    built = schedule_cache.of_case(scenario, case)
     step = simulated(scenario, built, fidelity)
     memory, capacity = fullest(step, built.peaks), int(scenario.machine.device.hbm_bytes)
     if memory.peak_bytes > capacity:
@@ -164,7 +166,7 @@ def _changes(
     ours: _SimulatedPlan,
     tries: Sequence[_Try],
     jobs: int,
-    shop: ScheduleCache,
+    schedule_cache: ScheduleCache,
     text: Callable[[str], None],
 ) -> tuple[TriedChange, ...]:
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
@@ -172,7 +174,7 @@ def _changes(
     results = []
     seen = {ours.digest}
     given = (ours.plan, ours.devices, ours.fidelity)
-    for (each, _), ran in zip(tries, _all(given, tries, jobs, shop, text), strict=True):
+    for (each, _), ran in zip(tries, _all(given, tries, jobs, schedule_cache, text), strict=True):
         if ran is None or (each.kind in RESCHEDULED and ran[2] in seen):
             continue
         step_s, peak_bytes, digested = ran
@@ -203,13 +205,13 @@ _Result = tuple[float, int, str]  # step in seconds, bytes on the fullest rank, 
 
 
 def _all(
-    given: _Told, tries: Sequence[_Try], jobs: int, shop: ScheduleCache, text: Callable[[str], None]
+    given: _Told, tries: Sequence[_Try], jobs: int, schedule_cache: ScheduleCache, text: Callable[[str], None]
 ) -> Iterator[_Result | None]:
     """The results in order; with several jobs on so many processes, each with every so-manieth change."""
     parts = min(jobs, len(tries))
     if parts <= 1:
         for each, scenario in tries:
-            yield _try(given, scenario, shop)
+            yield _try(given, scenario, schedule_cache)
             text(each.label)
         return
     from simfrontier.pool import Pool
@@ -225,15 +227,15 @@ def _all(
 
 
 def _try_all(given: _Told, tries: Sequence[_Try]) -> list[_Result | None]:
-    shop = ScheduleCache()
-    return [_try(given, scenario, shop) for _, scenario in tries]
+    schedule_cache = ScheduleCache()
+    return [_try(given, scenario, schedule_cache) for _, scenario in tries]
 
 
-def _try(given: _Told, scenario: Scenario, shop: ScheduleCache) -> _Result | None:
+def _try(given: _Told, scenario: Scenario, schedule_cache: ScheduleCache) -> _Result | None:
     """None where the plan cannot be built, or the machine cannot run it, with the change."""
     plan, devices, fidelity = given
     try:
-        built = shop.of_case(scenario, scenario.case(plan, devices))
+        built = schedule_cache.of_case(scenario, scenario.case(plan, devices))
         step = simulated(scenario, built, fidelity)
     except SimfrontierError:
         return None

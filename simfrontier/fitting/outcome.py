@@ -39,7 +39,7 @@ class FitOutcome:
     chosen: FitRows
     problem: FitProblem
     fitted: FitResult
-    crossed: CrossValidation
+    cross_validation: CrossValidation
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -60,7 +60,7 @@ class FitOutcome:
     def covered(self) -> float | None:
         """Part of the points left out that lie in the 90 % interval of the spread that the calibration says; None
         where none is left out."""
-        known, spread = self.crossed.errors[self.was_left_out], self.spreads[self.was_left_out]
+        known, spread = self.cross_validation.errors[self.was_left_out], self.spreads[self.was_left_out]
         return float((np.abs(known) <= NORMAL_90 * spread).mean()) if len(known) else None
 
     @property
@@ -88,7 +88,7 @@ class FitOutcome:
     @property
     def was_left_out(self) -> NDArray[np.bool_]:
         """Which points a fit without their number of devices predicts."""
-        return ~np.isnan(self.crossed.errors)
+        return ~np.isnan(self.cross_validation.errors)
 
     @property
     def is_large(self) -> NDArray[np.bool_]:
@@ -107,7 +107,9 @@ class FitOutcome:
         left = self.was_left_out
         if not left.any():
             return False
-        return far_of(self.crossed.errors[left]).mean_abs_error > far_of(self.shipped_errors[left]).mean_abs_error
+        return (
+            far_of(self.cross_validation.errors[left]).mean_abs_error > far_of(self.shipped_errors[left]).mean_abs_error
+        )
 
     def record(self) -> FitRecord:
         """How well the fit holds, as a calibration file says it."""
@@ -117,8 +119,8 @@ class FitOutcome:
             machines=self.chosen.machines,
             parameters=self.fitted.num_parameters,
             fitted=far_of(self.fitted.errors, self.fitted.num_parameters),
-            left_out=far_of(self.crossed.errors[known]) if known.any() else None,
-            places=tuple(map(self._place, sorted(self.crossed.fits))),
+            left_out=far_of(self.cross_validation.errors[known]) if known.any() else None,
+            places=tuple(map(self._place, sorted(self.cross_validation.fits))),
             unseen=self.fitted.unseen,
         )
 
@@ -143,11 +145,11 @@ class FitOutcome:
     def _place(self, place: Where) -> LeftOutDevices:
         machine, devices = place
         here = np.array([(row.machine, row.devices) == place for row in self.problem.rows])
-        unseen = self.crossed.fits[place].unseen
+        unseen = self.cross_validation.fits[place].unseen
         return LeftOutDevices(
             machine=machine,
             devices=devices,
-            far=far_of(self.crossed.errors[here]),
+            far=far_of(self.cross_validation.errors[here]),
             kept=tuple(key for key in unseen if key not in self.fitted.unseen),
         )
 

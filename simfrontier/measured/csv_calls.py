@@ -46,8 +46,8 @@ def _row(line: Line) -> CallRow:
         machine=line.text("machine"),
         collective=kind,
         library=line.text("library"),
-        devices=line.whole("devices", least=2),
-        num_bytes=line.whole("bytes"),
+        devices=line.integer("devices", least=2),
+        num_bytes=line.integer("bytes"),
         seconds=line.above_zero("time_s", "a number of seconds above 0, e.g. 0.000151"),
         source=line.cells["source"] or line.place.file,
         place=line.place,
@@ -67,7 +67,7 @@ def _groups(line: Line) -> tuple[tuple[int, ...], ...]:
     devices = [device for group in groups for device in group]
     if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
         raise InputError(f"groups: {wrong(given, 'groups of one size, every device once')}", where=str(line.place))
-    if groups and len(groups[0]) != line.whole("devices", least=2):
+    if groups and len(groups[0]) != line.integer("devices", least=2):
         raise InputError(
             f"devices: got {line.cells['devices']}, allowed: as many as each group has", where=str(line.place)
         )

@@ -41,7 +41,7 @@ def _row(line: Line) -> CopyRow:
         pair=line.cells["gcd_pair"],
         scope=line.choice("scope", SCOPES),
         benchmark=benchmark,
-        num_bytes=line.whole("bytes"),
+        num_bytes=line.integer("bytes"),
         library=line.text("library"),
         value=line.above_zero("value", "a number above 0"),
         unit=_unit(line, benchmark),

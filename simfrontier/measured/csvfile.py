@@ -43,7 +43,7 @@ class Line:
             raise self.fault(column, "some text")
         return self.cells[column]
 
-    def whole(self, column: str, least: int = 1) -> int:
+    def integer(self, column: str, least: int = 1) -> int:
         """A whole number of `least` or more, of 18 digits at most."""
         got = self.cells[column]
         if not _WHOLE.fullmatch(got) or int(got) < least:
@@ -70,7 +70,7 @@ class Line:
 
     def optional(self, column: str) -> int | None:
         """A whole number of 1 or more; None where the column is missing or the cell empty."""
-        return self.whole(column) if self.cells.get(column) else None
+        return self.integer(column) if self.cells.get(column) else None
 
 
 def read_text(path: Path, what: str, errors: Literal["strict", "replace"] = "strict") -> str:

@@ -12,8 +12,8 @@ from .pattern import (
     finished as finished,
     local as local,
     masks as masks,
-    meeting as meeting,
     pool_loads as pool_loads,
+    wait_pattern as wait_pattern,
 )
 from .perturbation import Perturbation as Perturbation
 from .route_tables import route_table as route_table, save_routes as save_routes

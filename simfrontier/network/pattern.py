@@ -48,7 +48,7 @@ def local(fabric: Fabric) -> Pattern:
     return assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
 
 
-def meeting(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
+def wait_pattern(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
     """Who waits for whom, and no load: for messages too small to take bandwidth from anyone."""
     return assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
 

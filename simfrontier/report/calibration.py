@@ -31,7 +31,7 @@ _FAR = ("points", "mean error", "90th percentile", "farthest", "spread")
 
 def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
     """The page as text; the same data give the same text."""
-    rows = [*_held(done, "fitted", done.fitted.errors), *_held(done, "left out", done.crossed.errors)]
+    rows = [*_held(done, "fitted", done.fitted.errors), *_held(done, "left out", done.cross_validation.errors)]
     sections = {
         "headline": _headline(done),
         "parameters": _parameters(done.parameters),

@@ -37,7 +37,7 @@ def far_rows(done: FitOutcome) -> list[tuple[str, ErrorSummary]]:
     if record.left_out is not None:
         rows.append(("left out, all sizes", record.left_out))
         if (left & large).any():
-            rows.append((f"left out, {LARGE_WORDS}", far_of(done.crossed.errors[left & large])))
+            rows.append((f"left out, {LARGE_WORDS}", far_of(done.cross_validation.errors[left & large])))
     rows.append(("shipped, unchanged, all sizes", far_of(done.shipped_errors)))
     if large.any():
         rows.append((f"shipped, unchanged, {LARGE_WORDS}", far_of(done.shipped_errors[large])))
@@ -64,12 +64,12 @@ def calibration_findings(done: FitOutcome) -> list[str]:
     hardly = [key for key, (low, high) in done.fitted.intervals.items() if high > HARDLY * low]
     if hardly:
         parts.append(f"Hardly shown by the data, see the interval: {listed(hardly)}.")
-    if record.left_out is None and not done.crossed.faults:
+    if record.left_out is None and not done.cross_validation.faults:
         parts.append("All points are of one number of devices: nothing can be left out, so no cross-validation.")
     parts += [kept_words(place) for place in record.places if place.kept]
     parts += [
         f"Not left out: {machine}, {devices:,} devices: {fault}."
-        for (machine, devices), fault in done.crossed.faults.items()
+        for (machine, devices), fault in done.cross_validation.faults.items()
     ]
     parts += [
         f"Not fitted to: {counted(number, 'row')}: {reason_words(reason)}."
@@ -88,7 +88,9 @@ def _wider(done: FitOutcome) -> str:
 
 def _worse_words(done: FitOutcome) -> str:
     left = done.was_left_out
-    fit, shipped = (far_of(errors[left]).mean_abs_error for errors in (done.crossed.errors, done.shipped_errors))
+    fit, shipped = (
+        far_of(errors[left]).mean_abs_error for errors in (done.cross_validation.errors, done.shipped_errors)
+    )
     known = sum(was_fitted(row) for row, out in zip(done.chosen.rows, left.tolist(), strict=True) if out)
     seen = f", which were fitted to {known:,} of these {int(left.sum()):,} points" if known else ""
     return (

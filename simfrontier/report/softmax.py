@@ -102,7 +102,7 @@ def _widths(view: StudyView) -> str:
 
 
 def _alike(every: list[Softmaxes]) -> Iterator[str]:
-    if {"one-gather", "mn-merge"} <= {one.way for one in every}:
+    if {"one-gather", "mn-merge"} <= {one.method for one in every}:
         yield (
             "one-gather and mn-merge move the same bytes in the same calls: that one keeps a running maximum and the "
             "other needs none is arithmetic, which costs nothing here beside memory."
@@ -178,7 +178,7 @@ def _named(view: StudyView, plan: str, size: int, one: Softmaxes, has_calls: boo
     classes, the kernel, and whether attention is fused."""
     if has_calls:
         kernel = "" if one.kernel == "fused" else f"<small>kernel {text(one.kernel)}</small>"
-        return f"{text(one.way)}{kernel}"
+        return f"{text(one.method)}{kernel}"
     fused = view.cases[plan, size].attention == "fused"
     return f"{text(one.kernel)}<small>{'attention fused' if fused else 'scores in memory'}</small>"
 

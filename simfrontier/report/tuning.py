@@ -307,7 +307,7 @@ def _space(outcome: TuningOutcome) -> str:
     rows = [
         [
             f"<code>{text(name)}</code>" + ("<small>held</small>" if name in outcome.pins.values else ""),
-            text(dimension.what),
+            text(dimension.description),
             ", ".join(f"<code>{text(written(value))}</code>" for value in _ordered({c.value(name) for c in known})),
         ]
         for name, dimension in DIMENSIONS.items()

@@ -82,9 +82,9 @@ def _headline(done: Validation) -> str:
             (percent(errors.p90_abs), "90th percentile", "of the absolute errors"),
             (percent(errors.covered), "inside the interval", "that is to hold 90 %"),
         ]
-    if done.judged:
-        good = sum(each.holds for each in done.judged)
-        shown.append((f"{good} of {len(done.judged)}", "bounds hold", "that tables are held to"))
+    if done.judged_bounds:
+        good = sum(each.holds for each in done.judged_bounds)
+        shown.append((f"{good} of {len(done.judged_bounds)}", "bounds hold", "that tables are held to"))
     return section(
         "headline",
         "In short",
@@ -96,14 +96,14 @@ def _headline(done: Validation) -> str:
 
 def _bounds(done: Validation) -> str:
     """Empty where there are no bounds."""
-    if not done.judged:
+    if not done.judged_bounds:
         return ""
     message = " ".join(bounds_words(done))
     return section(
         "bounds",
         "What it is held to",
         paragraph(message, "callout"),
-        table(_BOUNDS_HEAD, map(_bound_row, done.judged), "named"),
+        table(_BOUNDS_HEAD, map(_bound_row, done.judged_bounds), "named"),
     )
 
 

@@ -87,16 +87,16 @@ def apart(error: float | None) -> str:
 
 def bounds_words(done: Validation) -> list[str]:
     """Each bound that is missed, how many hold, and the tables without one; nothing where there is none."""
-    if not done.judged:
+    if not done.judged_bounds:
         return []
-    parts = [f"Bound missed: {_missed_words(each)}." for each in done.judged if not each.holds]
-    holding = f"{len(done.judged) - len(parts)} of {len(done.judged)} bounds hold"
+    parts = [f"Bound missed: {_missed_words(each)}." for each in done.judged_bounds if not each.holds]
+    holding = f"{len(done.judged_bounds) - len(parts)} of {len(done.judged_bounds)} bounds hold"
     bare = [_unbounded_words(each) for each in done.summaries[: len(done.tables)] if not _is_bounded(each.name, done)]
     return [*parts, f"{holding}; no bound is stated for {listed(bare)}." if bare else f"{holding}."]
 
 
 def _is_bounded(table: str, done: Validation) -> bool:
-    return any(each.bound.table == table for each in done.judged)
+    return any(each.bound.table == table for each in done.judged_bounds)
 
 
 def _unbounded_words(summary: Summary) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfrontier.cost import Cluster
 from simfrontier.schedule import ExpandedProgram
 from simfrontier.simulation.timeline import Timeline
-from simfrontier.simulation.waits import earlier, meetings
+from simfrontier.simulation.waits import earlier, group_waits
 
 
 def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
@@ -22,7 +22,7 @@ def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
     shape = (program.num_ops, folding.num_rank_classes)
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     took: dict[int, NDArray[np.float64]] = {}
-    each = zip(program.ops, earlier(program), meetings(cluster, program), strict=True)
+    each = zip(program.ops, earlier(program), group_waits(cluster, program), strict=True)
     for index, (op, before, meeting) in enumerate(each):
         if op.number not in took:
             priced = cluster.of(op)

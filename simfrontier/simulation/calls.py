@@ -37,7 +37,7 @@ class MessagePlan:
 
     form: TransferLists
     sizes: list[float]
-    ways: list[Path]
+    paths: list[Path]
     backs: list[Path]
     law: StepLaw
     cap_bytes_per_s: float
@@ -48,7 +48,7 @@ class MessagePlan:
 
     def hop_s(self, index: int) -> float:
         """Start-up of a transfer."""
-        start_s = self.law.hop_between_nodes_s if self.ways[index].is_between_nodes else self.law.hop_in_node_s
+        start_s = self.law.hop_between_nodes_s if self.paths[index].is_between_nodes else self.law.hop_in_node_s
         if not self.coding.num_gaps:
             return start_s
         return start_s + 2 * self.gap_s + self.coding.seconds * self.sizes[index]
@@ -72,7 +72,7 @@ class CallPlans:
     _places: dict[tuple[str, ...], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(default_factory=dict)
     _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
     _forms: dict[tuple[CollectiveKind, Recipe], TransferLists] = field(default_factory=dict)
-    _ways: dict[tuple[str, int, int], Path] = field(default_factory=dict)
+    _paths: dict[tuple[str, int, int], Path] = field(default_factory=dict)
     _rates: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,9 +92,9 @@ class CallPlans:
         """Count the bytes of a call that is not sent message by message."""
         packets = self.cluster.machine.packets
         for plan in planned.plans:
-            for num_bytes, way, back in zip(plan.sizes, plan.ways, plan.backs, strict=True):
+            for num_bytes, path, back in zip(plan.sizes, plan.paths, plan.backs, strict=True):
                 if num_bytes:
-                    way.count(num_bytes if packets is None else packets.sent_bytes(num_bytes))
+                    path.count(num_bytes if packets is None else packets.sent_bytes(num_bytes))
                     back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
 
     def _groups(self, axes: tuple[str, ...]) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
@@ -116,8 +116,8 @@ class CallPlans:
             self._recipes[op.number] = recipes_of(op, cluster)
         recipe = self._recipes[op.number][group]
         form = self._form(wire_kind(op), recipe)
-        ways = [self._way(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
-        backs = [self._way(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
+        paths = [self._path(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
+        backs = [self._path(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
         plans = []
         for message in messages:
             sizes = form.sizes(message.num_bytes, _element_bytes(op, message.what))
@@ -134,7 +134,7 @@ class CallPlans:
                 MessagePlan(
                     form=form,
                     sizes=sizes,
-                    ways=ways,
+                    paths=paths,
                     backs=backs,
                     law=law,
                     cap_bytes_per_s=cap,
@@ -160,21 +160,21 @@ class CallPlans:
             self._forms[kind, recipe] = TransferLists.of(lower(kind, recipe), library.paced, library.in_flight)
         return self._forms[kind, recipe]
 
-    def _way(self, algorithm: str, source: int, target: int) -> Path:
+    def _path(self, algorithm: str, source: int, target: int) -> Path:
         """From rank to rank; where the machine has packets, links reach their whole capacity."""
         key = algorithm, source, target
-        if key not in self._ways:
+        if key not in self._paths:
             cluster, fabric = self.cluster, self.cluster.fabric
             a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
             links = route(fabric, a, b)
             shares = cluster.library.shares_on(cluster.machine, algorithm)
             names = [fabric.class_names[fabric.link_class[link]] for link in links]
-            self._ways[key] = Path(
+            self._paths[key] = Path(
                 servers=tuple(self.servers[link] for link in links),
                 shares=tuple(shares[name] if cluster.machine.packets is None else 1.0 for name in names),
                 is_between_nodes=a // cluster.machine.devices_per_node != b // cluster.machine.devices_per_node,
             )
-        return self._ways[key]
+        return self._paths[key]
 
     def _sent_per_s(self, op: Collective, group: int, shape: GroupShape) -> float:
         """The rate at which a rank sends when nothing but the op's groups runs."""

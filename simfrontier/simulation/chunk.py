@@ -89,7 +89,7 @@ class _Message:
 
     def _place(self, index: int) -> tuple[int, bool]:
         """Whose messages are counted together: a device's inside its node and out of it, a host's all."""
-        far = self.plan.ways[index].is_between_nodes and not self.plan.is_host
+        far = self.plan.paths[index].is_between_nodes and not self.plan.is_host
         return self.plan.form.src[index], far
 
     def cap(self, index: int) -> Server | None:
@@ -259,13 +259,13 @@ class _Engine:
     def _send(self, call: _Call, message: _Message, index: int, hop_s: float) -> None:
         """Put a message on its links; `hop_s`: its start-up, as far as it is still to come."""
         now, plan = self.env.now, message.plan
-        law, num_bytes, way = plan.law, plan.sizes[index], plan.ways[index]
+        law, num_bytes, path = plan.law, plan.sizes[index], plan.paths[index]
         pace_s = num_bytes / law.bytes_per_s
         earliest = now + max(pace_s, hop_s + law.forwarded_share * pace_s)
         added = hop_s if law.is_added else 0.0
         carried = num_bytes if self.packets is None else self.packets.sent_bytes(num_bytes)
         then = partial(self._carried, call, message, index, earliest, added)
-        Transit(self.env, way, carried, then).start(message.cap(index))
+        Transit(self.env, path, carried, then).start(message.cap(index))
 
     def _carried(
         self, call: _Call, message: _Message, index: int, earliest: float, added: float, tail_s: float

@@ -75,7 +75,9 @@ class EngineContext:
         known = self._loads.get(flow)
         if known is None:
             one = self.cluster.flows[flow]
-            known = self._loads[flow] = sum(1 << row for row in one.rows[(one.load > 0.0) | (one.held > 0.0)].tolist())
+            known = self._loads[flow] = sum(
+                1 << row for row in one.rows[(one.load > 0.0) | (one.reserved > 0.0)].tolist()
+            )
         return known
 
     def couples(self, number: int, block: Block, classes: Classes) -> dict[int, Classes]:
@@ -116,8 +118,8 @@ class CallAlone:
 class RoleLoads:
     """Which link classes the ops of all roles load, as bits, by who takes part."""
 
-    def __init__(self, common: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]]) -> None:
-        self.common, self.parts = common, parts
+    def __init__(self, context: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]]) -> None:
+        self.context, self.parts = context, parts
         self._of_members: dict[Classes, int] | None = None
         self._of_lane: dict[tuple[int, int], dict[int, Op]] = {}
 
@@ -150,11 +152,11 @@ class RoleLoads:
     def _load(self, ops: Iterable[Op], classes: Classes, by_members: dict[Classes, int] | None = None) -> int:
         total = 0
         for op in ops:
-            info = self.common.info(op)
+            info = self.context.info(op)
             for group in {info.group_of[cls] for cls in classes}:
                 work = info.works[group]
                 if work.amount > 0.0:
-                    load = self.common.load(work.flow)
+                    load = self.context.load(work.flow)
                     total |= load
                     if by_members is not None:
                         members = info.members[group]

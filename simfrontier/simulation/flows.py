@@ -148,7 +148,7 @@ class FlowEvents(ABC):
         for column, flow in enumerate(flows):
             at = np.searchsorted(rows, flow.rows)
             usage[at, column] = flow.load
-            held[at] += flow.held
+            held[at] += flow.reserved
         capacity = self.cluster.folding.capacity[rows]
         # Kernels share what is not held. Where calls ask for all units together, one is left, so that nothing stands
         # still: a workgroup of a kernel finds room as soon as one of a call ends.

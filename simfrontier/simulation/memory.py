@@ -83,16 +83,16 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
 def fullest(step: SimulatedStep, peaks: Sequence[Peak]) -> MemoryTimeline:
     """The timeline of the critical rank, or, where there are several roles, of a rank of the one that needs most;
     `peaks`: the peak of each role, as its check finds it."""
-    if step.play is None:
+    if step.role_timelines is None:
         return memory_timeline(step)
     worst = max(range(len(peaks)), key=lambda role: peaks[role].num_bytes)
-    return memory_timeline(step, step.play.played[worst].classes[0])
+    return memory_timeline(step, step.role_timelines.by_role[worst].classes[0])
 
 
 def _persistent(step: SimulatedStep, lives: list[Lifetime]) -> Mapping[str, int]:
     """How many instances of each persistent tensor a rank holds."""
     tensors = step.schedule.tensors
-    if step.play is not None:
+    if step.role_timelines is not None:
         return Counter(ref.name for ref, _, _ in lives if tensors[ref.name].persistent)
     layers = int(step.schedule.meta["num_layers"])
     return {name: layers if tensor.per_layer else 1 for name, tensor in tensors.items() if tensor.persistent}

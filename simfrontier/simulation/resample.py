@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.simulation.step import SimulatedStep
-from simfrontier.simulation.waits import GroupWait, earlier, meetings
+from simfrontier.simulation.waits import GroupWait, earlier, group_waits
 
 BLOCK_BYTES = 2**27  # ends of the samples that one pass holds: more samples than that are done one block after another
 
@@ -41,7 +41,7 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> NDArray[np.flo
     """
     timeline = step.timeline
     took = np.ascontiguousarray((timeline.end - timeline.start).T)[:, :, None]
-    before, met = earlier(step.program), meetings(step.cluster, step.program)
+    before, met = earlier(step.program), group_waits(step.cluster, step.program)
     room = max(1, BLOCK_BYTES // max(1, took.nbytes))
     blocks = [slice(begin, begin + room) for begin in range(0, factors.num_samples, room)]
     return np.concatenate([_last_end(took, before, met, factors, block) for block in blocks])

@@ -14,7 +14,7 @@ from simfrontier.schedule import Compute, Op
 from simfrontier.simulation.context import EngineContext
 from simfrontier.simulation.role_timelines import RoleTimeline, RoleTimelines
 from simfrontier.simulation.timeline import CallTimes
-from simfrontier.simulation.waits import GroupWait, earlier, meeting_of
+from simfrontier.simulation.waits import GroupWait, earlier, group_wait_of
 
 Block = tuple[Op, ...]
 
@@ -36,19 +36,19 @@ class RoleFactors:
     noise: Sequence[Floats]
 
 
-def resampled_roles_s(play: RoleTimelines, cluster: Cluster, factors: RoleFactors) -> Floats:
+def resampled_roles_s(role_timelines: RoleTimelines, cluster: Cluster, factors: RoleFactors) -> Floats:
     """Step times in seconds [num_samples]: every op takes its simulated time, times its factors.
 
     As `resample.resampled_s`, node by node. A call that ran as a whole begins, on rank classes that its collectives
     couple, when the last of them is ready; else its ops follow one another by the same rule. The noise of its single
     messages is one number, of the variance of their sum. With all factors 1 that is the simulated step.
     """
-    return _Pass(play, cluster, factors).run()
+    return _Pass(role_timelines, cluster, factors).run()
 
 
 @dataclass
 class _Pass:
-    play: RoleTimelines
+    role_timelines: RoleTimelines
     cluster: Cluster
     factors: RoleFactors
     lasts: dict[tuple[tuple[CallTimes, ...], int], tuple[Floats, Floats, float]] = field(default_factory=dict)
@@ -56,16 +56,16 @@ class _Pass:
     coupled: dict[tuple[int, int], GroupWait | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.common = EngineContext(self.cluster, contended=True)
-        self.before = [earlier(played.segmented.program) for played in self.play.played]
+        self.context = EngineContext(self.cluster, contended=True)
+        self.before = [earlier(role_timeline.segmented.program) for role_timeline in self.role_timelines.by_role]
         self.uses = [Counter(node for nodes in before for node in nodes) for before in self.before]
         self.ends: dict[tuple[int, int], Floats] = {}
-        self.rows = [np.array(played.classes) for played in self.play.played]
+        self.rows = [np.array(role_timeline.classes) for role_timeline in self.role_timelines.by_role]
 
     def run(self) -> Floats:
         num_classes, num_samples = self.factors.of_class.shape
         last = np.zeros(num_samples)
-        for takers in self.play.order:
+        for takers in self.role_timelines.order:
             if len(takers) == 1:
                 ends = [self._end(*takers[0])]
             else:
@@ -91,30 +91,30 @@ class _Pass:
     def _shared(self, takers: tuple[tuple[int, int], ...], ready: Floats) -> list[Floats]:
         """A call of several roles: its groups meet across them."""
         first, node = takers[0]
-        op = self.play.played[first].segmented.program.ops[node]
-        meeting = meeting_of(self.cluster.folding.activity_of(self.cluster.of(op).pattern))
+        op = self.role_timelines.by_role[first].segmented.program.ops[node]
+        meeting = group_wait_of(self.cluster.folding.activity_of(self.cluster.of(op).pattern))
         if meeting is not None:
             meeting.wait(ready)
         noise = np.exp(self.factors.run_sd * self.factors.noise[first][node])
         out = []
         for role, its_node in takers:
-            took = self._took(self.play.played[role], its_node)
+            took = self._took(self.role_timelines.by_role[role], its_node)
             out.append(ready[self.rows[role]] + took[:, None] * self.factors.of_op.get(op.number, 1.0) * noise)
         return out
 
-    def _took(self, played: RoleTimeline, node: int) -> Floats:
-        return played.timeline.end[:, node] - played.timeline.start[:, node]
+    def _took(self, role_timeline: RoleTimeline, node: int) -> Floats:
+        return role_timeline.timeline.end[:, node] - role_timeline.timeline.start[:, node]
 
     def _end(self, role: int, node: int) -> Floats:
-        played, ready = self.play.played[role], self._ready(role, node)
-        block, noise = played.segmented.blocks[node], self.factors.noise[role][node]
+        role_timeline, ready = self.role_timelines.by_role[role], self._ready(role, node)
+        block, noise = role_timeline.segmented.blocks[node], self.factors.noise[role][node]
         if block is not None:
             return self._through(role, node, block, ready, noise)
-        op = played.segmented.program.ops[node]
-        meeting = self._meeting(op, role)
+        op = role_timeline.segmented.program.ops[node]
+        meeting = self._group_wait(op, role)
         if meeting is not None:
             meeting.wait(ready)
-        longer = self._longer(op, role, self._took(played, node))
+        longer = self._longer(op, role, self._took(role_timeline, node))
         return ready + (longer if isinstance(op, Compute) else longer * np.exp(self.factors.run_sd * noise))
 
     def _longer(self, op: Op, role: int, took: Floats) -> Floats:
@@ -122,20 +122,20 @@ class _Pass:
         out: Floats = took[:, None] * self.factors.of_op.get(op.number, 1.0)
         return out * self.factors.of_class[self.rows[role]] if self.factors.on_device[op.number] else out
 
-    def _meeting(self, op: Op, role: int) -> GroupWait | None:
+    def _group_wait(self, op: Op, role: int) -> GroupWait | None:
         key = self.cluster.of(op).pattern
         if (key, role) not in self.met:
-            self.met[key, role] = meeting_of(self.cluster.folding.activity_of(key)[self.rows[role]])
+            self.met[key, role] = group_wait_of(self.cluster.folding.activity_of(key)[self.rows[role]])
         return self.met[key, role]
 
     def _through(self, role: int, node: int, block: Block, ready: Floats, noise: Floats) -> Floats:
         """The end of a call. What ran as a whole on all rank classes takes the same time whenever it begins."""
-        played = self.play.played[role]
-        inside = tuple(played.inside(cls, node)[1] for cls in played.classes)
-        if any((cls, node) in played.apart for cls in played.classes):
+        role_timeline = self.role_timelines.by_role[role]
+        inside = tuple(role_timeline.call_times(cls, node)[1] for cls in role_timeline.classes)
+        if any((cls, node) in role_timeline.by_class for cls in role_timeline.classes):
             end, in_calls, share = self._run(role, node, block, inside, ready)
         else:
-            key = inside, played.segmented.block_number(node)
+            key = inside, role_timeline.segmented.block_number(node)
             if key not in self.lasts:
                 self.lasts[key] = self._run(role, node, block, inside, np.zeros_like(ready))
             alone, in_calls, share = self.lasts[key]
@@ -150,14 +150,14 @@ class _Pass:
     ) -> tuple[Floats, Floats, float]:
         """A call op by op: when it ends on rank classes that are ready for it then, without noise; the simulated time
         in messages on each of them; and the standard deviation of their sum's noise for one of single calls."""
-        before = earlier(self.common.program(self.play.played[role].segmented, node).segmented.program)
+        before = earlier(self.context.program(self.role_timelines.by_role[role].segmented, node).segmented.program)
         took = np.stack([times.end - times.start for times in inside], axis=1)
         ends = np.zeros((len(block), *ready.shape))
         for end, op, spent, others in zip(ends, block, took, before, strict=True):
             end[:] = ready
             for other in others:
                 np.maximum(end, ends[other], out=end)
-            meeting = self._meeting(op, role)
+            meeting = self._group_wait(op, role)
             if meeting is not None:
                 meeting.wait(end)
             end += self._longer(op, role, spent)
@@ -168,15 +168,15 @@ class _Pass:
 
     def _couples(self, role: int, node: int, block: Block) -> GroupWait | None:
         """How the rank classes meet that the collectives of a call couple."""
-        key = role, self.play.played[role].segmented.block_number(node)
+        key = role, self.role_timelines.by_role[role].segmented.block_number(node)
         if key not in self.coupled:
             label = np.arange(len(self.rows[role]), dtype=float)
-            results = [meeting for op in block if (meeting := self._meeting(op, role)) is not None]
+            results = [meeting for op in block if (meeting := self._group_wait(op, role)) is not None]
             while True:
                 before = label.copy()
                 for meeting in results:
                     meeting.wait(label)
                 if (label == before).all():
                     break
-            self.coupled[key] = meeting_of(np.unique(label, return_inverse=True)[1])
+            self.coupled[key] = group_wait_of(np.unique(label, return_inverse=True)[1])
         return self.coupled[key]

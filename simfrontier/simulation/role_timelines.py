@@ -21,14 +21,14 @@ class RoleTimeline:
     segmented: SegmentedProgram
     classes: Classes
     timeline: Timeline
-    apart: Mapping[tuple[int, int], CallTimes]
-    whole: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
+    by_class: Mapping[tuple[int, int], CallTimes]
+    by_node: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
 
-    def inside(self, cls: int, node: int) -> tuple[float, CallTimes]:
+    def call_times(self, cls: int, node: int) -> tuple[float, CallTimes]:
         """When a call began on a rank class, and when its ops ran from then on."""
-        if (cls, node) in self.apart:
-            return 0.0, self.apart[cls, node]
-        return next((since, times[cls]) for since, times in self.whole[node] if cls in times)
+        if (cls, node) in self.by_class:
+            return 0.0, self.by_class[cls, node]
+        return next((since, times[cls]) for since, times in self.by_node[node] if cls in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,5 +36,5 @@ class RoleTimelines:
     """A step of all roles; `order` has the nodes by when they last ended, as (role, node) of those that take part: what
     a node waits for stands before it."""
 
-    played: tuple[RoleTimeline, ...]
+    by_role: tuple[RoleTimeline, ...]
     order: tuple[tuple[tuple[int, int], ...], ...]

@@ -58,9 +58,9 @@ class _Script:
 
 
 class _Engine(FlowEvents):
-    def __init__(self, common: EngineContext, parts: list[tuple[SegmentedProgram, Classes]]) -> None:
-        super().__init__(common.cluster, common.memo)
-        self.common = common
+    def __init__(self, context: EngineContext, parts: list[tuple[SegmentedProgram, Classes]]) -> None:
+        super().__init__(context.cluster, context.memo)
+        self.context = context
         self.parts = [part for part, _ in parts]
         self.classes = [classes for _, classes in parts]
         self.role_of = {cls: number for number, (_, classes) in enumerate(parts) for cls in classes}
@@ -69,7 +69,7 @@ class _Engine(FlowEvents):
         self.by_lane = [ops_by_lane(part.program) for part in self.parts]
         for number, (part, classes) in enumerate(parts):
             results = [
-                common.info(op) if block is None else None
+                context.info(op) if block is None else None
                 for op, block in zip(part.program.ops, part.blocks, strict=True)
             ]
             self.infos.append(results)
@@ -81,12 +81,12 @@ class _Engine(FlowEvents):
         self.arrived: dict[tuple[Key, int], int] = {}
         self.scripts: dict[int, _Script] = {}
         self.coming: dict[int, dict[Classes, list[int]]] = {}
-        self.apart: set[tuple[int, Classes]] = set()  # calls that are run op by op
-        self.inside: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
-        self.whole: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
+        self.expanded_calls: set[tuple[int, Classes]] = set()  # calls that are run op by op
+        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
+        self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
         self.coupled: list[dict[int, dict[int, Classes]]] = [{} for _ in parts]  # by number of the block
         self.disturbing: dict[tuple[int, Classes], tuple[int, ...] | None] = {}
-        self.loads = RoleLoads(common, parts)
+        self.loads = RoleLoads(context, parts)
         self.sets: list[tuple[int, list[RunningFlow]]] = []  # flows that share links, with the links that they load
         self.rated: list[RunningFlow] = []
         self.due = -1.0
@@ -98,7 +98,7 @@ class _Engine(FlowEvents):
         self.node_of: dict[int, dict[int, int]] = {}  # of shared calls: their node in each role
         known: dict[tuple[CallSequence, int], int] = {}
         base = 0
-        shared = self.cluster.cast.is_shared
+        shared = self.cluster.role_assignment.is_shared
         for role, part in enumerate(self.parts):
             count: defaultdict[CallSequence, int] = defaultdict(int)
             keys = list(range(base, base + part.program.num_ops))
@@ -120,17 +120,17 @@ class _Engine(FlowEvents):
         if not all(issuer.is_finished for issuer in self.issuers.values()):
             raise SimfrontierError(self._stuck())
         return RoleTimelines(
-            played=tuple(self._played(number) for number in range(len(self.parts))),
-            order=tuple(self._takers(key) for key in self.order),
+            by_role=tuple(self._role_timeline(number) for number in range(len(self.parts))),
+            order=tuple(self._participants(key) for key in self.order),
         )
 
-    def _takers(self, key: int) -> tuple[tuple[int, int], ...]:
+    def _participants(self, key: int) -> tuple[tuple[int, int], ...]:
         if key in self.node_of:
             return tuple(self.node_of[key].items())
         role = bisect_right(self.base, key) - 1
         return ((role, key - self.base[role]),)
 
-    def _played(self, role: int) -> RoleTimeline:
+    def _role_timeline(self, role: int) -> RoleTimeline:
         classes = self.classes[role]
         ready, start, end = (
             np.array([table[cls] for cls in classes], float) for table in (self.ready, self.start, self.end)
@@ -140,8 +140,8 @@ class _Engine(FlowEvents):
             segmented=self.parts[role],
             classes=classes,
             timeline=timeline,
-            apart=self.inside[role],
-            whole=self.whole[role],
+            by_class=self.times_by_class[role],
+            by_node=self.times_by_node[role],
         )
 
     def _stuck(self) -> str:
@@ -198,9 +198,9 @@ class _Engine(FlowEvents):
         number = self.parts[role].block_number(node)
         coupled = self.coupled[role].get(number)
         if coupled is None:
-            coupled = self.coupled[role][number] = self.common.couples(number, block, self.classes[role])
+            coupled = self.coupled[role][number] = self.context.couples(number, block, self.classes[role])
         with_it, key = coupled[cls], self.keys[role][node]
-        if self.apart and (key, with_it) in self.apart:
+        if self.expanded_calls and (key, with_it) in self.expanded_calls:
             self._run_apart(cls, role, node)
         else:
             self.coming.setdefault(key, {}).setdefault(with_it, []).append(cls)
@@ -217,7 +217,7 @@ class _Engine(FlowEvents):
                 if len(here) == len(coupled) and self._is_clear(role, node, coupled):
                     whole += coupled
                     continue
-                self.apart.add((key, coupled))
+                self.expanded_calls.add((key, coupled))
                 for cls in here:
                     self._run_apart(cls, role, node)
             if whole:
@@ -228,7 +228,7 @@ class _Engine(FlowEvents):
         """Rank classes that begin a call together, and do not disturb each other, are run as one."""
         now = self.env.now
         times = self._alone(role, node, classes)
-        self.whole[role].setdefault(node, []).append((now, times.times))
+        self.times_by_node[role].setdefault(node, []).append((now, times.times))
         for cls in classes:
             self.start[cls][node] = now
         for delay, ending in times.ends:
@@ -236,11 +236,11 @@ class _Engine(FlowEvents):
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
         """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
-        key, known = (self.parts[role].block_number(node), classes), self.common.alone
+        key, known = (self.parts[role].block_number(node), classes), self.context.alone
         if key not in known:
-            part = self.common.program(self.parts[role], node).segmented
-            (played,) = _Engine(self.common, [(part, classes)]).run().played
-            times, ends = played.timeline, dict[float, list[int]]()
+            part = self.context.program(self.parts[role], node).segmented
+            (role_timeline,) = _Engine(self.context, [(part, classes)]).run().by_role
+            times, ends = role_timeline.timeline, dict[float, list[int]]()
             for row, cls in enumerate(classes):
                 ends.setdefault(float(times.end[row, -1]), []).append(cls)
             known[key] = CallAlone(
@@ -254,7 +254,7 @@ class _Engine(FlowEvents):
 
     def _run_apart(self, cls: int, role: int, node: int) -> None:
         self.start[cls][node] = self.env.now
-        inner = self.common.program(self.parts[role], node)
+        inner = self.context.program(self.parts[role], node)
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
         issuer = Issuer(program, inner.by_lane)
@@ -342,7 +342,7 @@ class _Engine(FlowEvents):
                 continue
             del self.scripts[cls]
             ready, start, end = (np.array(table, float) for table in (script.ready, script.start, script.end))
-            self.inside[self.role_of[cls]][cls, script.node] = CallTimes(ready=ready, start=start, end=end)
+            self.times_by_class[self.role_of[cls]][cls, script.node] = CallTimes(ready=ready, start=start, end=end)
             self._end(cls, script.node)
             touched[cls] = None
         self._start_all(sorted(touched))
@@ -370,7 +370,7 @@ class _Engine(FlowEvents):
         for flow in self.running:
             if not flow.rate:
                 loose.append(flow)
-                added |= self.common.load(flow.flow)
+                added |= self.context.load(flow.flow)
         for load, flows in self.sets:
             if load & added or not alive.issuperset(flows):
                 loose += [flow for flow in flows if flow in alive]
@@ -378,7 +378,7 @@ class _Engine(FlowEvents):
                 kept.append((load, flows))
         joined: list[tuple[int, list[RunningFlow]]] = []
         for flow in loose:
-            load, results, apart = self.common.load(flow.flow), [flow], []
+            load, results, apart = self.context.load(flow.flow), [flow], []
             for other, flows in joined:
                 if other & load:
                     load |= other

@@ -46,7 +46,8 @@ class SimulatedStep:
     equals). `link_bytes`: what each link carried [num_links], where single messages were simulated.
 
     `program` and `timeline` are those of the ranks that run the role of the critical one, `classes` the rank classes
-    that the timeline's rows stand for: all of them where there is one role. `play`: all roles, where there are several.
+    that the timeline's rows stand for: all of them where there is one role. `role_timelines`: those of
+    all roles, where there are several.
     """
 
     schedule: Schedule
@@ -55,24 +56,24 @@ class SimulatedStep:
     timeline: Timeline
     fidelity: Fidelity
     link_bytes: NDArray[np.float64] | None = None
-    play: RoleTimelines | None = None
+    role_timelines: RoleTimelines | None = None
 
     @cached_property
     def step_s(self) -> float:
-        if self.play is None:
+        if self.role_timelines is None:
             return self.timeline.step_s
-        return max(played.timeline.step_s for played in self.play.played)
+        return max(role_timeline.timeline.step_s for role_timeline in self.role_timelines.by_role)
 
     @cached_property
     def classes(self) -> tuple[int, ...]:
-        if self.play is None:
+        if self.role_timelines is None:
             return tuple(range(self.cluster.folding.num_rank_classes))
-        return self.play.played[_last_role(self.play)[0]].classes
+        return self.role_timelines.by_role[_last_role(self.role_timelines)[0]].classes
 
     @cached_property
     def critical(self) -> int:
-        if self.play is not None:
-            return _last_role(self.play)[1]
+        if self.role_timelines is not None:
+            return _last_role(self.role_timelines)[1]
         ends = self.timeline.end.max(axis=1, initial=0.0)
         last = ends >= ends.max() * (1 - 1e-9)
         busy = (self.timeline.end - self.timeline.start)[:, self.is_kernel].sum(axis=1)
@@ -85,9 +86,9 @@ class SimulatedStep:
 
     def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""
-        if self.play is None or cls in self.classes:
+        if self.role_timelines is None or cls in self.classes:
             return RoleView(program=self.program, timeline=self.timeline, classes=self.classes)
-        return view_of(self.schedule, self.play.played[int(self.cluster.role_of[cls])])
+        return view_of(self.schedule, self.role_timelines.by_role[int(self.cluster.role_of[cls])])
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
@@ -249,25 +250,27 @@ def _simulate_roles(
         )
     cluster = price(schedule, machine, library, perturbation, exact, placement)
     parts = [segmented(schedule, role, whole=not exact) for role in schedule.roles]
-    play = simulate_roles(parts, cluster, contended=fidelity == "flow")
-    last = view_of(schedule, play.played[_last_role(play)[0]])
+    role_timelines = simulate_roles(parts, cluster, contended=fidelity == "flow")
+    last = view_of(schedule, role_timelines.by_role[_last_role(role_timelines)[0]])
     return SimulatedStep(
         schedule=schedule,
         program=last.program,
         cluster=cluster,
         timeline=last.timeline,
         fidelity=fidelity,
-        play=play,
+        role_timelines=role_timelines,
     )
 
 
-def _last_role(play: RoleTimelines) -> tuple[int, int]:
+def _last_role(role_timelines: RoleTimelines) -> tuple[int, int]:
     """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
-    step_s = max(played.timeline.step_s for played in play.played)
+    step_s = max(role_timeline.timeline.step_s for role_timeline in role_timelines.by_role)
     results = [
-        (-busy_s(played, cls), cls, number)
-        for number, played in enumerate(play.played)
-        for cls, end in zip(played.classes, played.timeline.end.max(axis=1, initial=0.0).tolist(), strict=True)
+        (-busy_s(role_timeline, cls), cls, number)
+        for number, role_timeline in enumerate(role_timelines.by_role)
+        for cls, end in zip(
+            role_timeline.classes, role_timeline.timeline.end.max(axis=1, initial=0.0).tolist(), strict=True
+        )
         if end >= step_s * (1 - 1e-9)
     ]
     _, cls, role = min(results)

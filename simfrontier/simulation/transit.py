@@ -28,10 +28,10 @@ class Path:
 class Transit:
     """One message; `then` is called with the time at which its tail is there, once that is known."""
 
-    __slots__ = ("env", "num_bytes", "place", "tail_s", "then", "way")
+    __slots__ = ("env", "num_bytes", "path", "place", "tail_s", "then")
 
-    def __init__(self, env: simpy.Environment, way: Path, num_bytes: float, then: Callable[[float], None]) -> None:
-        self.env, self.way, self.num_bytes, self.then = env, way, num_bytes, then
+    def __init__(self, env: simpy.Environment, path: Path, num_bytes: float, then: Callable[[float], None]) -> None:
+        self.env, self.path, self.num_bytes, self.then = env, path, num_bytes, then
         self.place, self.tail_s = 0, env.now
 
     def start(self, first: Server | None = None) -> None:
@@ -44,11 +44,11 @@ class Transit:
 
     def go_on(self, _: object = None) -> None:
         """Pass links until the head has to wait: whoever comes to a link first is served first."""
-        now, way = self.env.now, self.way
-        while self.place < len(way.servers):
+        now, path = self.env.now, self.path
+        while self.place < len(path.servers):
             place, self.place = self.place, self.place + 1
-            head, self.tail_s = way.servers[place].serve(now, self.num_bytes, self.tail_s, way.shares[place])
-            if head > now and self.place < len(way.servers):
+            head, self.tail_s = path.servers[place].serve(now, self.num_bytes, self.tail_s, path.shares[place])
+            if head > now and self.place < len(path.servers):
                 self._wait(head)
                 return
         self.then(self.tail_s)

@@ -39,7 +39,7 @@ def earlier(program: ExpandedProgram) -> list[list[int]]:
     return out
 
 
-def meeting_of(group: NDArray[np.integer]) -> GroupWait | None:
+def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
     """How rank classes meet that are in these groups; None where each is a group by itself."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -51,7 +51,7 @@ def meeting_of(group: NDArray[np.integer]) -> GroupWait | None:
     return GroupWait(order=order, first=first, group=place)
 
 
-def meetings(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
+def group_waits(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
     """How the rank classes of each op meet; None where each is a group by itself."""
     known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
     for op in program.ops:
@@ -59,6 +59,6 @@ def meetings(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | Non
             continue
         key = cluster.of(op).pattern
         if key not in known:
-            known[key] = meeting_of(cluster.folding.activity_of(key))
+            known[key] = group_wait_of(cluster.folding.activity_of(key))
         by_op[op.number] = known[key]
     return [by_op[op.number] for op in program.ops]

@@ -143,12 +143,12 @@ def _parts(spent: Exposure) -> dict[str, float]:
 def _fullest_bytes(step: SimulatedStep) -> int:
     """Bytes on the fullest rank at its fullest moment. Of a pipeline's stages the first has the most micro-batches
     under way and the embedding, the second the most without it, and the last the head."""
-    if step.play is None:
+    if step.role_timelines is None:
         return memory_timeline(step).peak_bytes
-    played = step.play.played
-    chosen = sorted({0, min(1, len(played) - 1), len(played) - 1})
+    role_timeline = step.role_timelines.by_role
+    chosen = sorted({0, min(1, len(role_timeline) - 1), len(role_timeline) - 1})
     worst = max(chosen, key=lambda number: peak_bytes(step.schedule, step.schedule.roles[number]).num_bytes)
-    return memory_timeline(step, played[worst].classes[0]).peak_bytes
+    return memory_timeline(step, role_timeline[worst].classes[0]).peak_bytes
 
 
 def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class GridSearcher:
     `analytic`; `tried` has those of each search that was decided, by plan and size, in the order in which they were
     tried."""
 
-    shop: ScheduleCache = field(default_factory=ScheduleCache)
+    schedule_cache: ScheduleCache = field(default_factory=ScheduleCache)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
 
     def resolved(
@@ -90,7 +90,7 @@ class GridSearcher:
         capacity = scenario.machine.device.hbm_bytes
         if states_bytes(case) > capacity:
             return None
-        built = self.shop.of_case(scenario, case)
+        built = self.schedule_cache.of_case(scenario, case)
         if built.peaks and max(peak.num_bytes for peak in built.peaks) > capacity:
             return None
         step = simulated(scenario, built, "analytic")

@@ -19,22 +19,22 @@ LARGEST = 2**20
 class PlanDimension:
     """One dimension: what it says, and its values: numbers, yes or no, or words (`allowed`)."""
 
-    what: str
+    description: str
     kind: Literal["number", "flag", "word"]
     allowed: tuple[str, ...] = ()
 
 
 DIMENSIONS: Mapping[str, PlanDimension] = {
-    "family": PlanDimension(what="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
-    "tensor": PlanDimension(what="ranks that share the products of a layer (megatron)", kind="number"),
-    "sequence_parallel": PlanDimension(what="norms cut along the sequence (megatron)", kind="flag"),
-    "x": PlanDimension(what="ranks that share the inputs of products (axonn)", kind="number"),
-    "y": PlanDimension(what="ranks that share the outputs of products (axonn)", kind="number"),
-    "z": PlanDimension(what="ranks that share the storage of weights (axonn)", kind="number"),
-    "pipeline": PlanDimension(what="stages", kind="number"),
-    "order": PlanDimension(what="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
+    "family": PlanDimension(description="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
+    "tensor": PlanDimension(description="ranks that share the products of a layer (megatron)", kind="number"),
+    "sequence_parallel": PlanDimension(description="norms cut along the sequence (megatron)", kind="flag"),
+    "x": PlanDimension(description="ranks that share the inputs of products (axonn)", kind="number"),
+    "y": PlanDimension(description="ranks that share the outputs of products (axonn)", kind="number"),
+    "z": PlanDimension(description="ranks that share the storage of weights (axonn)", kind="number"),
+    "pipeline": PlanDimension(description="stages", kind="number"),
+    "order": PlanDimension(description="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
     "states": PlanDimension(
-        what="who shares weights/gradients/optimizer on the data axes",
+        description="who shares weights/gradients/optimizer on the data axes",
         kind="word",
         allowed=(
             *NAMED.values(),
@@ -46,22 +46,26 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
             ),
         ),
     ),
-    "copy": PlanDimension(what="a second copy of the weights in each node", kind="flag"),
-    "route": PlanDimension(what="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
-    "codec": PlanDimension(what="what is sent in fewer bits", kind="word", allowed=CODECS),
+    "copy": PlanDimension(description="a second copy of the weights in each node", kind="flag"),
+    "route": PlanDimension(description="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
+    "codec": PlanDimension(description="what is sent in fewer bits", kind="word", allowed=CODECS),
     "compression": PlanDimension(
-        what="policy of compressing messages (megatron)",
+        description="policy of compressing messages (megatron)",
         kind="word",
         allowed=COMPRESSIONS,
     ),
     "cross_entropy": PlanDimension(
-        what="how the loss over cut classes is formed (megatron, axonn)",
+        description="how the loss over cut classes is formed (megatron, axonn)",
         kind="word",
         allowed=get_args(CrossEntropy),
     ),
-    "softmax": PlanDimension(what="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)),
-    "micro_batch": PlanDimension(what="sequences of a rank in a micro-batch", kind="number"),
-    "checkpointing": PlanDimension(what="whether activations are recomputed", kind="word", allowed=("full", "none")),
+    "softmax": PlanDimension(
+        description="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)
+    ),
+    "micro_batch": PlanDimension(description="sequences of a rank in a micro-batch", kind="number"),
+    "checkpointing": PlanDimension(
+        description="whether activations are recomputed", kind="word", allowed=("full", "none")
+    ),
 }
 
 
@@ -87,7 +91,7 @@ class Pins:
         """The same with one dimension free."""
         return Pins({key: values for key, values in self.values.items() if key != name})
 
-    def held(self, name: str, value: Value) -> Pins:
+    def pinned(self, name: str, value: Value) -> Pins:
         """The same with one dimension held to one value."""
         return Pins({**self.values, name: (value,)})
 

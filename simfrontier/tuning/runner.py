@@ -68,8 +68,8 @@ def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPla
 class Runner:
     """Estimates and simulates plans on several processes, and keeps what is known in the journal."""
 
-    def __init__(self, size: int, crew: TuneWorkers, journal: Journal, progress: Progress) -> None:
-        self.size, self.crew, self.journal, self.progress = size, crew, journal, progress
+    def __init__(self, size: int, workers: TuneWorkers, journal: Journal, progress: Progress) -> None:
+        self.size, self.workers, self.journal, self.progress = size, workers, journal, progress
         self.faulty: list[TunedPlan] = []  # that could not be simulated
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
@@ -110,7 +110,7 @@ class Runner:
 
         self.progress(what, known, total)
         tasks: list[Task] = [("outline", [(c.table, TUNED) for c in group]) for group in works]
-        self.crew.do(tasks, told)
+        self.workers.do(tasks, told)
         return {candidate: outline_of(self.journal.get("outline", candidate.key) or {}) for candidate in candidates}
 
     def best(
@@ -142,7 +142,7 @@ class Runner:
 
         tasks: list[Task] = [("simulate", [(p.candidate.table, TUNED, p.candidate.key)]) for p in new]
         self.progress("simulating the best", known, max(count, before + len(plans)))
-        self.crew.do(tasks, told)
+        self.workers.do(tasks, told)
         out = []
         for plan in plans:
             result = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
@@ -172,7 +172,7 @@ class Runner:
             self.journal.add("own", new[number], plain(results[0]))
             self.progress("simulating the scenario's own", number + 1, len(new))
 
-        self.crew.do([("own", [(plan,)]) for plan in new], told)
+        self.workers.do([("own", [(plan,)]) for plan in new], told)
         for plan in names:
             result = simulated_of(self.journal.get("own", plan) or {})
             if isinstance(result, PlanFault):
@@ -196,7 +196,7 @@ class Runner:
             self.progress("checking the best", len(known), len(chosen))
 
         tasks: list[Task] = [("explained", [(p.candidate.table, TUNED, p is best)]) for p in chosen]
-        self.crew.do(tasks, told)
+        self.workers.do(tasks, told)
         if not others:
             return known[0], ""
         return known[0], why_faster(known[0], known[1], others[0].candidate.name)

@@ -82,8 +82,8 @@ def tune(
     candidates = list(space.candidates())
     digest = _digest(prepared, scenario, size, held, loss)
     with journal_in(folder, digest, READERS) as journal:
-        with TuneWorkers(prepared, scenario, size, jobs) as crew:
-            runner = Runner(size, crew, journal, progress)
+        with TuneWorkers(prepared, scenario, size, jobs) as workers:
+            runner = Runner(size, workers, journal, progress)
             capacity = scenario.machine.device.hbm_bytes
             outlines = runner.first_outlines(candidates)
             first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED

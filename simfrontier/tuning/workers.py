@@ -1,4 +1,4 @@
-"""The crew of a search: processes that do its tasks, the same ones from its beginning to its end, or none but this."""
+"""The worker processes of a search, the same from its beginning to its end; none where this process does it all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import PlanEvaluator
 
 Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of a workshop, with the arguments of each call
-_mine: list[PlanEvaluator] = []  # of a process of a crew
+_mine: list[PlanEvaluator] = []  # of a worker process
 
 
 class TuneWorkersLostError(WorkerLostError):
@@ -26,7 +26,7 @@ class TuneWorkers:
         self.made_of = scenario, original, size
         self.jobs = jobs
         self.pool: Pool | None = None
-        self.shop = PlanEvaluator(*self.made_of)
+        self.evaluator = PlanEvaluator(*self.made_of)
         self.collects = gc.isenabled()
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class TuneWorkers:
         """Do tasks, and tell `told` of each, by its number, with its results, as it is done."""
         if self.pool is None or len(tasks) < 2:
             for number, task in enumerate(tasks):
-                given(number, _done(self.shop, task))
+                given(number, _done(self.evaluator, task))
             return
         try:
             for number, results in self.pool.as_done(_do, [(task,) for task in tasks]):
@@ -68,6 +68,6 @@ def _do(task: Task) -> list[Any]:
     return _done(_mine[0], task)
 
 
-def _done(shop: PlanEvaluator, task: Task) -> list[Any]:
+def _done(schedule_cache: PlanEvaluator, task: Task) -> list[Any]:
     what, calls = task
-    return [getattr(shop, what)(*arguments) for arguments in calls]
+    return [getattr(schedule_cache, what)(*arguments) for arguments in calls]

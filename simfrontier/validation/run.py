@@ -26,7 +26,7 @@ class Validation:
 
     tables: tuple[Table, ...]
     rows: tuple[ComparedRow, ...]
-    judged: tuple[JudgedBound, ...] = ()
+    judged_bounds: tuple[JudgedBound, ...] = ()
     bounded: tuple[BoundedRate, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class Validation:
     @property
     def holds(self) -> bool:
         """Whether every stated bound holds, and no published rate is above what the models allow."""
-        return all(each.holds for each in self.judged) and all(each.holds for each in self.bounded)
+        return all(each.holds for each in self.judged_bounds) and all(each.holds for each in self.bounded)
 
     def of(self, table: str) -> tuple[ComparedRow, ...]:
         """The rows of one table."""
@@ -72,7 +72,7 @@ def validate(
                 made = NotCovered(reason=ONLY_BOUNDED)
             use: Use = "left out" if row in crossed else "fitted" if models.fitted(row) else "held"
             rows.append(_held(table, row, made, use))
-    return Validation(tables=tuple(tables), rows=tuple(rows), judged=judge(bounds, rows), bounded=tuple(bounded))
+    return Validation(tables=tuple(tables), rows=tuple(rows), judged_bounds=judge(bounds, rows), bounded=tuple(bounded))
 
 
 def _held(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> ComparedRow:

@@ -57,7 +57,7 @@ def test_bytes_of_whole_rows_by_hand(kernel: Softmax) -> None:
     every = passes.row_reads + passes.result_reads + passes.result_writes
     assert result.scores_bytes == 2 * 2 * scores * 2 * every
     assert result.loss_bytes == logits * (4 * passes.row_reads + 2 * (passes.result_reads + passes.result_writes))
-    assert (result.kernel, result.way, result.calls, result.calls_s) == (kernel, "whole", (), 0.0)
+    assert (result.kernel, result.method, result.calls, result.calls_s) == (kernel, "whole", (), 0.0)
 
 
 def test_without_recomputation_scores_are_softened_once_a_layer() -> None:
@@ -96,7 +96,7 @@ def test_ways_by_hand(way: CrossEntropy) -> None:
             LossCall(kind="all_reduce", number=1, rank_bytes=1024),
         ),
     }.get(way, (LossCall(kind="all_gather", number=1, rank_bytes=1536),))
-    assert (result.way, result.calls) == (way, calls)
+    assert (result.method, result.calls) == (way, calls)
     assert result.calls_s > 0
 
 

@@ -26,7 +26,7 @@ from tests.fitting.rings import RINGS, TRUE, problem
 def outcome(made: FitProblem) -> FitOutcome:
     """A fit to made-up points, of the library of that name."""
     chosen = FitRows(library="rings", machines=("frontier",), rows=tuple(made.rows), set_aside={"small": 3})
-    return FitOutcome(chosen=chosen, problem=made, fitted=fit(made), crossed=cross_validated(made))
+    return FitOutcome(chosen=chosen, problem=made, fitted=fit(made), cross_validation=cross_validated(made))
 
 
 DONE = outcome(problem(noise=0.05, seed=5))
@@ -67,8 +67,8 @@ def test_the_points_left_out_that_the_interval_covers_are_counted() -> None:
     """Log errors of 1, -1, 2 and -10 times some sd: theirs is 5.1 sd, and 1.645 times that covers all but the 10."""
     sd = DONE.record().model_sd
     errors = np.array([1.0, -1.0, 2.0, -10.0] * 7 + [np.nan, np.nan]) * sd
-    crossed = replace(DONE.crossed, errors=errors)
-    made = replace(DONE, crossed=crossed)
+    crossed = replace(DONE.cross_validation, errors=errors)
+    made = replace(DONE, cross_validation=crossed)
     spread = made.record().model_sd / sd
     assert spread == pytest.approx(math.sqrt((1 + 1 + 4 + 100) / 4))  # so that 2 lies within, and 10 does not
     assert made.covered == 0.75
@@ -127,7 +127,7 @@ def test_a_library_with_a_residual_takes_that_of_the_fit() -> None:
 def with_spread(done: FitOutcome, spread: float) -> FitOutcome:
     """The same with left-out points that lie so far off."""
     errors = spread * np.where(np.arange(len(done.problem.rows)) % 2, 1.0, -1.0)
-    return replace(done, crossed=replace(done.crossed, errors=errors))
+    return replace(done, cross_validation=replace(done.cross_validation, errors=errors))
 
 
 def test_error_bars_never_become_narrower_than_the_shipped_ones() -> None:

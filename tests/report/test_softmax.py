@@ -88,7 +88,7 @@ def test_the_table_has_the_studys_numbers() -> None:
     words = plain(html)
     for outcome in done("cut").outcomes:
         result = outcome.softmaxes
-        assert result is not None and result.way == outcome.plan
+        assert result is not None and result.method == outcome.plan
         for number in (
             quantity(result.loss_bytes, "bytes"),
             quantity(result.loss_s, "s"),

@@ -36,7 +36,7 @@ def simulate(step: Step, searcher: GridSearcher) -> SimulatedStep:
         devices=(step.devices,),
     )
     scenario = searcher.complete(scenario)
-    built = searcher.shop.get(scenario, step.plan, step.devices)
+    built = searcher.schedule_cache.get(scenario, step.plan, step.devices)
     return simulated(scenario, built, step.fidelity, step.exact)  # type: ignore[arg-type]
 
 

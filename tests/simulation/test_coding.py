@@ -319,8 +319,10 @@ def test_folded_is_exact(policy: str, per_hop: bool) -> None:
     results = []
     for exact in (False, True):
         cluster = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
-        play = simulate_roles([segmented(schedule, role, not exact) for role in schedule.roles], cluster, True)
-        lines = [view_of(schedule, one).timeline for one in play.played]
+        role_timelines = simulate_roles(
+            [segmented(schedule, role, not exact) for role in schedule.roles], cluster, True
+        )
+        lines = [view_of(schedule, one).timeline for one in role_timelines.by_role]
         results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
         assert (cluster.folding.num_rank_classes == 32) is exact
     step_s = max(ends.max() for ends in results[1])

@@ -36,7 +36,7 @@ SIZES: dict[str, dict[str, Any]] = {
 AXES = (("stage", "data", "tensor"), ("data", "stage", "tensor"))
 
 
-def played(
+def role_timeline(
     pipeline: Pipeline, perturbation: Perturbation | None, whole: bool, exact: bool, contended: bool = True
 ) -> RoleTimelines:
     made = pipeline.schedule()
@@ -44,11 +44,11 @@ def played(
     return simulate_roles([segmented(made, role, whole) for role in made.roles], cluster, contended)
 
 
-def times(pipeline: Pipeline, play: RoleTimelines) -> list[np.ndarray[Any, Any]]:
+def times(pipeline: Pipeline, role_timelines: RoleTimelines) -> list[np.ndarray[Any, Any]]:
     """Per role the starts and ends of all ops on the role's slowest rank, op by op."""
     made = pipeline.schedule()
     out = []
-    for one in play.played:
+    for one in role_timelines.by_role:
         line = view_of(made, one).timeline
         out += [line.ready.max(axis=0), line.start.max(axis=0), line.end.max(axis=0)]
     return out
@@ -60,11 +60,11 @@ def times(pipeline: Pipeline, play: RoleTimelines) -> list[np.ndarray[Any, Any]]
 @pytest.mark.parametrize("size", SIZES)
 def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[str, ...], fault: str) -> None:
     pipeline = Pipeline(order=order, axes=axes, **SIZES[size])
-    exact = played(pipeline, FAULTS[fault], whole=False, exact=True)
+    exact = role_timeline(pipeline, FAULTS[fault], whole=False, exact=True)
     expected = times(pipeline, exact)
-    step_s = max(one.timeline.step_s for one in exact.played)
+    step_s = max(one.timeline.step_s for one in exact.by_role)
     for whole in (True, False):
-        result = times(pipeline, played(pipeline, FAULTS[fault], whole, exact=False))
+        result = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole, exact=False))
         assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
 
 
@@ -72,28 +72,28 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
 @pytest.mark.parametrize("size", SIZES)
 def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None:
     pipeline = Pipeline(**SIZES[size])
-    expected = times(pipeline, played(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
-    result = times(pipeline, played(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
+    expected = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole=False, exact=True, contended=False))
+    result = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole=True, exact=False, contended=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
 
 
 def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
     """The comparison above is not one of a path with itself."""
     pipeline = Pipeline(**SIZES["a node each"])
-    for one in played(pipeline, None, whole=True, exact=False).played:
-        assert one.whole and not one.apart
+    for one in role_timeline(pipeline, None, whole=True, exact=False).by_role:
+        assert one.by_node and not one.by_class
     disturbed = Pipeline(**SIZES["exchanges apart"])
-    assert any(one.apart for one in played(disturbed, None, whole=True, exact=False).played)
+    assert any(one.by_class for one in role_timeline(disturbed, None, whole=True, exact=False).by_role)
     skewed = Pipeline(**SIZES["tensor over nodes"], axes=("data", "stage", "tensor"))
-    assert any(one.apart for one in played(skewed, FAULTS["slow device"], whole=True, exact=False).played)
+    assert any(one.by_class for one in role_timeline(skewed, FAULTS["slow device"], whole=True, exact=False).by_role)
 
 
 def test_a_fault_is_felt() -> None:
     pipeline = Pipeline(**SIZES["a node each"])
-    healthy, *others = (played(pipeline, fault, True, False) for fault in FAULTS.values())
+    healthy, *others = (role_timeline(pipeline, fault, True, False) for fault in FAULTS.values())
     for other in others:
-        assert max(one.timeline.step_s for one in other.played) > 1.01 * max(
-            one.timeline.step_s for one in healthy.played
+        assert max(one.timeline.step_s for one in other.by_role) > 1.01 * max(
+            one.timeline.step_s for one in healthy.by_role
         )
 
 
@@ -114,8 +114,10 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
     """As many nodes per role for two nodes per stage as for four, and few rank classes."""
 
     def sizes(data: int) -> list[tuple[int, int]]:
-        play = played(Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), None, whole=True, exact=False)
-        return [(one.segmented.program.num_ops, len(one.classes)) for one in play.played]
+        role_timelines = role_timeline(
+            Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), None, whole=True, exact=False
+        )
+        return [(one.segmented.program.num_ops, len(one.classes)) for one in role_timelines.by_role]
 
     assert [nodes for nodes, _ in sizes(2)] == [nodes for nodes, _ in sizes(4)]
     assert max(classes for _, classes in (*sizes(2), *sizes(4))) <= 4
@@ -125,11 +127,11 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
 def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     """Devices 1 and 3 begin the next call's sum over links that 0 and 2, one of them slow, still use in this one."""
     pipeline, slow = Crossed(micros=3, layers=3, rows=256, step=False), Perturbation(slow={0: 0.5})
-    expected = times(pipeline, played(pipeline, slow, whole=False, exact=True))
-    result = times(pipeline, played(pipeline, slow, whole=True, exact=False))
+    expected = times(pipeline, role_timeline(pipeline, slow, whole=False, exact=True))
+    result = times(pipeline, role_timeline(pipeline, slow, whole=True, exact=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
-    healthy = played(pipeline, None, whole=True, exact=False).played
-    assert all(one.whole and not one.apart for one in healthy)
+    healthy = role_timeline(pipeline, None, whole=True, exact=False).by_role
+    assert all(one.by_node and not one.by_class for one in healthy)
 
 
 def test_the_price_of_an_op_does_not_depend_on_what_was_priced_before() -> None:

@@ -100,22 +100,22 @@ def test_an_exchange_starts_up_by_its_hop_and_goes_both_ways_at_once(tensor: int
 
 def test_a_scalar_over_all_ranks_meets_in_all_roles() -> None:
     one = run(Pipeline(stages=4, micros=2))
-    assert one.play is not None
+    assert one.role_timelines is not None
     ends = set()
-    for played in one.play.played:
-        node = next(i for i, op in enumerate(played.segmented.program.ops) if op.name == "scalar")
-        ends |= set(played.timeline.end[:, node].tolist())
+    for role_timeline in one.role_timelines.by_role:
+        node = next(i for i, op in enumerate(role_timeline.segmented.program.ops) if op.name == "scalar")
+        ends |= set(role_timeline.timeline.end[:, node].tolist())
     assert len(ends) == 1
 
 
 def test_a_stage_that_waits_is_not_busy() -> None:
     """Lanes are FIFOs in every role, and an exchange begins at one instant at both of its ends."""
     one = run(Pipeline(stages=4, micros=5, tensor=2, data=2))
-    assert one.play is not None
+    assert one.role_timelines is not None
     exchanges: dict[tuple[int, int], list[list[float]]] = {}
-    for played in one.play.played:
-        program = played.segmented.program
-        line = played.timeline
+    for role_timeline in one.role_timelines.by_role:
+        program = role_timeline.segmented.program
+        line = role_timeline.timeline
         assert (np.diff(line.start, axis=1) >= 0).all() and (line.end[:, :-1] <= line.ready[:, 1:] + 1e-12).all()
         mine: dict[tuple[int, int], list[float]] = {}
         for node, op in enumerate(program.ops):

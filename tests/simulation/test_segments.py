@@ -97,7 +97,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
 def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
     """Whatever waits for whatever: as many seconds as one rank that runs op by op, with contention for memory."""
     cluster = price(made, load_machine("toy-pair"), load_library("rccl"))
-    result = simulate_roles([segmented(made, made.roles[0])], cluster).played[0].timeline
+    result = simulate_roles([segmented(made, made.roles[0])], cluster).by_role[0].timeline
     assert result.step_s == pytest.approx(simulate(expand(made, made.roles[0]), cluster).step_s, rel=1e-9)
 
 

@@ -142,8 +142,8 @@ def test_both_engines_and_the_exact_one_agree(size: int) -> None:
     exact = simulate_step(one, machine, library, "flow", exact=True)
     assert exact.step_s == pytest.approx(folded.step_s, rel=1e-9)
     cluster = price(one, machine, library)
-    (played,) = simulate_roles([segmented(one, one.roles[0])], cluster).played
-    assert played.timeline.step_s == pytest.approx(folded.step_s, rel=1e-9)
+    (role_timeline,) = simulate_roles([segmented(one, one.roles[0])], cluster).by_role
+    assert role_timeline.timeline.step_s == pytest.approx(folded.step_s, rel=1e-9)
 
 
 def test_no_product_slows_a_gather_however_intense_it_is() -> None:

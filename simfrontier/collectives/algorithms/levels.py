@@ -43,7 +43,7 @@ def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Librar
 def levels_of(library: Library) -> tuple[Library, Library]:
     """The library between nodes, alike for all kinds of calls in what it loads, and the one inside."""
     assert library.two_level is not None, "a library of one level has no two"
-    return next(iter(library.two_level.calls.values())).between, library.two_level.inside
+    return next(iter(library.two_level.calls.values())).between, library.two_level.library_inside
 
 
 def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Library, shares: Shares) -> LevelRates:

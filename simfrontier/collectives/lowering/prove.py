@@ -39,7 +39,7 @@ class _Proof:
         for number, transfer in enumerate(self.lowered.transfers):
             text = self._misfit(transfer) or self._move(transfer)
             if text:
-                self._find(f"transfer {number} ({_told(transfer)}) {text}")
+                self._find(f"transfer {number} ({_transfer_text(transfer)}) {text}")
         self._end()
         return self.findings
 
@@ -118,6 +118,6 @@ def _first(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def _told(t: Transfer) -> str:
+def _transfer_text(t: Transfer) -> str:
     verb = "adds" if t.add else "copies"
     return f"{t.src} {verb} {t.count} from {t.chunk} to {t.to} of {t.dst}"
