@@ -160,7 +160,7 @@ OVERRIDE = "toy-cluster.toml, with overrides: "
         ),
         (
             "library.overrides.shares.nic=2",
-            "rccl.toml, with overrides: shares.nic.value: got 2.0, allowed: at most 1",
+            "rccl.toml, with overrides: shares.nic.value: got 2.0, allowed: more than 0 and at most 1",
         ),
         ("engine.overlap=yes", 'engine.overlap: got "yes", allowed: true or false'),
         ("engine.live_elements=0", "engine.live_elements: got 0, allowed: at least 1 and at most 1099511627776"),
