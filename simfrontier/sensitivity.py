@@ -4,11 +4,12 @@ and which value of a number would make a published ratio true."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from simfrontier.io import frozen
 from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable, scenario_of
 from simfrontier.simulation import Fidelity, fullest
 from simfrontier.study import simulated
@@ -126,7 +127,7 @@ class _Rates:
     devices: int
     plans: tuple[str, ...]
     searcher: GridSearcher = field(default_factory=GridSearcher)
-    known: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    known: dict[Hashable, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
         known = {plan: self.one(scenario, plan) for plan in self.plans}
@@ -135,22 +136,12 @@ class _Rates:
 
     def one(self, scenario: Scenario, plan: str) -> tuple[float, bool]:
         file = scenario.file
-        key = repr(
-            (
-                plan,
-                scenario.plans[plan],
-                scenario.searches.get(plan),
-                file.tune,
-                file.at,
-                file.model,
-                file.training,
-                file.engine,
-                file.machine,
-                file.library,
-                file.run.placement,
-                file.perturbation,
-            )
+        given = file.model_dump(
+            include={"tune", "at", "model", "training", "engine", "machine", "library", "perturbation"}
         )
+        search = scenario.searches.get(plan)
+        searched = None if search is None else frozen(search.model_dump())
+        key = plan, scenario.plans[plan], searched, file.run.placement, frozen(given)
         if key not in self.known:
             try:
                 decided = self.searcher.resolved(scenario, (self.devices,), (plan,))

@@ -20,6 +20,7 @@ from .headers import headed as headed
 from .model import Strict as Strict
 from .node import Node as Node
 from .text import (
+    frozen as frozen,
     json_of as json_of,
     no_fraction as no_fraction,
     read_json as read_json,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final, Never
 
@@ -125,3 +125,13 @@ def _refuse_long(text: str) -> None:
 
 def _no_constant(text: str) -> Never:
     raise _Refused(f"{text} is not a number")
+
+
+def frozen(document: object) -> Hashable:
+    """A document as a value that can be a key: tables as sets of pairs, lists as tuples."""
+    if isinstance(document, Mapping):
+        return frozenset((name, frozen(value)) for name, value in document.items())
+    if isinstance(document, list | tuple):
+        return tuple(map(frozen, document))
+    assert isinstance(document, Hashable), f"{type(document).__name__} is nothing that a document has"
+    return document

@@ -7,24 +7,29 @@ activations, and with it the work of the ops on them, follows the size.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from simfrontier.plan.layout import BATCH
 from simfrontier.plan.plan import Engine, Plan
 from simfrontier.schedule import Call, Compute, ExpandedProgram, Mesh, Op, Schedule, Tensor
 from simfrontier.workload import Workload
 
+_CHOICES = tuple(each.name for each in fields(Plan) if each.name not in ("fallback_multiple", "hops", "cuts"))
+
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
     """Two builds with equal structure differ in their mesh's sizes and their batch only."""
     routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
-    choices = replace(plan, fallback_multiple=1, hops={})
-    hops = tuple(sorted(plan.hops.items()))
-    shapes = [(weight.name, weight.shape) for weight in workload.weights.values()]
-    shapes += [(value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()]
-    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, workload.traits, shapes)
+    choices = tuple(getattr(plan, name) for name in _CHOICES)
+    tables = tuple(sorted(plan.hops.items())), tuple(sorted(plan.cuts.items()))
+    shapes = (
+        *((weight.name, weight.shape) for weight in workload.weights.values()),
+        *((value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()),
+    )
+    traits = tuple(sorted(workload.traits.items()))
+    model = (workload.name, workload.precision, workload.num_layers, workload.checkpointing, traits, shapes)
     stages = None if plan.pipeline is None else mesh[plan.pipeline.axis]
-    return repr((choices, hops, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model))
+    return choices, tables, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model
 
 
 def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

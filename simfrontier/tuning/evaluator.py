@@ -4,13 +4,14 @@ written down and read again, and do not depend on which process made them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from simfrontier.analysis import CriticalPath, Exposure, band_of, critical_path, exposure, sampled_step_s
 from simfrontier.cost import Prices
 from simfrontier.errors import InputError
+from simfrontier.io import frozen
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
 from simfrontier.simulation import SimulatedStep, memory_timeline
@@ -64,7 +65,7 @@ class PlanEvaluator:
     scenario: Scenario
     original: Scenario
     size: int
-    states: dict[str, float] = field(default_factory=dict)
+    states: dict[Hashable, float] = field(default_factory=dict)
     _miniatures: SmallSchedules | None = None
 
     def case(self, table: Table, name: str) -> Case:
@@ -89,7 +90,7 @@ class PlanEvaluator:
 
     def _states_bytes(self, case: Case, table: Table) -> float:
         """Weights, gradients and optimizer states of one stage's layers: a lower bound on memory."""
-        key = repr({name: value for name, value in table.items() if name not in ("micro_batch", "checkpointing")})
+        key = frozen({name: value for name, value in table.items() if name not in ("micro_batch", "checkpointing")})
         if key not in self.states:
             self.states[key] = states_bytes(case)
         return self.states[key]
