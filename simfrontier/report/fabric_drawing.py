@@ -107,12 +107,11 @@ def _boxes(where: FabricLayout) -> Iterator[str]:
         title = f"<title>{text(box.name)}</title>"
         if box.is_nic:
             yield f'<rect class="nic" x="{x - 24:.1f}" y="{y - 13:.1f}" width="48" height="26" rx="4">{title}</rect>'
-            words = f"NIC {box.label.split(' ', 1)[1]}"
+            words = f"NIC {box.number}"
             yield f'<text class="nic" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{text(words)}</text>'
         else:
-            number = box.label.rsplit(" ", 1)[1]
             yield f'<circle class="device" cx="{x:.1f}" cy="{y:.1f}" r="{where.radius:g}">{title}</circle>'
-            yield f'<text class="device" x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{text(number)}</text>'
+            yield f'<text class="device" x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{box.number}</text>'
     for name, (x, y) in where.nodes.items():
         yield f'<text class="network" x="{x:.1f}" y="{y:.1f}">{text(name)}</text>'
 

@@ -27,10 +27,10 @@ _RING_Y, _NIC_Y, _HUB_Y, _BAR = 186.0, 386.0, 462.0, 34.0  # from the top of a n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A device or a NIC, at its middle."""
+    """A device or a NIC, at its middle; `number` within its node."""
 
     name: str
-    label: str
+    number: int
     is_nic: bool
     at: Point
 
@@ -99,7 +99,7 @@ def layout(ends: Iterable[Ends]) -> FabricLayout:
         for name in nodes[node]:
             x, y = places[_label(name)]
             at = round(column * _CELL + x, 1), round(y if row == 0 else 2 * middle - y, 1)
-            boxes[name] = Box(name=name, label=_label(name), is_nic=_is_nic(name), at=at)
+            boxes[name] = Box(name=name, number=_rank(name)[3], is_nic=_is_nic(name), at=at)
         titles[f"node {node}"] = column * _CELL + 14.0, 26.0 if row == 0 else 2 * middle - 16.0
     width, share = columns * _CELL, columns * _CELL / max(len(hubs), 1)
     return FabricLayout(
