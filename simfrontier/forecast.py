@@ -1,4 +1,4 @@
-"""How long a job will take and how much memory, told from sizes alone: nothing is built, expanded or simulated for it.
+"""How long a job will take and how much memory, from sizes alone: nothing is built, expanded or simulated for it.
 
 The model. A plan's schedule has some 65 ops for each layer and micro-batch (measured: 39 for Megatron-LM's tensor and
 pipeline parallelism, 40 for ZeRO-1, 64 for ZeRO-3, 115 for ZeRO++, 121 for Mugs). Time and memory grow with ops; with
@@ -59,7 +59,7 @@ OPS_PER_LAYER: Final = 65  # and micro-batch, of all roles together
 BASE_S: Final = 0.6  # to start, and read a scenario
 CASE_S: Final = 0.05  # of a plan at a size, whatever its schedule
 BUILD_S: Final = 40e-6  # of an op of a schedule with one role: built, expanded, checked
-SIMULATE_S: Final = 45e-6  # of such an op: simulated, its error bars sampled, told
+SIMULATE_S: Final = 45e-6  # of such an op: simulation, sampling of error bars, report
 STAGED_S: Final = 20e-6  # of an op of a schedule with several roles, all of that: calls are taken as a whole
 RANK_S: Final = 10e-6
 STAGES_S: Final = 60e-6  # of a pair of roles: every exchange is priced with the ranks of all stages
@@ -89,7 +89,7 @@ EXACT_BYTES: Final = 130
 CHUNK_BYTES: Final = 1_000
 CASE_BYTES: Final = 250e3  # that is kept of a plan at a size
 
-# what is said, and what is refused
+# what is announced, and what is refused
 TOLD_S: Final = 60.0
 TOLD_BYTES: Final = 1e9
 MOST_S: Final = 1_800.0  # half an hour: beyond, somebody has mistyped a number more often than not

@@ -26,7 +26,7 @@ class WorkerLostError(SimfrontierError):
 
 class Pool:
     """`jobs` worker processes, each prepared by `begin(*given)`. To be used with `with`: after an error the workers are
-    terminated, because what they are at may take long and nobody waits for it."""
+    terminated, because their tasks may take long and their results are not needed."""
 
     def __init__(self, jobs: int, begin: Callable[..., None] | None = None, given: tuple[Any, ...] = ()) -> None:
         # A fresh process each: to fork one in which a progress bar's thread runs may lock up.

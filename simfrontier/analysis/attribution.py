@@ -1,4 +1,4 @@
-"""Attribution: the difference of two steps, told by the parts of their critical paths, and in a sentence."""
+"""Attribution: the difference of two steps by the parts of their critical paths, and as a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simfrontier.analysis.critical import WAIT, CriticalPath, PathLevel, PathPar
 from simfrontier.units import written
 
 MOST_TERMS = 3  # of a sentence, either way
-NAMED_SHARE = 0.8  # of what is gained, or lost, is told by name
+NAMED_SHARE = 0.8  # of what is gained or lost is listed by name
 LEAST = 0.05  # of the largest term, that is worth naming
 SAME = 1e-3  # of a step: steps closer than this are as fast
 LEVEL_WORDS: dict[PathLevel, str] = {
@@ -156,7 +156,7 @@ def _both_ways(less: list[PathDifference], more: list[PathDifference], step_s: f
 
 
 def _terms(path_differences: list[PathDifference]) -> str:
-    """The largest terms, until most of the sum is told."""
+    """The largest terms, until they make up most of the sum."""
     total, given = fsum(abs(each.seconds) for each in path_differences), 0.0
     lines: list[str] = []
     for each in path_differences[:MOST_TERMS]:

@@ -1,5 +1,5 @@
-"""The critical path of a simulated step: the chain of ops and waits, each begun when the one before it ended, that
-lasts exactly as long as the step."""
+"""The critical path of a simulated step: the chain of ops and waits, each of which started when the one before it
+ended, that lasts exactly as long as the step."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
 
 
 def _last_ready(walk: Predecessors, place: OpOnClass, tolerance: float) -> OpOnClass:
-    """Of all that take part in an op, who was ready last; the place itself where nobody was later."""
+    """Of all participants in an op, the one that was ready last; the place itself if none was later."""
     met = walk.met(place)
     if len(met) == 1:
         return place

@@ -4,7 +4,7 @@ A boundary is named by the mesh axis that counts its units: `node` (what enters 
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
 are placed in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
 
-Where there are several roles units are not alike, and what is told is the mean over them: each role moves its own.
+With several roles units differ; the mean over them is reported, since each role moves its own bytes.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
 
 
 class MessageParts:
-    """What the bytes of a schedule's messages are, told by weight: the buffers of a move carry the name of its weight.
+    """The bytes of a schedule's messages by weight: the buffers of a move belong to its weight.
 
     So both hops of a two-hop publish of a weight that stays whole are `persisted`, whatever buffer lies between them.
     """

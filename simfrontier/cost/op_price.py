@@ -1,4 +1,4 @@
-"""A schedule on a machine: where its ranks stand, which algorithms its collectives take, and what all that loads."""
+"""A schedule on a machine: the places of its ranks, the algorithms of its collectives, and the loads on links."""
 
 from __future__ import annotations
 

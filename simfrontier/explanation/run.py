@@ -1,4 +1,4 @@
-"""Explaining a plan: its step simulated, its critical path told, and every change that might help simulated, too."""
+"""Explaining a plan: its simulated step, its critical path, and the simulation of every change that might help."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def places_of(problem: FitProblem) -> tuple[Where, ...]:
 
 
 def cross_validated(problem: FitProblem, progress: Callable[[Where], None] = lambda place: None) -> CrossValidation:
-    """Leave out whole device counts, one after the other; `progress` is told each before its fit.
+    """Leave out whole device counts, one after the other; `progress` is called with each before its fit.
 
     Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
     these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the

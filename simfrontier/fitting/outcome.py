@@ -1,4 +1,4 @@
-"""What a fit comes to: errors fitted and left out, and the calibration file that carries them with the numbers."""
+"""The outcome of a fit: errors of fitted and of left-out points, and the calibration file with them and the numbers."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def allowed(key: str) -> tuple[float, float]:
 
 
 def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
-    """What is said of parameters of a library, by dotted key, said of the numbers that are one with them too."""
+    """What is known of a library's parameters, by dotted key, also for the numbers that equal them."""
     partners = _ONE_WITH.get(library, {})
     return dict(known) | {partners[key]: each for key, each in known.items() if key in partners}
 

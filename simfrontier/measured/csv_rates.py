@@ -21,7 +21,7 @@ TRAINING_QUANTITIES: Final = tuple(quantity for quantity in QUANTITIES if quanti
 def read_rates(path: Path, called: str = "") -> tuple[RateRow, ...]:
     """The rows of a table, in the file's order: of training runs if it has a column `model`, else of matrix products.
 
-    m, n, k and devices are empty where they were not told. Raises InputError as read_calls does.
+    m, n, k and devices are empty where they are not known. Raises InputError as read_calls does.
     """
     of_training = "model" in read_lines(path, COMMON, called)[0].cells
     lines = read_lines(path, TRAINING if of_training else MATMUL, called)

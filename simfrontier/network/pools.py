@@ -69,7 +69,7 @@ class Pools(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPools:
-    """One switch joins all nodes of the job and holds nobody up: a flat network, or a part of a larger one."""
+    """One switch without contention joins all nodes of the job: a flat network, or a part of a larger one."""
 
     nodes_per_group: int
     link_class: str

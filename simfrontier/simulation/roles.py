@@ -364,7 +364,7 @@ class _Engine(FlowEvents):
             self.due = now + min([flow.left / flow.rate for flow in self.running])
 
     def _set_rates(self) -> None:
-        """Flows that share no link, directly or through others, do not know of each other: each set of those that do
+        """Flows that share no link, directly or through others, are independent: each set of flows that do share
         is solved by itself, when one of it ends or another joins it."""
         alive, loose, added, kept = set(self.running), [], 0, []
         for flow in self.running:

@@ -43,7 +43,7 @@ class Transit:
         self._wait(head)
 
     def go_on(self, _: object = None) -> None:
-        """Pass links until the head has to wait: whoever comes to a link first is served first."""
+        """Pass links until the head has to wait; links serve messages first come, first served."""
         now, path = self.env.now, self.path
         while self.place < len(path.servers):
             place, self.place = self.place, self.place + 1

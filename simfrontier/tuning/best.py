@@ -1,4 +1,4 @@
-"""The best plans of a search as a scenario of their own, which runs as it stands."""
+"""The best plans of a search as a scenario file that can be run."""
 
 from __future__ import annotations
 

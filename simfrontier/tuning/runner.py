@@ -101,7 +101,7 @@ class Runner:
         total, known = len(candidates), len(candidates) - sum(map(len, groups.values()))
         works = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
 
-        def told(number: int, results: list[PlanOutline]) -> None:
+        def record_results(number: int, results: list[PlanOutline]) -> None:
             nonlocal known
             for candidate, result in zip(works[number], results, strict=True):
                 self.journal.add("outline", candidate.key, plain(result))
@@ -110,7 +110,7 @@ class Runner:
 
         self.progress(what, known, total)
         tasks: list[Task] = [("outline", [(c.table, TUNED) for c in group]) for group in works]
-        self.workers.do(tasks, told)
+        self.workers.do(tasks, record_results)
         return {candidate: outline_of(self.journal.get("outline", candidate.key) or {}) for candidate in candidates}
 
     def best(
@@ -134,7 +134,7 @@ class Runner:
         new = [plan for plan in plans if self.journal.get("simulated", plan.candidate.key) is None]
         known = before + len(plans) - len(new)
 
-        def told(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
+        def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
             nonlocal known
             self.journal.add("simulated", new[number].candidate.key, plain(results[0]))
             known += 1
@@ -142,7 +142,7 @@ class Runner:
 
         tasks: list[Task] = [("simulate", [(p.candidate.table, TUNED, p.candidate.key)]) for p in new]
         self.progress("simulating the best", known, max(count, before + len(plans)))
-        self.workers.do(tasks, told)
+        self.workers.do(tasks, record_results)
         out = []
         for plan in plans:
             result = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
@@ -168,11 +168,11 @@ class Runner:
                 out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
         new = [plan for plan in names if self.journal.get("own", plan) is None]
 
-        def told(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
+        def record_results(number: int, results: list[SimulatedPlan | PlanFault]) -> None:
             self.journal.add("own", new[number], plain(results[0]))
             self.progress("simulating the scenario's own", number + 1, len(new))
 
-        self.workers.do([("own", [(plan,)]) for plan in new], told)
+        self.workers.do([("own", [(plan,)]) for plan in new], record_results)
         for plan in names:
             result = simulated_of(self.journal.get("own", plan) or {})
             if isinstance(result, PlanFault):
@@ -191,12 +191,12 @@ class Runner:
         chosen = [best, *others[:1]]
         known: dict[int, CriticalPath] = {}
 
-        def told(number: int, results: list[CriticalPath]) -> None:
+        def record_results(number: int, results: list[CriticalPath]) -> None:
             known[number] = results[0]
             self.progress("checking the best", len(known), len(chosen))
 
         tasks: list[Task] = [("explained", [(p.candidate.table, TUNED, p is best)]) for p in chosen]
-        self.workers.do(tasks, told)
+        self.workers.do(tasks, record_results)
         if not others:
             return known[0], ""
         return known[0], why_faster(known[0], known[1], others[0].candidate.name)

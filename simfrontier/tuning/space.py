@@ -285,7 +285,7 @@ def _zero_axes(mesh: Mesh) -> tuple[str, ...]:
 
 
 def _short(table: dict[str, Any]) -> Any:
-    """A family's name where nothing else is said of it."""
+    """The name of a family without further settings."""
     return table["family"] if set(table) == {"family"} else table
 
 

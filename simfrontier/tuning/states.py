@@ -63,7 +63,7 @@ class StateSharding:
 
     @property
     def plain_name(self) -> str:
-        """`zero1`, or the point where nobody has named it."""
+        """`zero1`, or the point if it has no name."""
         return NAMED.get((self.weight, self.gradient, self.optimizer), self.point)
 
     @property

@@ -43,15 +43,15 @@ class TuneWorkers:
         if self.pool is not None:
             self.pool.__exit__(kind, error, trace)
 
-    def do(self, tasks: Sequence[Task], given: Callable[[int, list[Any]], None]) -> None:
-        """Do tasks, and tell `told` of each, by its number, with its results, as it is done."""
+    def do(self, tasks: Sequence[Task], report: Callable[[int, list[Any]], None]) -> None:
+        """Do tasks; `report` is called with each one's number and results as it ends."""
         if self.pool is None or len(tasks) < 2:
             for number, task in enumerate(tasks):
-                given(number, _done(self.evaluator, task))
+                report(number, _done(self.evaluator, task))
             return
         try:
             for number, results in self.pool.as_done(_do, [(task,) for task in tasks]):
-                given(number, results)
+                report(number, results)
         except WorkerLostError:
             raise TuneWorkersLostError(
                 "a process of the search was ended from outside (out of memory?); the same command goes on from there, "

@@ -61,7 +61,7 @@ class Algorithm(ABC):
     not_as_chunks  why its calls have no law of single messages (fidelity `chunk`), "" where they have
     has_floor      whether a call takes at least its least latency and its bytes at the cap (`least_latency_s`)
 
-    Of a call with a message of S bytes in a group of n ranks; what a library's numbers are is said in `Library`.
+    Of a call with a message of S bytes in a group of n ranks; `Library` documents the numbers of a library.
     """
 
     name: str

@@ -33,7 +33,7 @@ class _Channel:
 
     def timed(self) -> list[tuple[int, Transfer]]:
         """What is for the node `ahead` gathers in stage `ahead` and leaves in the next, after that one's gathering;
-        what is for the own node comes last, since nobody waits for it."""
+        messages for the own node come last, since no rank waits for them."""
         each, nodes = self.recipe.per_node, self.recipe.num_nodes
         out: list[tuple[int, Transfer]] = []
         for ahead in range(nodes):
