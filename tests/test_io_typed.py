@@ -7,7 +7,7 @@ import pytest
 from annotated_types import Ge, Le
 
 from simfrontier.errors import InputError
-from simfrontier.io import Derived, Part, Sourced, toml_of, typed
+from simfrontier.io import Derived, Part, Sourced, frozen, toml_of, typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +80,9 @@ def test_an_error_is_moved_by_its_fields() -> None:
     assert str(error.within("b.toml", ("file",))) == f"b.toml: file: {error}"
     assert str(error.inside("a.toml", ("at", "8"))) == "a.toml: at.8.t[0].x: at 8 devices: got 3, allowed: 4"
     assert error.below(("t", 0)) == "x: got 3, allowed: 4"
+
+
+def test_documents_as_keys_are_equal_where_the_documents_are() -> None:
+    one = {"a": [1, {"b": "x"}], "c": 2.5}
+    assert frozen(one) == frozen({"c": 2.5, "a": [1, {"b": "x"}]})
+    assert len({frozen(each) for each in (one, {"a": 1}, {"a": 1.0}, {"a": True}, {"a": [1]}, {"b": 1})}) == 6

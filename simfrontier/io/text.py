@@ -128,10 +128,11 @@ def _no_constant(text: str) -> Never:
 
 
 def frozen(document: object) -> Hashable:
-    """A document as a value that can be a key: tables as sets of pairs, lists as tuples."""
+    """A document as a value that can be a key: tables as sets of pairs, lists as tuples, and others with their types,
+    so that 1, 1.0 and true stay apart."""
     if isinstance(document, Mapping):
         return frozenset((name, frozen(value)) for name, value in document.items())
     if isinstance(document, list | tuple):
         return tuple(map(frozen, document))
     assert isinstance(document, Hashable), f"{type(document).__name__} is nothing that a document has"
-    return document
+    return type(document), document

@@ -44,7 +44,7 @@ class FlowEvents(ABC):
         self.running: list[RunningFlow] = []
         self.memo: Memo = {} if memo is None else memo
         self.env = simpy.Environment()
-        self.timers: dict[tuple[float, int], list[Any]] = {}
+        self.timers: dict[tuple[float, bool], list[Any]] = {}
         self.timers_at = -1.0
         self.ended: list[tuple[Any, int]] = []
         self.woken: list[RunningFlow] = []
