@@ -22,7 +22,7 @@ T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _SRUN = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
 DEFAULT_PORT = 29500
-LINGER_S = 1.5
+LINGER_S = 3.0
 GLOO_DEVICE = "GLOO_SOCKET_IFNAME"  # the network interface that gloo is to use
 # Set in an emulated fabric: the device of what the schedule sends, and that of everything else (store, control group)
 DATA_DEVICE, CONTROL_DEVICE = "SIMFRONTIER_DATA_IFNAME", "SIMFRONTIER_CONTROL_IFNAME"
