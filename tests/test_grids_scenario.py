@@ -322,6 +322,7 @@ def test_a_key_of_the_other_family_is_unknown(tmp_path: Path, plan: str, key: st
             "axonn",
             ".values.x: cannot be searched for here; leave it out",
         ),
+        (["search=5"], "axonn", ": got 5, allowed: a table { by, top, values }"),
         (["search.top=3"], "axonn", ': got nothing to search; allowed: by = "axonn-a", or values'),
     ],
 )

@@ -90,7 +90,7 @@ def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
     faults.sort(key=lambda fault: fault["type"] not in _EXTRA)
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     key, inner = _followed(faults[0]["loc"][skipped:], form)
-    if faults[0]["type"] in _EXTRA or faults[0]["loc"][-1] == "[key]":
+    if faults[0]["type"] in _EXTRA or faults[0]["loc"][-1:] == ("[key]",):
         return InputError(unknown_key(str(key[-1]), _keys(_followed(key[:-1], form)[1])) + more, key=key)
     return InputError(_what(faults[0], inner) + more, key=key)
 
