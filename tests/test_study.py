@@ -49,7 +49,7 @@ def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.Mon
         built.append(arguments[2].num_ranks)
         return build(*arguments)
 
-    monkeypatch.setattr("simfrontier.study.build", counted)
+    monkeypatch.setattr("simfrontier.study.schedule_cache.build", counted)
     scenario, schedule_cache = toy(), ScheduleCache()
     for devices in (2, 4, 8, 16, 12):
         schedule_cache.get(scenario, "zero3", devices)
@@ -96,7 +96,7 @@ def test_what_is_not_sound_names_file_plan_and_size(monkeypatch: pytest.MonkeyPa
         object.__setattr__(adam, "ops", tuple(op for op in adam.ops if op.kind != "adam"))
         return schedule
 
-    monkeypatch.setattr("simfrontier.study.build", unsound)
+    monkeypatch.setattr("simfrontier.study.schedule_cache.build", unsound)
     with pytest.raises(SimfrontierError) as caught:
         ScheduleCache().get(toy(), "zero3", 4)
     assert str(caught.value).startswith("toy.toml: plans.zero3: at 4 devices: the schedule is not sound: ")
@@ -107,7 +107,7 @@ def test_what_the_machine_cannot_run_names_file_plan_and_size(monkeypatch: pytes
     def refused(*_: object) -> None:
         raise InputError("groups over gcd lie unevenly on the nodes")
 
-    monkeypatch.setattr("simfrontier.study.simulate_step", refused)
+    monkeypatch.setattr("simfrontier.study.schedule_cache.simulate_step", refused)
     with pytest.raises(InputError) as caught:
         run_case(toy(), "zero3", 4, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache())
     assert str(caught.value) == "toy.toml: plans.zero3: at 4 devices: groups over gcd lie unevenly on the nodes"

@@ -54,12 +54,8 @@ class EqualGroups:
     def over(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
         """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
         made = cls.__new__(cls)
-        made.machine, made.num_devices, made.num_nodes, made.fabric = (
-            fabric.machine,
-            groups.size,
-            fabric.num_nodes,
-            fabric,
-        )
+        made.machine, made.fabric = fabric.machine, fabric
+        made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
         made._limits, made._split, made._sent = {}, {}, {}
         made._take(groups)
         return made

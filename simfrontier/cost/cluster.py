@@ -31,9 +31,9 @@ class Cluster:
 
     `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
     too, for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load
-    links, and meetings for the small ones. `nominal` is the capacity of every link class without perturbation, on
-    which calibrated times are taken to hold. `cast`: who runs which role; `role_of` that of each rank class; `users`
-    the roles that an op stands in, by its number, empty where there is one role.
+    links, and waits of groups for the small ones. `nominal` is the capacity of every link class without perturbation,
+    on which calibrated times are taken to hold. `role_assignment`: who runs which role; `role_of` that of each rank
+    class; `users` the roles that an op stands in, by its number, empty where there is one role.
     """
 
     schedule: Schedule

@@ -99,7 +99,7 @@ def _measured(cluster: Cluster, op: Collective, table: CallTable) -> PricedOp:
 
 
 def _small(cluster: Cluster, op: Collective) -> PricedOp:
-    """A call that takes its time alone and loads nothing; its groups still meet."""
+    """A call that takes its time alone and loads nothing; its groups still wait for each other."""
     key = pattern_key(op.axes, GROUP_WAIT)
     algorithm, table = cluster.algorithms[op.number], cluster.table(op)
     if table is None:

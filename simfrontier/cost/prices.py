@@ -25,14 +25,14 @@ from simfrontier.cost.choice import refuse_alone
 from simfrontier.cost.coding import PerHopCoding
 from simfrontier.cost.compute import arithmetic_s, compute_s
 from simfrontier.cost.exchange import pair_shape
-from simfrontier.cost.op_price import Placement, placed
+from simfrontier.cost.on_machine import Placement, placed
 from simfrontier.cost.rates import group_shape
 from simfrontier.machine import Machine
 from simfrontier.network import Fabric, Perturbation, equal_parts, paired
 from simfrontier.schedule import DIRECT, RING, Collective, CollectiveKind, Compute, Exchange, Mesh, Op, Schedule
 
-NO_LIMIT = 1e30  # bytes per second
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
+Strides = tuple[tuple[int, int], ...]  # of each axis: how far apart neighbours stand, and its size
 
 
 @dataclass
@@ -44,9 +44,7 @@ class Prices:
     num_devices: int
     perturbation: Perturbation | None = None
     placement: Placement = "block"
-    _groups: dict[tuple[tuple[int, int], ...], EqualGroups] = field(
-        default_factory=dict
-    )  # by strides and sizes of axes
+    _groups: dict[Strides, EqualGroups] = field(default_factory=dict)
     _pairs: dict[tuple[int, int, tuple[int, int]], tuple[GroupShape, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,26 +83,26 @@ class Prices:
         groups, sizes, table = self._call(op, schedule)
         if table is not None:
             return 0.0
-        return min([self._least_s(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+        return min([self._least_s(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups)])
 
-    def _least_s(self, way: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
+    def _least_s(self, name: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
         """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
         cap."""
-        if not algorithm(way).has_floor:
+        if not algorithm(name).has_floor:
             return 0.0
         library, shape = self.library, groups.shape
-        slowest = groups.sent_per_s(way, library)
-        start_up = sum(library.least_latency_s(way, kind, size, shape, slowest) for size in sizes)
-        return start_up + sum(sizes) * algorithm(way).sent(kind, shape.size) / library.cap_bytes_per_s(way, shape)
+        slowest = groups.sent_per_s(name, library)
+        start_up = sum(library.least_latency_s(name, kind, size, shape, slowest) for size in sizes)
+        return start_up + sum(sizes) * algorithm(name).sent(kind, shape.size) / library.cap_bytes_per_s(name, shape)
 
-    def _by(self, way: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
-        return sum([groups.seconds_by(way, self.library, kind, size) for size in sizes])
+    def _by(self, name: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
+        return sum([groups.seconds_by(name, self.library, kind, size) for size in sizes])
 
     def _collective_s(self, op: Collective, schedule: Schedule) -> float:
         groups, sizes, table = self._call(op, schedule)
         if table is not None:
             return sum(map(table.seconds, sizes))
-        seconds = min([self._by(way, op.kind, sizes, groups) for way in self._ways(op, sizes, groups)])
+        seconds = min([self._by(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups)])
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         if hops is None:
             return seconds
@@ -117,10 +115,10 @@ class Prices:
         sizes = [message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)]
         return groups, sizes, self.library.table(call_of(op), groups.shape)
 
-    def _ways(self, op: Collective, sizes: list[int], groups: EqualGroups) -> tuple[str, ...]:
-        ways = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
-        refuse_alone(self.library, ways)
-        return ways
+    def _algorithms(self, op: Collective, sizes: list[int], groups: EqualGroups) -> tuple[str, ...]:
+        names = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
+        refuse_alone(self.library, names)
+        return names
 
     def boundaries_s(self, mesh: Mesh, axis: str, num_bytes: float) -> list[float]:
         """Times of messages of that size from each coordinate of an axis to the next, one way; of at most

@@ -1,4 +1,4 @@
-"""The cast of a schedule: which ranks run which of its roles, and what the roles' exchanges are on their mesh."""
+"""Which ranks run which roles of a schedule, and what the roles' exchanges are on their mesh."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RoleAssignment:
         return isinstance(op, Exchange) or (isinstance(op, Collective) and self.axis in op.axes)
 
 
-def cast_of(schedule: Schedule) -> RoleAssignment:
+def role_assignment_of(schedule: Schedule) -> RoleAssignment:
     """Raises InputError where several roles do not say which ranks are theirs, each coordinate of one axis once."""
     mesh, roles = schedule.mesh, schedule.roles
     if len(roles) == 1:

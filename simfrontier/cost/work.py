@@ -14,8 +14,8 @@ LOCAL = "local"  # key of the pattern of ranks by themselves
 class Flow:
     """How an activity class loads the link classes at speed 1, and the largest speed it has by itself.
 
-    held: what it keeps of the link classes for as long as it runs, at any speed: the compute units of a collective's
-    channels. It is taken before what is left is shared.
+    `reserved`: what it keeps of the link classes for as long as it runs, at any speed: the compute units of a
+    collective's channels. It is taken before what is left is shared.
     """
 
     rows: NDArray[np.int64]

@@ -55,7 +55,7 @@ class Folding:
     rank_count, representative  [num_rank_classes] number of ranks, and the lowest rank, of each class
     activity_class       pattern key -> [num activities]
     link_class           [num_links]
-    capacity, link_representative, link_count  [num_link_classes]
+    capacity, link_representative  [num_link_classes]
     """
 
     rank_class: Classes
@@ -66,7 +66,6 @@ class Folding:
     link_class: Classes
     capacity: Floats
     link_representative: Ints
-    link_count: Ints
     _kind: NDArray[np.int8]
     _quotients: Mapping[str, _Quotient]
 
@@ -139,7 +138,6 @@ def fold(
         link_class=links,
         capacity=fabric.capacity[link_representative],
         link_representative=link_representative,
-        link_count=np.bincount(links),
         _kind=fabric.kind[link_representative],
         _quotients=quotients,
     )

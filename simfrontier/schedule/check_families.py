@@ -13,7 +13,6 @@ from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS
 
 LASTING: Final = frozenset({"weight", "copy", "accumulator", "optimizer", "master", "state", "constant"})
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
-OF_WEIGHTS: Final = LASTING - {"state", "constant"} | {"gathered", "gradient"}  # only with a weight
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
 

@@ -178,8 +178,6 @@ def faults_of_adam(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault
 
 # ── ops of one name ──
 
-Signature = tuple[object, ...]
-
 
 class OpsByName:
     """What ops of each name do: forward passes and those that are made again do the same, on forms of the same

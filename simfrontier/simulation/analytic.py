@@ -23,7 +23,7 @@ def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     took: dict[int, NDArray[np.float64]] = {}
     each = zip(program.ops, earlier(program), group_waits(cluster, program), strict=True)
-    for index, (op, before, meeting) in enumerate(each):
+    for index, (op, before, group_wait) in enumerate(each):
         if op.number not in took:
             priced = cluster.of(op)
             alone = np.array([work.alone_s for work in priced.works])
@@ -31,7 +31,7 @@ def analytic(program: ExpandedProgram, cluster: Cluster) -> Timeline:
         for other in before:
             np.maximum(ready[index], end[other], out=ready[index])
         start[index] = ready[index]
-        if meeting is not None:
-            meeting.wait(start[index])
+        if group_wait is not None:
+            group_wait.wait(start[index])
         np.add(start[index], took[op.number], out=end[index])
     return Timeline(ready=ready.T.copy(), start=start.T.copy(), end=end.T.copy(), num_solves=0)

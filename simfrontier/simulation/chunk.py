@@ -26,6 +26,7 @@ from simfrontier.schedule import Collective, ExpandedProgram, Issuer, Op, ops_by
 from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
 from simfrontier.simulation.timeline import Timeline
 from simfrontier.simulation.transit import Transit, at
+from simfrontier.simulation.waits import blocked_lines
 
 MAX_RANKS = 128
 _LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
@@ -139,9 +140,7 @@ class _Engine:
     def _stuck(self) -> str:
         lines = []
         for rank, issuer in enumerate(self.issuers):
-            for op, lacking in issuer.blocked():
-                waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
-                lines.append(f"rank {rank}: {self.program.ops[op].name} waits for {waits}")
+            lines += blocked_lines(f"rank {rank}", issuer, self.program.ops)
         names = dict.fromkeys(self.program.ops[call.op].name for call in self.running.values())
         lines += [f"{name} is under way" for name in names]
         return "the simulated step is stuck: " + "; ".join(lines[:8])

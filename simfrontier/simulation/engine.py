@@ -14,6 +14,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane
 from simfrontier.simulation.flows import FlowEvents
 from simfrontier.simulation.timeline import Timeline
+from simfrontier.simulation.waits import blocked_lines
 
 
 def simulate(program: ExpandedProgram, cluster: Cluster) -> Timeline:
@@ -68,9 +69,7 @@ class _Engine(FlowEvents):
     def _stuck(self) -> str:
         lines = []
         for number, issuer in enumerate(self.issuers):
-            for op, lacking in issuer.blocked():
-                waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
-                lines.append(f"rank class {number}: {self.program.ops[op].name} waits for {waits}")
+            lines += blocked_lines(f"rank class {number}", issuer, self.program.ops)
         return "the simulated step is stuck: " + "; ".join(lines[:8])
 
     def _start_all(self, classes: range | list[int]) -> None:

@@ -41,16 +41,16 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> NDArray[np.flo
     """
     timeline = step.timeline
     took = np.ascontiguousarray((timeline.end - timeline.start).T)[:, :, None]
-    before, met = earlier(step.program), group_waits(step.cluster, step.program)
+    before, waits = earlier(step.program), group_waits(step.cluster, step.program)
     room = max(1, BLOCK_BYTES // max(1, took.nbytes))
     blocks = [slice(begin, begin + room) for begin in range(0, factors.num_samples, room)]
-    return np.concatenate([_last_end(took, before, met, factors, block) for block in blocks])
+    return np.concatenate([_last_end(took, before, waits, factors, block) for block in blocks])
 
 
 def _last_end(
     took: NDArray[np.float64],
     before: list[list[int]],
-    met: list[GroupWait | None],
+    waits: list[GroupWait | None],
     factors: DurationFactors,
     block: slice,
 ) -> NDArray[np.float64]:
@@ -58,11 +58,11 @@ def _last_end(
     of_op, of_class = factors.of_op[:, block], factors.of_class[:, block]
     ends = np.zeros((len(took), *of_class.shape))
     rows = list(ends)
-    for index, (end, others, meeting) in enumerate(zip(rows, before, met, strict=True)):
+    for index, (end, others, group_wait) in enumerate(zip(rows, before, waits, strict=True)):
         for other in others:
             np.maximum(end, rows[other], out=end)
-        if meeting is not None:
-            meeting.wait(end)
+        if group_wait is not None:
+            group_wait.wait(end)
         longer = took[index] * of_op[index]
         if factors.on_device[index]:
             longer *= of_class

@@ -52,7 +52,7 @@ class _Pass:
     cluster: Cluster
     factors: RoleFactors
     lasts: dict[tuple[tuple[CallTimes, ...], int], tuple[Floats, Floats, float]] = field(default_factory=dict)
-    met: dict[tuple[str, int], GroupWait | None] = field(default_factory=dict)
+    group_waits: dict[tuple[str, int], GroupWait | None] = field(default_factory=dict)
     coupled: dict[tuple[int, int], GroupWait | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,12 +89,12 @@ class _Pass:
         return out
 
     def _shared(self, takers: tuple[tuple[int, int], ...], ready: Floats) -> list[Floats]:
-        """A call of several roles: its groups meet across them."""
+        """A call of several roles: its groups wait across them."""
         first, node = takers[0]
         op = self.role_timelines.by_role[first].segmented.program.ops[node]
-        meeting = group_wait_of(self.cluster.folding.activity_of(self.cluster.of(op).pattern))
-        if meeting is not None:
-            meeting.wait(ready)
+        group_wait = group_wait_of(self.cluster.folding.activity_of(self.cluster.of(op).pattern))
+        if group_wait is not None:
+            group_wait.wait(ready)
         noise = np.exp(self.factors.run_sd * self.factors.noise[first][node])
         out = []
         for role, its_node in takers:
@@ -111,9 +111,9 @@ class _Pass:
         if block is not None:
             return self._through(role, node, block, ready, noise)
         op = role_timeline.segmented.program.ops[node]
-        meeting = self._group_wait(op, role)
-        if meeting is not None:
-            meeting.wait(ready)
+        group_wait = self._group_wait(op, role)
+        if group_wait is not None:
+            group_wait.wait(ready)
         longer = self._longer(op, role, self._took(role_timeline, node))
         return ready + (longer if isinstance(op, Compute) else longer * np.exp(self.factors.run_sd * noise))
 
@@ -124,9 +124,9 @@ class _Pass:
 
     def _group_wait(self, op: Op, role: int) -> GroupWait | None:
         key = self.cluster.of(op).pattern
-        if (key, role) not in self.met:
-            self.met[key, role] = group_wait_of(self.cluster.folding.activity_of(key)[self.rows[role]])
-        return self.met[key, role]
+        if (key, role) not in self.group_waits:
+            self.group_waits[key, role] = group_wait_of(self.cluster.folding.activity_of(key)[self.rows[role]])
+        return self.group_waits[key, role]
 
     def _through(self, role: int, node: int, block: Block, ready: Floats, noise: Floats) -> Floats:
         """The end of a call. What ran as a whole on all rank classes takes the same time whenever it begins."""
@@ -139,9 +139,9 @@ class _Pass:
             if key not in self.lasts:
                 self.lasts[key] = self._run(role, node, block, inside, np.zeros_like(ready))
             alone, in_calls, share = self.lasts[key]
-            meeting = self._couples(role, node, block)
-            if meeting is not None:
-                meeting.wait(ready)
+            group_wait = self._couples(role, node, block)
+            if group_wait is not None:
+                group_wait.wait(ready)
             end = ready + alone
         return end + in_calls[:, None] * np.expm1(self.factors.run_sd * share * noise)
 
@@ -157,9 +157,9 @@ class _Pass:
             end[:] = ready
             for other in others:
                 np.maximum(end, ends[other], out=end)
-            meeting = self._group_wait(op, role)
-            if meeting is not None:
-                meeting.wait(end)
+            group_wait = self._group_wait(op, role)
+            if group_wait is not None:
+                group_wait.wait(end)
             end += self._longer(op, role, spent)
         calls = np.array([not isinstance(op, Compute) for op in block], bool)
         in_calls = took[calls].sum(axis=0)
@@ -167,15 +167,15 @@ class _Pass:
         return ends.max(axis=0), in_calls, share
 
     def _couples(self, role: int, node: int, block: Block) -> GroupWait | None:
-        """How the rank classes meet that the collectives of a call couple."""
+        """Which rank classes wait for each other at some collective of a call, one after the other."""
         key = role, self.role_timelines.by_role[role].segmented.block_number(node)
         if key not in self.coupled:
             label = np.arange(len(self.rows[role]), dtype=float)
-            results = [meeting for op in block if (meeting := self._group_wait(op, role)) is not None]
+            several = [group_wait for op in block if (group_wait := self._group_wait(op, role)) is not None]
             while True:
                 before = label.copy()
-                for meeting in results:
-                    meeting.wait(label)
+                for group_wait in several:
+                    group_wait.wait(label)
                 if (label == before).all():
                     break
             self.coupled[key] = group_wait_of(np.unique(label, return_inverse=True)[1])

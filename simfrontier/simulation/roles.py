@@ -33,6 +33,7 @@ from simfrontier.simulation.engine import OpInfo
 from simfrontier.simulation.flows import INSTANT_S, FlowEvents, RunningFlow
 from simfrontier.simulation.role_timelines import RoleTimeline, RoleTimelines
 from simfrontier.simulation.timeline import CallTimes, Timeline
+from simfrontier.simulation.waits import blocked_lines
 
 Key = int | tuple[int, int]  # a node of some role (numbered on from role to role), or (node, number of its inner op)
 Ending = tuple[Key, Classes]  # what ends, on which rank classes; of a call that was run as a whole: (-1 - node, ...)
@@ -148,11 +149,10 @@ class _Engine(FlowEvents):
         lines = []
         for cls, issuer in self.issuers.items():
             part = self.parts[self.role_of[cls]]
-            for op, lacking in issuer.blocked():
-                waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
-                lines.append(f"role {part.role.name}, rank class {cls}: {part.program.ops[op].name} waits for {waits}")
-        met = [f"{key}" for key in self.arrived]
-        return "the simulated step is stuck: " + "; ".join(lines[:8] or [f"{len(met)} calls that not all ranks join"])
+            lines += blocked_lines(f"role {part.role.name}, rank class {cls}", issuer, part.program.ops)
+        return "the simulated step is stuck: " + "; ".join(
+            lines[:8] or [f"{len(self.arrived)} calls that not all ranks join"]
+        )
 
     # ── starting ──
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import Cluster
-from simfrontier.schedule import ExpandedProgram, ops_by_lane
+from simfrontier.schedule import ExpandedProgram, Issuer, Op, ops_by_lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,8 +40,17 @@ def earlier(program: ExpandedProgram) -> list[list[int]]:
     return out
 
 
+def blocked_lines(who: str, issuer: Issuer, ops: Sequence[Op]) -> list[str]:
+    """What the ops of a rank (or of a class) wait for that cannot start, one line each."""
+    lines = []
+    for op, lacking in issuer.blocked():
+        waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)
+        lines.append(f"{who}: {ops[op].name} waits for {waits}")
+    return lines
+
+
 def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
-    """How rank classes meet that are in these groups; None where each is a group by itself."""
+    """Who waits for whom where rank classes are in these groups; None where each is a group by itself."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     if len(first) == len(group):
@@ -52,7 +62,7 @@ def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
 
 
 def group_waits(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
-    """How the rank classes of each op meet; None where each is a group by itself."""
+    """Who waits for whom at each op; None where each rank class is a group by itself."""
     known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
     for op in program.ops:
         if op.number in by_op:

@@ -41,10 +41,10 @@ class _Channel:
             for turn in range(each):
                 for place in range(self.recipe.size):
                     home, seat = divmod(place, each)
-                    meeting, node = (seat + turn) % each, (home + ahead) % nodes
+                    partner, node = (seat + turn) % each, (home + ahead) % nodes
                     to = self._room(node, seat) if ahead else self._piece(place, line=1)
-                    moved = zip(self._piece(node * each + meeting, line=0), to, strict=True)
-                    out += [(2 * stage, t) for t in self._sent(place, home * each + meeting, list(moved))]
+                    moved = zip(self._piece(node * each + partner, line=0), to, strict=True)
+                    out += [(2 * stage, t) for t in self._sent(place, home * each + partner, list(moved))]
             for place in range(self.recipe.size) if ahead else ():
                 home, seat = divmod(place, each)
                 node = (home + ahead) % nodes

@@ -11,7 +11,7 @@ from simfrontier.collectives import Library, exchanged_bytes, messages_of
 from simfrontier.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.cost.cluster import Cluster
 from simfrontier.cost.exchange import pattern_of_pairs
-from simfrontier.cost.role_assignment import cast_of, exchange_key, users_of
+from simfrontier.cost.role_assignment import exchange_key, role_assignment_of, users_of
 from simfrontier.cost.work import LOCAL
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
@@ -34,7 +34,7 @@ def price(
 
     Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
     """
-    mesh, cast = schedule.mesh, cast_of(schedule)
+    mesh, assignment = schedule.mesh, role_assignment_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
     num_nodes = -(-mesh.num_ranks // machine.devices_per_node)
@@ -60,7 +60,7 @@ def price(
         if (key := exchange_key(exchange, *sizes)) not in patterns:
             counted[key] = patterns[key] = pattern_of_pairs(exchange, schedule, sizes, fabric, library)
     patterns = {key: patterns[key] for key in sorted(patterns)} | {LOCAL: local(fabric)}
-    folding = fold(fabric, patterns, None if cast.is_one else cast.of_rank, exact=exact)
+    folding = fold(fabric, patterns, None if assignment.is_one else assignment.of_rank, exact=exact)
     healthy = fabric
     if perturbation is not None and library.tables:
         healthy = Fabric.build(machine, num_nodes, num_devices=mesh.num_ranks, placement=device_of)
@@ -76,9 +76,9 @@ def price(
         small=small,
         folding=folding,
         nominal=healthy.capacity[folding.link_representative],
-        role_assignment=cast,
-        role_of=cast.of_rank[folding.representative],
-        users={} if cast.is_one else users_of(schedule),
+        role_assignment=assignment,
+        role_of=assignment.of_rank[folding.representative],
+        users={} if assignment.is_one else users_of(schedule),
     )
 
 

@@ -1,0 +1,17 @@
+from .outcome import (
+    BAND as BAND,
+    COLUMNS as COLUMNS,
+    MORE_COLUMNS as MORE_COLUMNS,
+    TIMES as TIMES,
+    Cell as Cell,
+    PlanOutcome as PlanOutcome,
+    run_case as run_case,
+)
+from .schedule_cache import (
+    BuiltSchedule as BuiltSchedule,
+    ScheduleCache as ScheduleCache,
+    schedule_of as schedule_of,
+    schedule_of_case as schedule_of_case,
+    simulated as simulated,
+)
+from .study import Study as Study, run_study as run_study

@@ -1,0 +1,203 @@
+"""One plan at one size, built, checked and simulated: its row of results, and what the page draws of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simfrontier.analysis import (
+    BOUNDARIES,
+    PARTS,
+    Exposure,
+    Gathers,
+    NodeLinks,
+    Softmaxes,
+    Stages,
+    band_of,
+    bounds,
+    exposure,
+    gathers,
+    node_links,
+    sampled_step_s,
+    softmaxes,
+    stages_of,
+    step_needs,
+    traffic,
+)
+from simfrontier.arrays import Floats
+from simfrontier.errors import InputError
+from simfrontier.scenario import Case, Scenario
+from simfrontier.schedule import digest
+from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.study.schedule_cache import ScheduleCache, simulated
+from simfrontier.trace import Trace
+from simfrontier.workload import step_flops
+
+Cell = str | int | float | bool
+Row = dict[str, Cell]
+
+COLUMNS = (
+    "scenario",
+    "plan",
+    "devices",
+    "nodes",
+    "micro_batch",
+    "grad_accum",
+    "step_time_s",
+    "compute_time_s",
+    "exposed_comm_s",
+    "tflops_per_device",
+    "mfu",
+    "tokens_per_s",
+    "bytes_package",
+    "bytes_intra_node",
+    "bytes_inter_node",
+    "peak_memory_bytes",
+    "fits",
+    "scaling_efficiency",
+    "speedup",
+)
+BAND = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")  # of sampled steps: low end, median, high end
+MORE_COLUMNS = (
+    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    *(f"bytes_{part}" for part in PARTS[1:]),
+    "need_inter_node",
+    "bound_s",
+    "rank_classes",
+    "fidelity",
+    "schedule_digest",
+    "mesh",
+    "note",
+    *BAND,
+)
+TIMES = (
+    "step_time_s",
+    "compute_time_s",
+    "exposed_comm_s",
+    "tflops_per_device",
+    "mfu",
+    "tokens_per_s",
+    "bound_s",
+    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    *BAND,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOutcome:
+    """One plan at one size. `trace`, `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn.
+    `gathers`: of a model that keeps what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
+
+    `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
+    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted.
+    """
+
+    plan: str
+    devices: int
+    row: Row
+    exposure: Exposure
+    memory: MemoryTimeline | None
+    at_peak: Mapping[str, int]
+    trace: Trace | None
+    links: NodeLinks | None
+    stages: Stages | None
+    gathers: Gathers | None
+    softmaxes: Softmaxes | None
+    samples_s: Floats | None = field(compare=False)
+
+
+def run_case(
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity,
+    exact: bool,
+    drawn: bool,
+    schedule_cache: ScheduleCache,
+) -> PlanOutcome:
+    """Build, check and simulate one plan at one size; `drawn` keeps what the page needs for pictures."""
+    case = scenario.case(plan, devices)
+    built = schedule_cache.of_case(scenario, case)
+    step = simulated(scenario, built, fidelity, exact)
+    memory = fullest(step, built.peaks)
+    digested = digest(built.schedule)
+    row, wanted = _row(scenario, case, step, memory, fidelity, digested), scenario.file.uncertainty
+    samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
+    row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
+    row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
+    _refuse_endless(row)
+    trace = step.trace(digested, f"{scenario.name} {plan} {devices}", (step.critical,)) if drawn else None
+    return PlanOutcome(
+        plan=plan,
+        devices=devices,
+        row=row,
+        exposure=exposure(step),
+        memory=memory if drawn else None,
+        at_peak=memory.at_peak,
+        trace=trace,
+        links=node_links(step) if drawn else None,
+        stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
+        gathers=gathers(step),
+        softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
+        samples_s=samples_s,
+    )
+
+
+def _refuse_endless(row: Row) -> None:
+    """Raise InputError for a result that is no finite number: constants of machine or library are beyond all sense."""
+    for column, cell in row.items():
+        if isinstance(cell, float) and not math.isfinite(cell):
+            raise InputError(
+                f"{row['plan']} on {row['devices']}: {column}: got {cell}; allowed: constants of the machine and the "
+                "library that give a finite number"
+            )
+
+
+def _row(
+    scenario: Scenario, case: Case, step: SimulatedStep, memory: MemoryTimeline, fidelity: Fidelity, digested: str
+) -> Row:
+    devices, machine = case.devices, scenario.machine
+    moved, spent = traffic(step), exposure(step)
+    flops = step_flops(case.shape, case.samples, case.checkpointing)
+    useful = step_flops(case.shape, case.samples, recomputed=False)
+    row: Row = {
+        "scenario": scenario.name,
+        "plan": case.name,
+        "devices": devices,
+        "nodes": step.cluster.fabric.num_nodes,
+        "micro_batch": case.micro_batch,
+        "grad_accum": case.grad_accum,
+        "step_time_s": step.step_s,
+        "compute_time_s": step.compute_s,
+        "exposed_comm_s": step.step_s - step.compute_s,
+        "tflops_per_device": flops / step.step_s / devices / 1e12,
+        "mfu": useful / step.step_s / devices / scenario.at(devices).peak_flops_per_s,
+        "tokens_per_s": case.samples * case.shape.sequence / step.step_s,
+        **{f"bytes_{boundary}": moved.total(boundary) for boundary in BOUNDARIES},
+        "peak_memory_bytes": memory.peak_bytes,
+        "fits": memory.peak_bytes <= machine.device.hbm_bytes,
+        "bound_s": bounds(step).step_s,
+        "exposed_inter_node_s": spent.inter_node,
+        "exposed_intra_node_s": spent.intra_node,
+        "exposed_package_s": spent.package,
+        "exposed_codec_s": spent.codec,
+        "exposed_idle_s": spent.idle,
+        **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
+        "need_inter_node": _need(scenario, step),
+        "rank_classes": step.cluster.folding.num_rank_classes,
+        "fidelity": fidelity,
+        "schedule_digest": digested,
+        "note": "",
+    }
+    return row
+
+
+def _need(scenario: Scenario, step: SimulatedStep) -> Cell:
+    """What any algorithm must move between nodes; counted only where a mesh's node is a node, placed as a block."""
+    num_nodes = step.cluster.fabric.num_nodes
+    if num_nodes == 1:
+        return 0.0
+    if scenario.file.run.placement != "block" or not step.cluster.mesh_is_machine:
+        return ""
+    return float(step_needs(step.schedule).total(step.schedule.mesh.names[0])) * num_nodes

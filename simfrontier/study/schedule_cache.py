@@ -1,0 +1,98 @@
+"""The schedules of a scenario's cases: built and checked once, and simulated on its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.plan import build, rebound, rebound_program, structure_of
+from simfrontier.scenario import Case, Scenario
+from simfrontier.schedule import ExpandedProgram, Peak, Schedule, check, check_sizes, expand
+from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+
+
+def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
+    """The schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
+    made."""
+    return schedule_of_case(scenario, scenario.case(plan, devices))
+
+
+def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
+    """The schedule of a case of a scenario; InputError as above."""
+    try:
+        return build(case.workload, case.plan, case.mesh, case.engine, case.grad_accum)
+    except InputError as error:
+        raise InputError(f"{scenario.where}: plans.{case.name}: at {case.devices} devices: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltSchedule:
+    """A checked schedule, with its expansion where it has one role, and the peak memory of each role where it has
+    several."""
+
+    schedule: Schedule
+    program: ExpandedProgram | None
+    peaks: tuple[Peak, ...] = ()
+
+
+@dataclass
+class ScheduleCache:
+    """Builds and checks schedules; what has one role and differs only in mesh sizes and batch is built once and
+    rebound."""
+
+    known: dict[Hashable, BuiltSchedule] = field(default_factory=dict)
+
+    def get(self, scenario: Scenario, plan: str, devices: int) -> BuiltSchedule:
+        """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
+        SimfrontierError if its check finds anything."""
+        return self.of_case(scenario, scenario.case(plan, devices))
+
+    def of_case(self, scenario: Scenario, case: Case) -> BuiltSchedule:
+        """The schedule of a case of a scenario; errors as above."""
+        work = case.workload
+        structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
+        if case.plan.pipeline is not None:
+            structure = structure, case.mesh, work.batch
+        like = self.known.get(structure)
+        program: ExpandedProgram | None = None
+        peaks: tuple[Peak, ...] = ()
+        if like is None:
+            schedule = schedule_of_case(scenario, case)
+            if len(schedule.roles) == 1:
+                program = expand(schedule, schedule.roles[0])
+            report = check(schedule, programs=None if program is None else (program,))
+            peaks = report.peaks if program is None else ()
+        elif (like.schedule.mesh, like.schedule.meta["batch"]) == (case.mesh, work.batch):
+            return like
+        else:
+            schedule = rebound(like.schedule, case.mesh, work.batch)
+            if like.program is not None:
+                program = rebound_program(like.program, schedule)
+            report = check_sizes(schedule)
+        if report.findings:
+            where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
+            raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
+        built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
+        self.known.setdefault(structure, built)
+        return built
+
+
+def simulated(scenario: Scenario, built: BuiltSchedule, fidelity: Fidelity, exact: bool = False) -> SimulatedStep:
+    """One step of a schedule on the scenario's machine, as it is today. Raises InputError where the machine cannot run
+    it."""
+    schedule = built.schedule
+    try:
+        return simulate_step(
+            schedule,
+            scenario.machine,
+            scenario.library,
+            fidelity,
+            scenario.perturbation,
+            exact,
+            scenario.file.run.placement,
+            built.program,
+        )
+    except InputError as error:
+        where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
+        raise InputError(f"{where}: {error}") from None
