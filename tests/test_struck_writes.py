@@ -16,14 +16,14 @@ from tests.struck_writes import FOREIGN, NEW, OLD, THIRD
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 
-Found = list[dict[str, Any]]
+StruckWrites = list[dict[str, Any]]
 
 
-def all_struck(command: str, how: str, scratch: Path) -> Found:
+def all_struck(command: str, how: str, scratch: Path) -> StruckWrites:
     """What became of every write; the last one was not struck."""
     results = [sys.executable, "-m", "tests.struck_writes", command, how, str(scratch)]
     done = subprocess.run(results, cwd=ROOT, capture_output=True, text=True, check=True)
-    result: Found = json.loads(done.stdout)
+    result: StruckWrites = json.loads(done.stdout)
     assert result[-1]["code"] == 0
     expected = {-signal.SIGKILL} if how == "kill" else {0, 2}  # what cannot be cleaned up is no fault of the write
     assert {each["code"] for each in result[:-1]} <= expected

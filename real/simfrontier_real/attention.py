@@ -100,10 +100,8 @@ def softmax(context: RankContext, index: int, op: Compute) -> None:
     """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
     operands, wide = Operands(context, index, op), context.backend.wide
     if operands.is_backward:
-        gradient, probabilities = (
-            wide(operands.activation("d.probabilities")),
-            wide(operands.activation("probabilities")),
-        )
+        gradient = wide(operands.activation("d.probabilities"))
+        probabilities = wide(operands.activation("probabilities"))
         operands.put(_d_scores(operands.xp, gradient, probabilities))
     else:
         operands.put(_probabilities(context, wide(operands.one()), op.kernel))

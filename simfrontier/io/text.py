@@ -23,12 +23,12 @@ class _Refused(ValueError):
 
 
 def read_toml(path: Path, title: str) -> dict[str, Any]:
-    """The document in a file; `what` it should be is for the message. Raises InputError."""
+    """The document in a file; `title`, what it should be, is for the message. Raises InputError."""
     return toml_of(text_of(path, title, TOML_FILE, "TOML file"), str(path))
 
 
 def read_json(path: Path, title: str, limit: FileLimit = JSON_FILE) -> Any:
-    """The value in a file; `what` it should be is for the message. Raises InputError."""
+    """The value in a file; `title`, what it should be, is for the message. Raises InputError."""
     return json_of(text_of(path, title, limit), str(path), title)
 
 
@@ -101,8 +101,8 @@ def refuse_unfit(value: object) -> None:
 
 
 def text_of(path: Path, title: str, limit: FileLimit, form: str = "") -> str:
-    """All of a file; `what` it should be, and of which `form` (without: that), are for the message. Raises
-    InputError."""
+    """All of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the message.
+    Raises InputError."""
     try:
         return limit.text(path)
     except OSError as error:

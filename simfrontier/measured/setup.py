@@ -24,7 +24,7 @@ class Setup:
         return self.machine
 
     def library_of(self, name: str, text: str = "") -> str:
-        """The library; `said` is what the file says of it. Raises InputError where neither is known."""
+        """The library; `text` is what the file says of it. Raises InputError where neither is known."""
         library = text or self.library
         if not library:
             raise InputError(f"{name}: does not say which library, allowed: --library NAME beside it")

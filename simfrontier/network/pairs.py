@@ -19,7 +19,7 @@ def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, sh
     `back` parts the other way, both at once and full duplex; from NIC to NIC where they are on two nodes.
 
     The activities are the pairs, in order, and then every rank that is in none by itself, which loads no wire and never
-    runs. volume: bytes of the larger message. Shares as in `ring`.
+    runs. volume: bytes of the larger message. Shares as in `ring_loads`.
     """
     common = math.gcd(there, back)
     assert common, "pairs that exchange nothing"

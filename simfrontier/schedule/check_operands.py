@@ -13,9 +13,8 @@ from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Schedule, Ten
 from simfrontier.schedule.placement import Placement
 
 Report = Callable[[Rule, str, str], None]
-MAX_LOOKED_FOR = (
-    20  # unknown names for which the nearest declared one is looked for; a broken schedule may have thousands
-)
+# Unknown names for which the nearest declared one is looked for: a broken schedule may have thousands
+MAX_LOOKED_FOR = 20
 
 
 @dataclass(frozen=True, slots=True)

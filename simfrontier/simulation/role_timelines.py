@@ -14,8 +14,8 @@ from simfrontier.simulation.timeline import CallTimes, Timeline
 class RoleTimeline:
     """A role that was simulated: its program in nodes, the rank classes that run it, and when they ran each node.
 
-    `timeline` has a row for each of `classes` and a column for each node. Of nodes that stand for calls, `apart` and
-    `whole` say when their ops ran: by (rank class, node), and by node for several rank classes at once.
+    `timeline` has a row for each of `classes` and a column for each node. Of nodes that stand for calls, `by_class`
+    and `by_node` say when their ops ran: by (rank class, node), and by node for several rank classes at once.
     """
 
     segmented: SegmentedProgram

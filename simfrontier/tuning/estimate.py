@@ -1,5 +1,5 @@
 """Estimates: a whole step's time without contention, a floor under its simulated time, and its memory, out of
-miniatures."""
+small schedules."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Estimate:
     peak_bytes: float
 
 
-def estimate(case: Case, miniatures: SmallSchedules) -> Estimate:
+def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
     """The estimate of a case. Raises InputError where its schedule cannot be made or priced."""
-    pair = miniatures.pair(case)
+    pair = small_schedules.pair(case)
     if case.stages > 1:
-        return _of_pipeline(case, pair, miniatures)
+        return _of_pipeline(case, pair, small_schedules)
     layers = case.shape.num_layers
     return Estimate(
         step_s=_step_s(case.grad_accum, _line(pair, layers)),
@@ -64,7 +64,7 @@ def _floor_s(num_micro: int, at: Line) -> float:
     )
 
 
-def _of_pipeline(case: Case, pair: SmallSteps, miniatures: SmallSchedules) -> Estimate:
+def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) -> Estimate:
     """One micro-batch goes through all stages, the others follow at the pace of the slowest stage; then the step ends.
 
     Stages have layers alone, the first and the last besides the embedding and the head, which are taken as the last's.
@@ -80,7 +80,7 @@ def _of_pipeline(case: Case, pair: SmallSteps, miniatures: SmallSchedules) -> Es
 
     last_s = stage(middle)
     inner_s = last_s - bare(middle)
-    ways = miniatures.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
+    ways = small_schedules.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
     there_s, worst_s = sum(ways) / len(ways) * (stages - 1), max(ways)
     if pipeline.overlap:
         worst_s = 0.0

@@ -66,7 +66,7 @@ class PlanEvaluator:
     original: Scenario
     size: int
     states: dict[Hashable, float] = field(default_factory=dict)
-    _miniatures: SmallSchedules | None = None
+    _small_schedules: SmallSchedules | None = None
 
     def case(self, table: Table, name: str) -> Case:
         """The case of a plan's table. Raises InputError."""
@@ -78,13 +78,13 @@ class PlanEvaluator:
         least = self._states_bytes(case, table)
         if least > self.scenario.machine.device.hbm_bytes:
             return PlanOutline(estimate=None, too_big=least)
-        if self._miniatures is None:
+        if self._small_schedules is None:
             here = self.scenario
-            self._miniatures = SmallSchedules(
+            self._small_schedules = SmallSchedules(
                 Prices(here.machine, here.library, self.size, here.perturbation, here.file.run.placement)
             )
         try:
-            return PlanOutline(estimate=estimate(case, self._miniatures))
+            return PlanOutline(estimate=estimate(case, self._small_schedules))
         except InputError as error:
             return PlanOutline(estimate=None, fault=str(error))
 

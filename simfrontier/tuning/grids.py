@@ -17,7 +17,6 @@ from simfrontier.tuning.axonn import rank_grids
 from simfrontier.tuning.estimate import states_bytes
 from simfrontier.tuning.nothing_fits import NothingFitsError
 
-Found = dict[tuple[str, int], Options]
 TOO_BIG = "does not fit"
 
 
@@ -48,7 +47,7 @@ class GridSearcher:
     ) -> Scenario:
         """The scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
         candidate fits, InputError where there is none."""
-        result: Found = dict(scenario.resolved_options)
+        result = dict(scenario.resolved_options)
         for size in sizes:
             for plan in plans:
                 if plan in scenario.at(size).searches and (plan, size) not in result:

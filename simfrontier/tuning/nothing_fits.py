@@ -110,10 +110,10 @@ def _first_that_fits(space: Space, distance: object = None) -> Candidate | None:
     """The plan that fits with the least distance, the leanest first; of so many that are tried."""
     order = distance if callable(distance) else lambda _: 0.0
     candidates = sorted(space.candidates(), key=lambda candidate: (order(candidate), *_lean(candidate)))
-    schedule_cache = PlanEvaluator(space.scenario, space.scenario, space.size)
+    evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     capacity = space.scenario.machine.device.hbm_bytes
     for candidate in candidates[:MOST_TRIED]:
-        outline = schedule_cache.outline(candidate.table, TUNED)
+        outline = evaluator.outline(candidate.table, TUNED)
         if outline.estimate is not None and outline.estimate.peak_bytes <= capacity:
             return candidate
     return None

@@ -68,6 +68,6 @@ def _do(task: Task) -> list[Any]:
     return _done(_mine[0], task)
 
 
-def _done(schedule_cache: PlanEvaluator, task: Task) -> list[Any]:
+def _done(evaluator: PlanEvaluator, task: Task) -> list[Any]:
     what, calls = task
-    return [getattr(schedule_cache, what)(*arguments) for arguments in calls]
+    return [getattr(evaluator, what)(*arguments) for arguments in calls]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz.readers import READERS
-from tests.fuzz.runner import BATCH, FAULTS, Found, Task, fuzz, input_of, read_one
+from tests.fuzz.runner import BATCH, FAULTS, FuzzResult, Task, fuzz, input_of, read_one
 from tests.fuzz.samples import made_in
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     return 1 if result.faults or not len(result) else 0
 
 
-def _tell(result: Found) -> None:
+def _tell(result: FuzzResult) -> None:
     last = "".join(f"; the last: {' '.join(map(str, fault))}" for fault in result.faults[-1:])
     sys.stderr.write(f"{len(result):,} inputs, {len(result.faults)} faults{last}\n")
     sys.stderr.flush()

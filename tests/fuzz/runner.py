@@ -33,7 +33,7 @@ Task = tuple[str, int, int]  # reader, first number, how many
 
 
 @dataclass
-class Found:
+class FuzzResult:
     """How many inputs each reader has read, how they ended, and the faults: (fault, reader, number, words)."""
 
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -124,11 +124,11 @@ class _Worker:
 
 
 def fuzz(
-    samples: Samples, seed: int, tasks: Sequence[Task], jobs: int, until: float, tell: Callable[[Found], None]
-) -> Found:
+    samples: Samples, seed: int, tasks: Sequence[Task], jobs: int, until: float, tell: Callable[[FuzzResult], None]
+) -> FuzzResult:
     """Read the inputs of all tasks, or as many as there is time for (`until`, of time.monotonic); `tell` is called
     every minute."""
-    result, left = Found(), list(reversed(tasks))
+    result, left = FuzzResult(), list(reversed(tasks))
     workers = [_Worker(samples, seed) for _ in range(jobs)]
     given = time.monotonic()
     while workers:
@@ -154,7 +154,7 @@ def fuzz(
     return result
 
 
-def _hear(worker: _Worker, result: Found, left: list[Task], until: float) -> None:
+def _hear(worker: _Worker, result: FuzzResult, left: list[Task], until: float) -> None:
     message = worker.connection.recv()
     worker.heard = time.monotonic()
     if message is None:
@@ -174,7 +174,7 @@ def _hear(worker: _Worker, result: Found, left: list[Task], until: float) -> Non
             result.faults.append((ended, reader, number, words))
 
 
-def _lost(worker: _Worker, result: Found, left: list[Task], fault: str, words: str) -> None:
+def _lost(worker: _Worker, result: FuzzResult, left: list[Task], fault: str, words: str) -> None:
     """A worker that does not come back: its input is a fault, the rest of its task is done by another."""
     assert worker.at is not None and worker.task is not None
     (reader, number), (_, first, count) = worker.at, worker.task

@@ -241,10 +241,8 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(grid: Grid) -
     for rank in ranks:
         program = programs.of(rank.context.rank)
         site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank.context.rank)
-        rank.step.op_runner, rank.step.transport = (
-            ReplayRunner(site, StandInKernels("none")),
-            world.transport(rank.context.rank),
-        )
+        rank.step.op_runner = ReplayRunner(site, StandInKernels("none"))
+        rank.step.transport = world.transport(rank.context.rank)
         rank.step.message_bytes.clear()
     run_together([inline(rank.step) for rank in ranks])
     assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected

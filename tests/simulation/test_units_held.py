@@ -133,11 +133,8 @@ def test_no_units_no_slowing() -> None:
 def test_both_engines_and_the_exact_one_agree(size: int) -> None:
     """A schedule of one role by the engine of several roles, and folded as one class per rank."""
     products = [product(f"product{n}") for n in range(3)]
-    one, machine, library = (
-        made(*products, messages=gathers(size, size)),
-        load_machine("frontier"),
-        load_library("rccl"),
-    )
+    one = made(*products, messages=gathers(size, size))
+    machine, library = load_machine("frontier"), load_library("rccl")
     folded = simulate_step(one, machine, library, "flow")
     exact = simulate_step(one, machine, library, "flow", exact=True)
     assert exact.step_s == pytest.approx(folded.step_s, rel=1e-9)

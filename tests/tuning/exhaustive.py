@@ -169,13 +169,10 @@ def judge(case: Case) -> Verdict:
     result = tune(scenario, pins=case.pins, lossy=case.lossy)
     prepared = with_batch(scenario, case.devices, case.batch)
     space = Space(prepared, case.devices, case.batch, pins_of(case.pins), LossyPolicy(case.lossy))
-    schedule_cache, fits, names = (
-        PlanEvaluator(prepared, scenario, case.devices),
-        dict[str, SimulatedPlan](),
-        dict[str, str](),
-    )
+    evaluator = PlanEvaluator(prepared, scenario, case.devices)
+    fits, names = dict[str, SimulatedPlan](), dict[str, str]()
     for candidate in space.candidates():
-        simulated = schedule_cache.simulate(candidate.table, TUNED, candidate.key)
+        simulated = evaluator.simulate(candidate.table, TUNED, candidate.key)
         if isinstance(simulated, PlanFault):  # the library cannot run it: its groups lie unevenly on the nodes
             continue
         if simulated.peak_bytes <= case.hbm_bytes:

@@ -100,9 +100,9 @@ def test_no_floor_of_a_compressed_plan_is_above_a_simulated_time(
 
 def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
     """The simulated time of a plan, in both fidelities; or nobody can run it."""
-    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
     try:
-        result = estimate(candidate.case, miniatures)
+        result = estimate(candidate.case, small_schedules)
     except InputError as error:  # groups that the library cannot run, which no simulation can either
         with pytest.raises(InputError):
             simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case), program=None), "flow")
@@ -146,10 +146,10 @@ def test_a_slow_node_that_one_stage_has_raises_no_floor(library: str, factor: fl
 
 def test_the_floor_is_the_same_wherever_a_plan_keeps_its_states() -> None:
     made, candidates = the_space("frontier", 16, 4, 2048, 64)
-    miniatures = SmallSchedules(Prices(made.machine, made.library, 16))
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, 16))
     by_core: dict[tuple[object, ...], set[float]] = {}
     for candidate in random.Random(7).sample(candidates, 100):
-        by_core.setdefault(candidate.core, set()).add(round(estimate(candidate.case, miniatures).floor_s, 12))
+        by_core.setdefault(candidate.core, set()).add(round(estimate(candidate.case, small_schedules).floor_s, 12))
     assert all(len(floors) == 1 for floors in by_core.values())
     assert len(by_core) < 95  # so that there are cores with several states
 
@@ -159,12 +159,12 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     """Without a pipeline a step is the same sum in both; a pipeline's bubble is a closed form (stages that wait for one
     another are not told apart)."""
     made, candidates = the_space("frontier", devices, layers, 2048, batch)
-    miniatures = SmallSchedules(Prices(made.machine, made.library, devices))
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
     apart: dict[bool, list[float]] = {False: [], True: []}
     for candidate in random.Random(3).sample(candidates, 24):
         case = candidate.case
         built = BuiltSchedule(schedule=schedule_of_case(made, case), program=None)
-        result = estimate(case, miniatures).step_s / simulated(made, built, "analytic").step_s - 1.0
+        result = estimate(case, small_schedules).step_s / simulated(made, built, "analytic").step_s - 1.0
         apart[case.stages > 1].append(abs(result))
     alone, piped = apart[False], apart[True]
     assert sorted(alone)[len(alone) // 2] < 0.005

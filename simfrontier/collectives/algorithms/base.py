@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     Ranks = NDArray[np.integer]
 
-COPIED = (
-    2.0  # bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes written
-)
+# Bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes is written
+COPIED = 2.0
 
 
 class CallsAlone(Protocol):

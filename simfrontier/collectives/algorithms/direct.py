@@ -151,7 +151,7 @@ def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[st
 
     Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
     between which pools lie.
-    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring`.
+    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring_loads`.
     """
     at = lay_out(fabric, groups)
     if at.size == 1:
