@@ -59,16 +59,16 @@ def struck(work: Callable[[], None], at: int, how: str, path: Path) -> dict[str,
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         text = path.read_text()
         return {"code": code, **(json.loads(text) if text else {"said": "", "operation": "it was killed at"})}
-    code, message, write, file = 1, "", os.write, os.open(path, os.O_WRONLY)
+    code, reason, write, file = 1, "", os.write, os.open(path, os.O_WRONLY)
     operation = strike(at, how)
     try:
         work()
         code = 0
     except InputError as error:
-        code, message = 2, str(error)
+        code, reason = 2, str(error)
     finally:
         if code != 1:
-            write(file, json.dumps({"said": message, "operation": operation()}).encode())
+            write(file, json.dumps({"said": reason, "operation": operation()}).encode())
         os._exit(code)
 
 

@@ -182,14 +182,14 @@ def test_calibrations_are_merged_with_logs(tmp_path: Path) -> None:
     assert (merged.title, merged.where, merged.when) == ("one; two", "node0, node1", "today")
     assert (merged.machine, merged.library) == ({"host.hook_s": 1e-5}, {"ring.base_s": 1e-4})
     assert [call.group for call in merged.calls] == [("all_gather", 4, 2, 2), ("all_to_all", 4, 2, 4)]
-    message = json.loads(done.out)
-    assert message["file"] == str(tmp_path / "all.toml") and message["when"] == "today"
-    assert [(call["kind"], call["points"], call["largest_bytes"]) for call in message["calls"]] == [
+    document = json.loads(done.out)
+    assert document["file"] == str(tmp_path / "all.toml") and document["when"] == "today"
+    assert [(call["kind"], call["points"], call["largest_bytes"]) for call in document["calls"]] == [
         ("all_gather", 3, 16777216),
         ("all_to_all", 3, 16777216),
     ]
     # 12 MiB more take 489.9 us more
-    assert message["calls"][0]["largest_message_bytes_per_s"] == pytest.approx(12582912 / 489.9e-6)
+    assert document["calls"][0]["largest_message_bytes_per_s"] == pytest.approx(12582912 / 489.9e-6)
     assert tomllib.loads((tmp_path / "all.toml").read_text(encoding="utf-8"))["calls"][0]["packages"] == 2
 
 

@@ -36,9 +36,9 @@ def test_it_says_who_leaves_the_band(tmp_path: Path) -> None:
         "naive   naive-zfp:8   1.5000  1.9000  +0.6000   +0.5000 to +0.7000  NO",
         "hybrid  ZHybrid:8/16  1.1000  1.1000  +0.0000   -0.1000 to +0.1000  yes",
     ]
-    message = json.loads(invoke("losses", table, "--last", "1", "--json").out)
-    assert [row["stays"] for row in message["policies"]] == [True, False, True]
-    assert message["policies"][1]["distances"] == pytest.approx([0.5, 0.7])
+    document = json.loads(invoke("losses", table, "--last", "1", "--json").out)
+    assert [row["stays"] for row in document["policies"]] == [True, False, True]
+    assert document["policies"][1]["distances"] == pytest.approx([0.5, 0.7])
 
 
 def test_all_within_is_good_and_one_seed_has_no_band(tmp_path: Path) -> None:

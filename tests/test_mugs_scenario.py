@@ -22,8 +22,8 @@ def test_runs(name: str, tmp_path: Path) -> None:
         *("--set", "uncertainty.samples=0", "--set", "model.num_layers=2"),
     )
     assert (done.code, done.err) == (0, "")
-    message = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What all ranks gather for later steps" in message and "images seen in 4 crops of 224" in message
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "What all ranks gather for later steps" in page and "images seen in 4 crops of 224" in page
     assert load_scenario(ROOT / "scenarios" / f"{name}.toml").shape.num_parameters == 357_320_960
 
 

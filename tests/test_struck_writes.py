@@ -21,8 +21,8 @@ StruckWrites = list[dict[str, Any]]
 
 def all_struck(command: str, how: str, scratch: Path) -> StruckWrites:
     """What became of every write; the last one was not struck."""
-    results = [sys.executable, "-m", "tests.struck_writes", command, how, str(scratch)]
-    done = subprocess.run(results, cwd=ROOT, capture_output=True, text=True, check=True)
+    arguments = [sys.executable, "-m", "tests.struck_writes", command, how, str(scratch)]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
     result: StruckWrites = json.loads(done.stdout)
     assert result[-1]["code"] == 0
     expected = {-signal.SIGKILL} if how == "kill" else {0, 2}  # what cannot be cleaned up is no fault of the write

@@ -150,11 +150,11 @@ def test_a_search_that_was_stopped_goes_on(
     import simfrontier.cli.tune as command
 
     def telling(*arguments: Any, **options: Any) -> TuningOutcome:
-        message = options["progress"]
+        progress = options["progress"]
 
         def both(what: str, done: int, total: int) -> None:
             results.append((what, done))
-            message(what, done, total)
+            progress(what, done, total)
 
         return tune(*arguments, **{**options, "progress": both})
 

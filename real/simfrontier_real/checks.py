@@ -121,9 +121,9 @@ def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
     if not by_step:
         return TrainingCheck(name, 0.0, limit)
     number = max(by_step, key=lambda each: by_step[each].error)
-    result = by_step[number]
+    farthest = by_step[number]
     return TrainingCheck(
-        name, result.error, limit, f"step {number + 1}" + (f", {result.worst}" if result.worst else "")
+        name, farthest.error, limit, f"step {number + 1}" + (f", {farthest.worst}" if farthest.worst else "")
     )
 
 

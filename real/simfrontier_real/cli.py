@@ -233,7 +233,7 @@ def emulate(
     from simfrontier_real.fabric.client import is_inside
     from simfrontier_real.jobs import load_jobs
 
-    wiring, result = load_jobs(jobs)
+    wiring, loaded = load_jobs(jobs)
     if not is_inside():
         from simfrontier_real.fabric.launch import run_in_fabric
         from simfrontier_real.world import end_with_starter
@@ -244,7 +244,7 @@ def emulate(
     from simfrontier_real.session import session
 
     with session([], "gloo", True, join_timeout, timeout) as opened:
-        run_jobs(opened, result)
+        run_jobs(opened, loaded)
 
 
 @app.command("in-fabric", hidden=True)

@@ -26,8 +26,8 @@ def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], o
     for loaded in session.loaded:
         for seed in seeds:
             losses = _losses(session, loaded, replace(training, seed=seed), f"{loaded.name}, seed {seed}")
-            message = str(loaded.schedule.meta.get("compression", "none"))
-            rows += [(loaded.name, message, seed, step, f"{loss:.9g}") for step, loss in enumerate(losses, 1)]
+            compression = str(loaded.schedule.meta.get("compression", "none"))
+            rows += [(loaded.name, compression, seed, step, f"{loss:.9g}") for step, loss in enumerate(losses, 1)]
     if session.world.rank == 0:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")

@@ -175,10 +175,10 @@ def _wide(xp: Any, values: Array) -> Array:
 def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
     """An exponent is sent as a number of the logits' type, which holds whole numbers up to a limit."""
     most = {"float32": 2.0**24, "float64": 2.0**53}[str(logits.dtype).rpartition(".")[2]]
-    result = float(xp.max(xp.abs(power)))
-    if most < result < math.inf:
+    largest = float(xp.max(xp.abs(power)))
+    if most < largest < math.inf:
         raise SimfrontierError(
-            f"{op.name}: a logit of {result * math.log(2):.3g} makes an exponent that {logits.dtype} does not hold; "
+            f"{op.name}: a logit of {largest * math.log(2):.3g} makes an exponent that {logits.dtype} does not hold; "
             f"allowed: logits up to {most * math.log(2):.3g}, or another way to form the loss"
         )
 

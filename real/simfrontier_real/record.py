@@ -118,11 +118,11 @@ def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[lis
             key: Hashable
             if isinstance(op, Collective):
                 key = channel_of(op, mesh)
-                result = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
+                members = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
             else:
                 key = exchange_channel_of(op)
-                result = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
-            groups[key] = result
+                members = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
+            groups[key] = members
             calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
     for key, indices in calls.items():
         yield groups[key], indices

@@ -16,9 +16,11 @@ def place() -> str:
     device = "no GPU"
     if torch.cuda.is_available():
         count = torch.cuda.device_count()
-        result = torch.cuda.get_device_properties(local % count)  # as simfrontier_real.world chooses
-        bus = getattr(result, "pci_bus_id", None)
-        device = f"cuda:{local % count} of {count}, {result.name}, PCI bus {'unknown' if bus is None else f'{bus:02x}'}"
+        properties = torch.cuda.get_device_properties(local % count)  # as simfrontier_real.world chooses
+        bus = getattr(properties, "pci_bus_id", None)
+        device = (
+            f"cuda:{local % count} of {count}, {properties.name}, PCI bus {'unknown' if bus is None else f'{bus:02x}'}"
+        )
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     where = f"rank {rank} of {size}, place {local} on {socket.gethostname()}"
     return f"{where}: {device}; cores {cores}; torch {torch.__version__}"

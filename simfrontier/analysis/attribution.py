@@ -122,9 +122,9 @@ def why_faster(path_a: CriticalPath, path_b: CriticalPath, name_b: str) -> str:
     package × gcd (between nodes), for 0.2 s more in matrix products`.
     """
     difference_s = path_a.step_s - path_b.step_s
-    result = differences(path_a, path_b)
-    less = [each for each in result if each.seconds < 0.0]
-    more = [each for each in result if each.seconds > 0.0]
+    parts = differences(path_a, path_b)
+    less = [each for each in parts if each.seconds < 0.0]
+    more = [each for each in parts if each.seconds > 0.0]
     if abs(difference_s) <= SAME * max(path_a.step_s, path_b.step_s):
         return f"as fast as {name_b}{_both_ways(less, more, path_b.step_s)}"
     if difference_s < 0.0:

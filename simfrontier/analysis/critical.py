@@ -114,12 +114,12 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
         now = start_s
         place = _last_ready(walk, place, tolerance)
         before = walk.before(place)
-        result = _last_ended(walk, before, tolerance)
-        end_s = 0.0 if result is None else walk.times(result).end_s
+        previous = _last_ended(walk, before, tolerance)
+        end_s = 0.0 if previous is None else walk.times(previous).end_s
         if now - end_s > tolerance:
             links.append(facts.wait(walk, place, end_s, now))
             now = end_s
-        place = result
+        place = previous
     if links and links[-1].start_s != 0.0:  # a difference by rounding
         links.append(replace(links.pop(), start_s=0.0))
     return CriticalPath(links=tuple(reversed(links)), step_s=step_s)

@@ -132,11 +132,11 @@ class Predecessors:
         if not self.cluster.role_assignment.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
         number = self._role(place.role).number_of(place.node)
-        results = [place]
+        places = [place]
         for cls in others:
             role = self._role_of[cls]
-            results.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
-        return results
+            places.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
+        return places
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
         """What the op had to wait for on its own rank class, the op before it in its lane first."""

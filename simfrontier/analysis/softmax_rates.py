@@ -104,9 +104,9 @@ def read_rates(path: Path) -> Rates:
             if line.text(column) != lines[0].cells[column]:
                 raise line.fault(column, f"that of all rows, {shown(lines[0].cells[column])}")
     cache_bytes = lines[0].integer("cache_bytes")
-    result = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
-    _refuse_missing(path, result)
-    return result
+    table = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
+    _refuse_missing(path, table)
+    return table
 
 
 def _rate(line: Line) -> Rate:

@@ -89,14 +89,14 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
     role. `peaks`: of each role, or none where memory is not wanted."""
     if step.role_timelines is None:
         return None
-    result = sorted(
+    ordered = sorted(
         (
             (_place(role_timeline), role, role_timeline)
             for role, role_timeline in enumerate(step.role_timelines.by_role)
         ),
         key=lambda each: each[0],
     )
-    chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in result]
+    chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in ordered]
     spans = {stage: tuple(_spans(role_timeline, cls, step.step_s)) for stage, _, role_timeline, cls in chosen}
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []

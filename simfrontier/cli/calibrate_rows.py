@@ -65,11 +65,11 @@ def without_faults(rows: Sequence[CallRow]) -> tuple[list[CallRow], list[str]]:
     """
     faults = call_faults()
     reasons = [shown_fault(row, faults) for row in rows]
-    result = Counter(reason for reason in reasons if reason is not None)
+    counts = Counter(reason for reason in reasons if reason is not None)
     kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
     if rows and not kept:
-        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(result))}")
-    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in result.items()]
+        raise InputError(f"all {counted(len(rows), 'row')} are of known pathologies: {next(iter(counts))}")
+    return kept, [f"Left out: {counted(number, 'row')}: {reason}." for reason, number in counts.items()]
 
 
 def program_words(rows: Sequence[CallRow]) -> list[str]:

@@ -248,15 +248,15 @@ def _table(title: str, head: Names) -> Table:
 
 
 def _calls(comparison: Comparison) -> Table:
-    result = deltas(comparison)
-    shown = [delta for delta in result if delta.is_collective]
+    several = deltas(comparison)
+    shown = [delta for delta in several if delta.is_collective]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
     table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
     for delta in shown[:MAX_ROWS]:
         table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
     if len(shown) > MAX_ROWS:
         table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
-    for delta in [delta for delta in result if not delta.is_collective][:MAX_LOCAL]:
+    for delta in [delta for delta in several if not delta.is_collective][:MAX_LOCAL]:
         table.add_row(delta.kind, "", *_times(delta), style="dim")
     return table
 

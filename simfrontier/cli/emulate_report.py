@@ -75,7 +75,7 @@ def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
 
 def _points(out: Path, job: str, variant: Implementation) -> list[SweepPoint]:
     swept = [delta for delta in deltas(_sweep(out, job)) if delta.is_collective]
-    result = sorted(swept, key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
+    ordered = sorted(swept, key=lambda delta: (-delta.group_size, delta.kind, delta.message_bytes))
     return [
         SweepPoint(
             collectives=variant,
@@ -85,7 +85,7 @@ def _points(out: Path, job: str, variant: Implementation) -> list[SweepPoint]:
             sim_s=delta.sim_s,
             real_s=delta.real_s,
         )
-        for delta in result
+        for delta in ordered
     ]
 
 
@@ -98,7 +98,7 @@ def _group(delta: Delta) -> str:
 def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
     """Of the plan whose step was run with the slowed link, and of the collectives that were."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
-    results = []
+    effects = []
     for name in sorted(listed(out / SLOW / "sim")):
         plan = name.removeprefix("trace-").removesuffix(".json")
         if not name.startswith("trace-") or plan == SWEEP_PLAN:
@@ -108,13 +108,13 @@ def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
             for job in (PLANS, SLOW)
         )
         times = (before.sim_s, after.sim_s, before.real_s, after.real_s)
-        results.append(_effect(f"step of {plan}", link, *times))
+        effects.append(_effect(f"step of {plan}", link, *times))
     before_s, after_s = _whole(usual), _whole(slowed)
     for delta in deltas(slowed):
         (sim_s, real_s), (sim_slowed_s, real_slowed_s) = before_s[delta.name], after_s[delta.name]
         what = f"{delta.kind.replace('_', '-')} over {_group(delta)}"
-        results.append(_effect(what, link, sim_s, sim_slowed_s, real_s, real_slowed_s))
-    return results
+        effects.append(_effect(what, link, sim_s, sim_slowed_s, real_s, real_slowed_s))
+    return effects
 
 
 def _effect(

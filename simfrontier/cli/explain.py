@@ -51,7 +51,7 @@ def explain_plan(
         def report_progress(stage: str, total: int) -> None:
             bar.update(task, advance=1, total=total, description=stage)
 
-        result = explain(
+        explanation = explain(
             scenario,
             plan,
             devices=devices,
@@ -65,11 +65,11 @@ def explain_plan(
         from simfrontier.report import write_explanation_page
 
         with filled(out, "explain") as new:
-            write_explanation_page(result, new / "index.html")
+            write_explanation_page(explanation, new / "index.html")
     if as_json:
-        typer.echo(json.dumps(as_document(result), indent=1, allow_nan=False, ensure_ascii=False))
+        typer.echo(json.dumps(as_document(explanation), indent=1, allow_nan=False, ensure_ascii=False))
     else:
-        _print(result, out)
+        _print(explanation, out)
 
 
 # ── for a program ──

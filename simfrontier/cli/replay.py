@@ -45,15 +45,15 @@ def replay_file(
     announce(forecast_replay(schedule, chosen, exact), str(path), large)
     digested = digest(schedule)
     report = check(schedule)
-    results = [str(finding) for finding in report.findings]
-    if results:
+    findings = [str(finding) for finding in report.findings]
+    if findings:
         if as_json:
-            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": results}, indent=1))
+            typer.echo(json.dumps({"schedule": str(path), "schedule_digest": digested, "findings": findings}, indent=1))
         else:
             typer.echo(
-                "\n".join([f"{path}: {len(results)} findings, not simulated", *(f"  {each}" for each in results)])
+                "\n".join([f"{path}: {len(findings)} findings, not simulated", *(f"  {each}" for each in findings)])
             )
-        return len(results)
+        return len(findings)
     step = _simulated(path, schedule, scenario, chosen, exact)
     if out is not None:
         write_perfetto(step.trace(digested, f"{path.name} on {scenario.name}", notes=notes_of(scenario)), out)

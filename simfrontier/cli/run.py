@@ -153,8 +153,8 @@ def _rates(study: Study) -> Table:
 def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
     for (plan, size), tried in searcher.tried.items():
-        result = study.scenario.resolved_options[plan, size]
-        yield f"{plan} on {size:,}: {found_grid(result, size, tried)} (best of {len(tried):,})"
+        grid = study.scenario.resolved_options[plan, size]
+        yield f"{plan} on {size:,}: {found_grid(grid, size, tried)} (best of {len(tried):,})"
 
 
 def _bands(study: Study) -> Iterator[str]:
@@ -181,8 +181,8 @@ def _varied(study: Study, sensitivity: Sensitivity) -> Table:
         table.add_column(plan, justify="right")
 
     def cells(rates: Mapping[str, float]) -> list[str]:
-        results = [value(sensitivity, rates, plan) for plan in plans]
-        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in results]
+        values = [value(sensitivity, rates, plan) for plan in plans]
+        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in values]
 
     known = published_values(study.scenario, sensitivity)
     table.add_row("the documented defaults", *cells(sensitivity.default), style="bold")

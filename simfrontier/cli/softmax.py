@@ -19,18 +19,18 @@ _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
     """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
     wherever a row is larger than the last cache. Raises InputError."""
-    result = read_rates(path)
-    rows = [_row(result, elements, starts) for elements, starts in result.kinds]
+    rates = read_rates(path)
+    rows = [_row(rates, elements, starts) for elements, starts in rates.kinds]
     if out is not None:
         ensure_writable(out, "results.csv", "index.html", MANIFEST)
         with filled(out, "softmax", MANIFEST) as new:
-            write_softmax_rates_page(result, new / "index.html")
+            write_softmax_rates_page(rates, new / "index.html")
             write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
     if as_json:
-        typer.echo(json.dumps(_document(result, rows), indent=1))
+        typer.echo(json.dumps(_document(rates, rows), indent=1))
     else:
-        _print(result, rows, out)
-    return result.wins
+        _print(rates, rows, out)
+    return rates.wins
 
 
 def _row(rates: Rates, elements: int, starts: str) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     here = scenario.at(devices)
     if plan not in here.searches:
         return scenario, {}
-    result = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
-    table = _table(plan, here.file.plans[plan], here.searches[plan], result)
+    options = searcher.resolved(scenario, (devices,), (plan,)).resolved_options[plan, devices]
+    table = _table(plan, here.file.plans[plan], here.searches[plan], options)
     if "." in plan:
         raise InputError(
             f"{scenario.where}: plans.{plan!r}: got a full stop in its name, allowed: none, as it searches"

@@ -109,6 +109,6 @@ class Explanation:
         import pandas as pd
 
         columns = ("kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls")
-        result = () if self.against is None else self.against.differences
-        rows = [{key: getattr(each, key) for key in columns} for each in result]
+        differences = () if self.against is None else self.against.differences
+        rows = [{key: getattr(each, key) for key in columns} for each in differences]
         return pd.DataFrame([{**row, "axes": "+".join(row["axes"])} for row in rows], columns=list(columns))

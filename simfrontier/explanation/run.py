@@ -154,11 +154,11 @@ def _against(ours: _SimulatedPlan, theirs: _SimulatedPlan) -> PlanComparison:
 
 def _possible(base: Scenario, plan: str, devices: int, tries: Iterator[WhatIf]) -> list[_Try]:
     """Those that make a scenario; what a library, machine or plan does not have is left out."""
-    results = []
+    possible = []
     for each in tries:
         with suppress(InputError):
-            results.append((each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))))
-    return results
+            possible.append((each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))))
+    return possible
 
 
 def _changes(
@@ -171,7 +171,7 @@ def _changes(
 ) -> tuple[TriedChange, ...]:
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
-    results = []
+    changes = []
     seen = {ours.digest}
     given = (ours.plan, ours.devices, ours.fidelity)
     for (each, _), ran in zip(tries, _all(given, tries, jobs, schedule_cache, text), strict=True):
@@ -179,8 +179,8 @@ def _changes(
             continue
         step_s, peak_bytes, digested = ran
         seen.add(digested)
-        results.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
-    return tuple(sorted(results, key=lambda change: -change.saved_s))
+        changes.append(_change(each, step_s, peak_bytes, ours.step.step_s, base.machine.device.hbm_bytes))
+    return tuple(sorted(changes, key=lambda change: -change.saved_s))
 
 
 def _change(each: WhatIf, step_s: float, peak_bytes: int, before_s: float, capacity: float) -> TriedChange:

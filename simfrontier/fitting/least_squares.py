@@ -96,8 +96,8 @@ def fit(problem: FitProblem) -> FitResult:
             f"fit of library {name}: got {number} points for {len(seen)} parameters; "
             "allowed: more points than parameters"
         )
-    results = [(run, *_least_squares(problem, smooth, free, run)) for run in _runs(problem, free, STEPPED in seen)]
-    run, _, best = min(results, key=lambda each: each[1])
+    fits = [(run, *_least_squares(problem, smooth, free, run)) for run in _runs(problem, free, STEPPED in seen)]
+    run, _, best = min(fits, key=lambda each: each[1])
     values = dict(zip(smooth, best.tolist(), strict=True)) | run.values
     return FitResult(
         values=values,
@@ -173,8 +173,8 @@ def _least_squares(
     least, most = (_logs(ends) for ends in zip(*map(allowed, keys), strict=True))
     bounds = np.maximum(begin - WIDEST, least), np.minimum(begin + WIDEST, most)
     begin = np.clip(begin, bounds[0] + INSIDE, bounds[1] - INSIDE)
-    result = least_squares(errors, begin, loss="soft_l1", f_scale=SOFT, bounds=bounds, xtol=1e-6)
-    return float(result.cost), np.exp(result.x)
+    solved = least_squares(errors, begin, loss="soft_l1", f_scale=SOFT, bounds=bounds, xtol=1e-6)
+    return float(solved.cost), np.exp(solved.x)
 
 
 def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:

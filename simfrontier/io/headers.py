@@ -13,7 +13,7 @@ def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[
         raise InputError(f"not a {title}: {wrong(value, 'a table')}", where=where)
     if value.get("format") != form:
         raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {title}", where=where, key=("format",))
-    result = value.get("version")
-    if result != version or isinstance(result, bool):
-        raise InputError(wrong(result, f"{version}, which this simfrontier reads"), where=where, key=("version",))
+    got = value.get("version")
+    if got != version or isinstance(got, bool):
+        raise InputError(wrong(got, f"{version}, which this simfrontier reads"), where=where, key=("version",))
     return {name: part for name, part in value.items() if name not in ("format", "version")}

@@ -79,7 +79,7 @@ def read_osu(path: Path, setup: Setup) -> tuple[CallRow, ...]:
 
 def _entries(path: Path) -> Iterator[_Entry]:
     """All lines of all tables. A table starts below `# Size` and ends with the first line that is no row of it."""
-    test, inside, result = "", False, False
+    test, inside, has_rows = "", False, False
     for number, line in enumerate(read_text(path, "OSU output").splitlines(), 1):
         place = RowPlace(str(path), number)
         if LOG_LINE.fault(len(line)):
@@ -91,12 +91,12 @@ def _entries(path: Path) -> Iterator[_Entry]:
             _check_unit(columns[1].strip(), test, place)
             inside = True
         elif inside and (row := _ROW.fullmatch(line)):
-            result = True
+            has_rows = True
             if int(row[1]) > 0:
                 yield _Entry(test=test, place=place, num_bytes=int(row[1]), value=_value(row[2], test, place))
         elif not line.lstrip().startswith("#"):
             inside = False
-    if not result:
+    if not has_rows:
         raise InputError(
             f'{path}: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines'
         )

@@ -40,8 +40,8 @@ def shares(view: StudyView, sensitivity: Sensitivity | None) -> list[PeakShare]:
     made = []
     for plan, sizes in figures.percent_of_peak.items():
         for size, value in sizes.items():
-            result = next((o for o in view.at(int(size)) if o.plan == plan), None)
-            made.append(_share(view, plan, int(size), value / 100, result, sensitivity))
+            outcome = next((o for o in view.at(int(size)) if o.plan == plan), None)
+            made.append(_share(view, plan, int(size), value / 100, outcome, sensitivity))
     return made
 
 
@@ -87,11 +87,11 @@ def published_tflops(scenario: Scenario, plan: str, size: int) -> float | None:
 def over_unknown(sensitivity: Sensitivity | None, plan: str, size: int, peak_tflops: float) -> Range | None:
     """The lowest and the highest share of a plan at a size, at the defaults and under every variation with which it
     fits; None where nothing is varied."""
-    result = next((each for each in (sizes_of(sensitivity) if sensitivity else ()) if each.devices == size), None)
-    if result is None or plan not in result.default:
+    at_size = next((each for each in (sizes_of(sensitivity) if sensitivity else ()) if each.devices == size), None)
+    if at_size is None or plan not in at_size.default:
         return None
-    known = [result.default[plan] / peak_tflops]
-    known += [one.rates[plan] / (one.peak_flops_per_s / 1e12) for one in result.varied]
+    known = [at_size.default[plan] / peak_tflops]
+    known += [one.rates[plan] / (one.peak_flops_per_s / 1e12) for one in at_size.varied]
     known = [share for share in known if math.isfinite(share)]
     return (min(known), max(known)) if known else None
 

@@ -61,8 +61,8 @@ def sampled(view: StudyView, size: int) -> list[PlanOutcome]:
 
 def share_faster(first: PlanOutcome, second: PlanOutcome) -> float | None:
     """The share of samples in which the first is faster; None where there are no samples."""
-    result = _share(first, second)
-    return None if result is None else result[0]
+    sampled = _share(first, second)
+    return None if sampled is None else sampled[0]
 
 
 def _share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
@@ -90,8 +90,8 @@ def in_samples(share: float, num_samples: int) -> str:
 
 def faster_in(first: PlanOutcome, second: PlanOutcome) -> str:
     """In what share of the samples the first is faster, in words; empty where there are no samples."""
-    result = _share(first, second)
-    return "" if result is None else in_samples(*result)
+    sampled = _share(first, second)
+    return "" if sampled is None else in_samples(*sampled)
 
 
 def verdict(first: PlanOutcome, second: PlanOutcome) -> str:
@@ -224,5 +224,5 @@ def _rows(view: StudyView, ranked: Sequence[PlanOutcome]) -> Iterator[list[str]]
 
 
 def _cell(first: PlanOutcome, second: PlanOutcome) -> str:
-    result = _share(first, second)
-    return "" if result is None else text(as_percent(*result))
+    sampled = _share(first, second)
+    return "" if sampled is None else text(as_percent(*sampled))

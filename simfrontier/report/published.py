@@ -53,8 +53,8 @@ def ratio_sentences(view: StudyView, sensitivity: Sensitivity | None) -> list[st
     figures = view.scenario.file.published
     if figures is None or not figures.ratios:
         return []
-    result = _Ratios.of(view, sensitivity, figures)
-    return sentences(figures, result.rates, result.first, quantity_words(view), result.bands, result.unknown)
+    ratios = _Ratios.of(view, sensitivity, figures)
+    return sentences(figures, ratios.rates, ratios.first, quantity_words(view), ratios.bands, ratios.unknown)
 
 
 def _named(share: PeakShare) -> str:
@@ -189,8 +189,10 @@ def _sentence(
     why = _why({one: lacking(rates, one) for one in (plan, first)})
     if why:
         return f"{name} was published as {ratio:g}; there is no prediction, because {why}."
-    result = rates[plan] / rates[first]
-    return f"The {called} of {name} is {result:.3f}{within}, {distance_to(result, ratio)} the published {ratio:g}."
+    predicted = rates[plan] / rates[first]
+    return (
+        f"The {called} of {name} is {predicted:.3f}{within}, {distance_to(predicted, ratio)} the published {ratio:g}."
+    )
 
 
 def _within(band: Range | None, unknown: Range | None) -> str:
@@ -217,10 +219,10 @@ def _elsewhere(view: StudyView) -> str:
 def _ratios(known: _Ratios, judged: bool) -> str:
     figures, rates, first, bands, rows = known.figures, known.rates, known.first, known.bands, []
     for plan, ratio in figures.ratios.items():
-        state, result = lacking(rates, plan), rates.get(plan, math.nan) / rates.get(first, math.nan)
+        state, predicted = lacking(rates, plan), rates.get(plan, math.nan) / rates.get(first, math.nan)
         within = f"<small>{bands[plan][0]:.3f} to {bands[plan][1]:.3f}</small>" if plan in bands else ""
-        shown = f"{result:.3f}{within}" if math.isfinite(result) else state or NOTHING
-        apart = distance(result, ratio) if judged and plan != first and math.isfinite(result) else NOTHING
+        shown = f"{predicted:.3f}{within}" if math.isfinite(predicted) else state or NOTHING
+        apart = distance(predicted, ratio) if judged and plan != first and math.isfinite(predicted) else NOTHING
         ends = [f"{end:.3f}" for end in known.unknown.get(plan, ())]
         over = [" to ".join(ends) or NOTHING] if known.unknown else []
         rows.append([text(plan), f"{ratio:.3f}", shown, apart, *over, state or number(rates[plan])])
@@ -243,10 +245,10 @@ def _efficiency(view: StudyView, figures: PublishedTable, plan: str, value: floa
     base = figures.efficiency_base_devices or min(fitting, default=0)
     yield f"{base:,} to {view.largest:,}" if base else f"to {view.largest:,}"
     yield f"{value:.3f}"
-    result = rates.get(view.largest, math.nan) / rates.get(base, math.nan)
-    if math.isfinite(result) and base != view.largest:
-        yield f"{result:.3f}"
-        yield distance(result, value) if judged else NOTHING
+    efficiency = rates.get(view.largest, math.nan) / rates.get(base, math.nan)
+    if math.isfinite(efficiency) and base != view.largest:
+        yield f"{efficiency:.3f}"
+        yield distance(efficiency, value) if judged else NOTHING
     else:
         was_run = view.largest in rates and base in rates and base != view.largest
         yield TOO_BIG if was_run or (rates and not fitting) else NOT_RUN

@@ -39,8 +39,8 @@ def _asset(name: str) -> str:
 
 def _plotly() -> str:
     """plotly.js out of the installed package, which is found without the cost of importing it."""
-    result = importlib.util.find_spec("plotly")
-    for folder in (result.submodule_search_locations or ()) if result else ():
+    package = importlib.util.find_spec("plotly")
+    for folder in (package.submodule_search_locations or ()) if package else ():
         source = Path(folder) / "package_data" / "plotly.min.js"
         if source.is_file():
             return source.read_text(encoding="utf-8")

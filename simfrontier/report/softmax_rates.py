@@ -149,8 +149,8 @@ def _size_row(result: Rates, elements: int, starts: str) -> list[str]:
     where = NAMES[starts] + (", larger than the cache" if result.is_outside(elements, starts) else "")
     times = [f"{quantity(rate.median_s, 's')}<small>{quantity(rate.least_s, 's')}</small>" for rate in rates]
     ratios = [result.ratio(elements, starts, other) for other in OTHERS]
-    results = [f'<span class="no">{number(ratio)}</span>' if ratio < 1 else number(ratio) for ratio in ratios]
-    return [f"{elements:,}", where, *times, *results]
+    cells = [f'<span class="no">{number(ratio)}</span>' if ratio < 1 else number(ratio) for ratio in ratios]
+    return [f"{elements:,}", where, *times, *cells]
 
 
 def _why(rates: Rates) -> str:

@@ -368,10 +368,10 @@ class _Graph:
 
 def _any(sets: Iterable[int]) -> int:
     """What is in any of some sets of bits."""
-    result = 0
+    union = 0
     for each in sets:
-        result |= each
-    return result
+        union |= each
+    return union
 
 
 def _text(values: Sequence[str]) -> str:

@@ -107,11 +107,11 @@ def _signature(schedule: Schedule, op: Op, call: Call) -> str:
 
 def _carried(schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...], call: Call) -> str:
     """What an exchange carries in one direction: `x of layer 4, micro-batch 1 (1024 bytes)`."""
-    results = []
+    carried = []
     for a, b in zip(src, dst, strict=False):
         sent, got = _text(schedule, a, call), _text(schedule, b, call)
-        results.append((sent if sent == got else f"{sent} to {got}") + f" ({_num_bytes(schedule, (a,))} bytes)")
-    return ", ".join(results)
+        carried.append((sent if sent == got else f"{sent} to {got}") + f" ({_num_bytes(schedule, (a,))} bytes)")
+    return ", ".join(carried)
 
 
 def _text(schedule: Schedule, ref: Ref, call: Call) -> str:

@@ -70,9 +70,9 @@ def _order(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator[F
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
     for tensor in written if op.matmul is None else ():
         wanted = [label for label in tensor.dims if label in labels]
-        results = [label for label in labels if label in wanted]
-        if tensor.role == "activation" and wanted != results:
-            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(results)
+        ordered = [label for label in labels if label in wanted]
+        if tensor.role == "activation" and wanted != ordered:
+            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(ordered)
 
 
 def _sizes(op: Compute, read: list[Tensor], written: list[Tensor], heads: object) -> Iterator[Fault]:
@@ -154,15 +154,15 @@ def _product(op: Compute, read: list[Tensor], written: list[Tensor]) -> Iterator
     mixed = next((tensor for tensor in values if set(tensor.dims) & set(m) and set(tensor.dims) & set(n)), None)
     if mixed is not None and not inside and all(set(tensor.dims) <= set(space) for tensor in values):
         yield f"no operand with labels of both m and n, {', '.join((*m, *n))}", f"{mixed.name}: {', '.join(mixed.dims)}"
-    results = [label for label in m if label in seen and label not in read[0].dims]
-    if results:
-        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(results)
+    misplaced = [label for label in m if label in seen and label not in read[0].dims]
+    if misplaced:
+        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(misplaced)
     if inside:
         return
-    result = written[0]
-    summed = [label for label in k if label in result.dims]
+    product = written[0]
+    summed = [label for label in k if label in product.dims]
     if summed:
-        yield f"{summed[0]}, which the product sums over, to be no label of {result.name}", ", ".join(result.dims)
+        yield f"{summed[0]}, which the product sums over, to be no label of {product.name}", ", ".join(product.dims)
 
 
 def _values(written: list[Tensor]) -> int:

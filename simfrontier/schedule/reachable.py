@@ -44,11 +44,11 @@ def _finish(
     at = len(open_) - 1
     while open_[at] != first:
         at -= 1
-    result = 0
+    reached = 0
     for node in open_[at:]:
-        result |= bits.get(node, 0)
+        reached |= bits.get(node, 0)
         for target in edges.get(node, ()):
-            result |= out.get(target, 0)
+            reached |= out.get(target, 0)
     for node in open_[at:]:
-        out[node] = result
+        out[node] = reached
     del open_[at:]

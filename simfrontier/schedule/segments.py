@@ -52,11 +52,11 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
     while True:
         calls, blocks = _calls(role, stand_ins, apart)
         program = expand(schedule, Role(role.name, calls, role.at))
-        results = _disturbed(schedule, program, blocks)
-        if not results:
+        disturbed = _disturbed(schedule, program, blocks)
+        if not disturbed:
             return SegmentedProgram(role, program, blocks)
         number_of = [number for number, call in enumerate(calls) for _ in call.ops]
-        apart |= {number_of[node] for node in results}
+        apart |= {number_of[node] for node in disturbed}
 
 
 def _calls(

@@ -69,11 +69,11 @@ class _Engine(FlowEvents):
         self.issuers: dict[int, Issuer] = {}
         self.by_lane = [ops_by_lane(part.program) for part in self.parts]
         for number, (part, classes) in enumerate(parts):
-            results = [
+            infos = [
                 context.info(op) if block is None else None
                 for op, block in zip(part.program.ops, part.blocks, strict=True)
             ]
-            self.infos.append(results)
+            self.infos.append(infos)
             self.issuers.update({cls: Issuer(part.program, self.by_lane[number]) for cls in classes})
         self.ready = {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()}
         self.start = {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()}

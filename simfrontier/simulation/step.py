@@ -265,7 +265,7 @@ def _simulate_roles(
 def _last_role(role_timelines: RoleTimelines) -> tuple[int, int]:
     """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
     step_s = max(role_timeline.timeline.step_s for role_timeline in role_timelines.by_role)
-    results = [
+    last = [
         (-busy_s(role_timeline, cls), cls, number)
         for number, role_timeline in enumerate(role_timelines.by_role)
         for cls, end in zip(
@@ -273,5 +273,5 @@ def _last_role(role_timelines: RoleTimelines) -> tuple[int, int]:
         )
         if end >= step_s * (1 - 1e-9)
     ]
-    _, cls, role = min(results)
+    _, cls, role = min(last)
     return role, cls

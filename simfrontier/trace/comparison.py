@@ -81,22 +81,22 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
             "allowed: two traces of one schedule"
         )
     simulated, really = _by_rank(plan, "simulated", sim), _by_rank(plan, "real", real)
-    result = _Differences()
+    differences = _Differences()
     pairs: list[OpPair] = []
     for rank in sorted({*simulated, *really}):
         mine, its = simulated.get(rank), really.get(rank)
         if mine is None or its is None:
-            result.add(rank, None, "its ops", *_counts(mine, its))
+            differences.add(rank, None, "its ops", *_counts(mine, its))
             continue
         for op in sorted({*mine, *its}):
             if op in mine and op in its:
-                result.compare(rank, mine[op], its[op])
+                differences.compare(rank, mine[op], its[op])
                 pairs.append(OpPair(rank=rank, sim=mine[op], real=its[op]))
             else:
-                result.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
+                differences.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
         if mine.keys() == its.keys():
-            result.compare_orders(rank, mine, its)
-    return Comparison(plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=result.all())
+            differences.compare_orders(rank, mine, its)
+    return Comparison(plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=differences.all())
 
 
 Ops = Mapping[int, Span]

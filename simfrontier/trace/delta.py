@@ -128,8 +128,8 @@ def deltas(comparison: Comparison) -> tuple[Delta, ...]:
         span = pair.sim
         key = (span.kind, span.name, span.axes, span.message_bytes) if span.axes else (span.kind, "", "", 0.0)
         alike.setdefault(key, []).append(pair)
-    results = [_delta(key, pairs, sizes) for key, pairs in alike.items()]
-    return tuple(sorted(results, key=lambda delta: (not delta.is_collective, -delta.real_total_s)))
+    several = [_delta(key, pairs, sizes) for key, pairs in alike.items()]
+    return tuple(sorted(several, key=lambda delta: (not delta.is_collective, -delta.real_total_s)))
 
 
 def _delta(key: tuple[str, str, str, float], pairs: Sequence[OpPair], sizes: Mapping[str, int]) -> Delta:
@@ -240,5 +240,5 @@ def number_of(notes: Mapping[str, str], name: str) -> float | None:
 
 def _mesh(trace: Trace) -> dict[str, int]:
     """Sizes of the axes, where the trace notes them as `node 2, package 4, gcd 2`."""
-    result = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
-    return {match[1]: int(match[2]) for match in result if match}
+    axes = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
+    return {match[1]: int(match[2]) for match in axes if match}

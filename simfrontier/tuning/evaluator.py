@@ -159,8 +159,8 @@ def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:
 
 def outline_of(known: Mapping[str, Any]) -> PlanOutline:
     """The inverse of `plain`. Raises KeyError, TypeError or ValueError where it is none of its values."""
-    result = known["estimate"]
-    made = None if result is None else Estimate(**{name: _number(value) for name, value in result.items()})
+    estimated = known["estimate"]
+    made = None if estimated is None else Estimate(**{name: _number(value) for name, value in estimated.items()})
     return PlanOutline(estimate=made, too_big=_number(known["too_big"]), fault=str(known["fault"]))
 
 

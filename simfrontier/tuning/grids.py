@@ -47,13 +47,13 @@ class GridSearcher:
     ) -> Scenario:
         """The scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
         candidate fits, InputError where there is none."""
-        result = dict(scenario.resolved_options)
+        decided = dict(scenario.resolved_options)
         for size in sizes:
             for plan in plans:
-                if plan in scenario.at(size).searches and (plan, size) not in result:
-                    result[plan, size] = self._best(scenario, plan, size)
+                if plan in scenario.at(size).searches and (plan, size) not in decided:
+                    decided[plan, size] = self._best(scenario, plan, size)
                     progress(f"grid of {plan} on {size}")
-        return replace(scenario, resolved_options=result) if result != scenario.resolved_options else scenario
+        return replace(scenario, resolved_options=decided) if decided != scenario.resolved_options else scenario
 
     def complete(self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> Scenario:
         """The scenario with all its searches decided at all its sizes; errors as `resolved`."""

@@ -125,11 +125,11 @@ def _read(path: Path, digest: str, readers: Readers) -> dict[tuple[str, str], An
             for number, line in enumerate(_lines(file)):
                 if number == 0:
                     _refuse_another(path, line, digest)
-                result = _checked(line, digest)
-                if result is None:
+                entry = _checked(line, digest)
+                if entry is None:
                     continue
                 try:
-                    kind, key, value = result
+                    kind, key, value = entry
                     readers[kind](value)
                     known[kind, str(key)] = value
                 except (AttributeError, KeyError, TypeError, ValueError):  # of other code that says it is this version
@@ -158,15 +158,15 @@ def _checked(line: bytes, digest: str) -> list[Any] | None:
     if message != _sum(digest, text).encode():
         return None
     try:
-        result = json.loads(text)
+        entry = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return result if isinstance(result, list) else None
+    return entry if isinstance(entry, list) else None
 
 
 def _refuse_another(path: Path, line: bytes, digest: str) -> None:
-    result = _checked(line, "")
-    if result is not None and result[:1] == ["search"] and result[1:] != [digest]:
+    entry = _checked(line, "")
+    if entry is not None and entry[:1] == ["search"] and entry[1:] != [digest]:
         raise InputError(
             f"{path}: is of another search that was stopped (another scenario, size, pins or version); "
             "allowed: --fresh, which forgets it, or another folder"

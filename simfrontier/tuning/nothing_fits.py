@@ -85,8 +85,8 @@ def _nearest_value(space: Space, name: str) -> Value | None:
             return 0.0
         return min(abs(math.log(value / one)) for one in held if isinstance(one, int) and not isinstance(one, bool))
 
-    result = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
-    return None if result is None else result.value(name)
+    fitting = _first_that_fits(free, lambda candidate: distance(candidate.value(name)))
+    return None if fitting is None else fitting.value(name)
 
 
 def _larger(space: Space) -> Iterator[Space]:

@@ -62,14 +62,14 @@ def _rows(tuning: TuningOutcome) -> Iterator[dict[str, Cell]]:
 
 
 def _of_simulation(plan: TunedPlan, chance: float | None) -> dict[str, Cell]:
-    result = plan.simulated
-    if result is None:
+    simulated = plan.simulated
+    if simulated is None:
         return {}
-    band = dict(zip(("p05", "p50", "p95"), result.band_s or (), strict=False))
+    band = dict(zip(("p05", "p50", "p95"), simulated.band_s or (), strict=False))
     return {
         **{f"step_time_{name}_s": value for name, value in band.items()},
         **({} if chance is None else {"chance_fastest": chance}),
-        **{f"{part}_s": result.parts[part] for part in PARTS},
+        **{f"{part}_s": simulated.parts[part] for part in PARTS},
     }
 
 

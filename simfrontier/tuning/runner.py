@@ -30,12 +30,12 @@ def is_too_big(outline: PlanOutline, capacity: float) -> bool:
 
 def fitting_of(outlines: Mapping[Candidate, PlanOutline], capacity: float) -> list[TunedPlan]:
     """The plans that may fit, the fastest first."""
-    results = [
+    fitting = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
         for candidate, outline in outlines.items()
         if outline.estimate is not None and not is_too_big(outline, capacity)
     ]
-    return sorted(results, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
+    return sorted(fitting, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
 
 
 def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
@@ -145,11 +145,11 @@ class Runner:
         self.workers.do(tasks, record_results)
         out = []
         for plan in plans:
-            result = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
-            if isinstance(result, PlanFault):
+            simulated = simulated_of(self.journal.get("simulated", plan.candidate.key) or {})
+            if isinstance(simulated, PlanFault):
                 self.faulty.append(plan)
             else:
-                out.append(replace(plan, simulated=result))
+                out.append(replace(plan, simulated=simulated))
         return out
 
     def own(self, scenario: Scenario, batch: int, capacity: float) -> tuple[OwnPlan, ...]:
@@ -174,11 +174,11 @@ class Runner:
 
         self.workers.do([("own", [(plan,)]) for plan in new], record_results)
         for plan in names:
-            result = simulated_of(self.journal.get("own", plan) or {})
-            if isinstance(result, PlanFault):
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=result.why)
+            simulated = simulated_of(self.journal.get("own", plan) or {})
+            if isinstance(simulated, PlanFault):
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
             else:
-                out[plan] = OwnPlan(name=plan, simulated=result, fits=result.peak_bytes <= capacity)
+                out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
         return tuple(out[plan] for plan in scenario.plans)
 
     def why(self, plans: Sequence[TunedPlan]) -> tuple[CriticalPath, str]:

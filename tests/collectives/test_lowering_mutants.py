@@ -167,11 +167,11 @@ def test_tracking_ranks_alone_lets_a_wrong_chunk_pass(kind: CollectiveKind) -> N
     assert ranks_only(lowered) and ranks_only(mutant)
     assert not is_right(mutant, 5, execute(mutant, 5))
     assert prove(lowered) == []
-    message = prove(mutant)
+    findings = prove(mutant)
     if kind == "all_to_all":
-        assert message == ["member 2 ends with message chunk 3 of 1 in chunk 5"]
+        assert findings == ["member 2 ends with message chunk 3 of 1 in chunk 5"]
     else:
-        assert message == [
+        assert findings == [
             f"transfer {number} (1 adds 1 from 3 to 2 of 2) adds a part of message chunk 3 to one of chunk 2",
             "member 2 ends with message chunk 2 of 0, 2, 3 in chunk 2",
         ]

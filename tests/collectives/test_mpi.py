@@ -108,9 +108,9 @@ def test_a_group_that_does_not_halve_is_refused() -> None:
 
 def test_a_row_on_such_a_group_has_no_model() -> None:
     row = replace(rows_of("recursive-halving-mpi4py")[0], devices=24)
-    message = predict_call(row)
-    assert isinstance(message, NotCovered)
-    assert message.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
+    predicted = predict_call(row)
+    assert isinstance(predicted, NotCovered)
+    assert predicted.reason == "recursive halving: got groups of 24 devices, allowed: powers of two"
 
 
 @pytest.mark.parametrize("fidelity", ["analytic", "flow", "chunk"])

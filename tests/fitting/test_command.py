@@ -98,16 +98,16 @@ def test_the_page_has_charts_tables_and_loads_nothing(tmp_path: Path) -> None:
 
 def test_json_has_parameters_errors_and_every_point(tmp_path: Path) -> None:
     rows = [*made_up(), replace(made_up()[0], collective="broadcast")]
-    message = json.loads(fitted(tmp_path, rows, "--json").out)
-    assert (message["file"], message["page"]) == (str(tmp_path / "fit.toml"), str(tmp_path / "fit.html"))
-    (share,) = [one for one in message["parameters"] if one["key"] == "shares.nic"]
+    document = json.loads(fitted(tmp_path, rows, "--json").out)
+    assert (document["file"], document["page"]) == (str(tmp_path / "fit.toml"), str(tmp_path / "fit.html"))
+    (share,) = [one for one in document["parameters"] if one["key"] == "shares.nic"]
     assert share["interval"][0] <= share["value"] <= share["interval"][1]
     assert share["file_value"] == load_library("rccl").link_shares["nic"]
-    assert message["fit"]["fitted"]["points"] == len(message["rows"]) == 40
-    first = message["rows"][0]
+    assert document["fit"]["fitted"]["points"] == len(document["rows"]) == 40
+    first = document["rows"][0]
     assert first["fitted_s"] == pytest.approx(first["time_s"], rel=0.3)
     assert first["left_out_s"] == pytest.approx(first["time_s"], rel=0.5)
-    ((reason, number),) = message["set_aside"].items()
+    ((reason, number),) = document["set_aside"].items()
     assert number == 1 and reason.startswith("no model of 'broadcast'; allowed: all_gather, ")
 
 
@@ -185,8 +185,8 @@ def test_logs_are_fitted_to_where_it_is_said(tmp_path: Path) -> None:
     """What a calibration has as tables is fitted to with --fit."""
     rows = write_calls(tmp_path / "my.csv", made_up())
     assert invoke("calibrate", rows, "--tables", "--out", tmp_path / "tables.toml").code == 0
-    message = ("--fit", "--machine", "frontier", "--library", "rccl")
-    done = invoke("calibrate", tmp_path / "tables.toml", *message, "--out", tmp_path / "fit.toml")
+    options = ("--fit", "--machine", "frontier", "--library", "rccl")
+    done = invoke("calibrate", tmp_path / "tables.toml", *options, "--out", tmp_path / "fit.toml")
     assert done.code == 0, done
     calibration = load_calibration(tmp_path / "fit.toml")
     assert calibration.fit is not None and calibration.fit.fitted.points == 40 and calibration.calls == ()

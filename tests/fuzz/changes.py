@@ -55,9 +55,9 @@ def _word(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:
     tokens = list(_TOKEN.finditer(text, begin, begin + NEARBY))
     if not tokens:
         return rng.choice(WORDS).encode()
-    result = rng.choice(tokens)
+    token = rng.choice(tokens)
     new = rng.choice(WORDS).encode() if rng.random() < 0.7 else rng.choice(tokens)[0]
-    return text[: result.start()] + new + text[result.end() :]
+    return text[: token.start()] + new + text[token.end() :]
 
 
 def _double(rng: random.Random, text: bytes, _: list[bytes]) -> bytes:

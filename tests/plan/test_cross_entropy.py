@@ -96,8 +96,8 @@ def test_passes_over_the_logits_are_as_published(way: Any) -> None:
 
 def test_the_default_is_what_is_built_without_the_key() -> None:
     for make in (lambda **keys: megatron(2, **keys), lambda **keys: axonn(2, 2, **keys)):
-        plain, message = (to_json(schedule_of(make(**keys), 8)) for keys in ({}, {"cross_entropy": "fused-two"}))
-        assert plain == message
+        plain, fused = (to_json(schedule_of(make(**keys), 8)) for keys in ({}, {"cross_entropy": "fused-two"}))
+        assert plain == fused
         assert '"kernel"' not in plain and "merge" not in plain
 
 

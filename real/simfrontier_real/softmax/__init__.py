@@ -70,6 +70,6 @@ def _refuse_array(name: str, array: Rows) -> None:
 
 def _refuse_row(rows: Rows, row: int) -> None:
     if row >= 0:
-        result = np.atleast_2d(rows)[row]
-        got = "nan" if np.isnan(result).any() else "inf" if np.isposinf(result).any() else "nothing but -inf"
+        values = np.atleast_2d(rows)[row]
+        got = "nan" if np.isnan(values).any() else "inf" if np.isposinf(values).any() else "nothing but -inf"
         raise InputError(f"rows: row {row}: got {got}; allowed: finite numbers, and -inf beside them")

@@ -95,13 +95,13 @@ def cpu_name() -> str:
 
 def last_cache_bytes() -> int:
     """The size of the largest cache, as Linux tells it. Raises SimfrontierError where it does not."""
-    results = [0]
+    sizes = [0]
     for file in _CACHES.glob("index*/size"):
         size = re.fullmatch(r"(\d+)([KMG])", file.read_text(encoding="utf-8").strip())
-        results.append(int(size[1]) * _UNITS[size[2]] if size else 0)
-    if not max(results):
+        sizes.append(int(size[1]) * _UNITS[size[2]] if size else 0)
+    if not max(sizes):
         raise SimfrontierError(f"{_CACHES}: says no size of a cache; give it by --cache-bytes")
-    return max(results)
+    return max(sizes)
 
 
 def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[RowTime]:

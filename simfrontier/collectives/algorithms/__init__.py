@@ -17,9 +17,9 @@ def algorithm(name: str) -> Algorithm:
     """The algorithm of that name, from the file of that name. Raises InputError where there is none."""
     if name not in ALGORITHMS:
         raise InputError(f"algorithm {name!r}: {nearest(name, ALGORITHMS)}")
-    result = import_module(f"{__name__}.{name}").ALGORITHM
-    assert isinstance(result, Algorithm), f"{name}.ALGORITHM is not an algorithm"
-    return result
+    loaded = import_module(f"{__name__}.{name}").ALGORITHM
+    assert isinstance(loaded, Algorithm), f"{name}.ALGORITHM is not an algorithm"
+    return loaded
 
 
 def all_algorithms() -> tuple[Algorithm, ...]:

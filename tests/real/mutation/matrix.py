@@ -82,8 +82,8 @@ class Bench:
             return Outcome("not applicable" if result.is_good else "broken", 0)
         if result.is_good:
             nearest = max(result.checks, key=lambda each: each.seen / each.limit)
-            message = "below" if fault.is_small and not result.must_agree else "passed"
-            return Outcome(message, fired, f"nearest to its bound: {nearest}")
+            ended = "below" if fault.is_small and not result.must_agree else "passed"
+            return Outcome(ended, fired, f"nearest to its bound: {nearest}")
         return Outcome("caught", fired, "; ".join(map(str, result.missed)))
 
 
