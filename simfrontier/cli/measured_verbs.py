@@ -1,0 +1,123 @@
+"""Commands for measured times: `calibrate`, `validate` and `softmax`, with their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.cli.options import names_of, num_bytes, to_write
+from simfrontier.errors import InputError
+
+
+def calibrate(
+    data: Annotated[
+        list[Path],
+        typer.Argument(help="CSV tables, output of nccl-tests, rccl-tests or OSU, calibrations (.toml), real traces"),
+    ],
+    out: Annotated[Path, to_write("--out", "calibration file to write (.toml)")],
+    fit: Annotated[
+        bool | None,
+        typer.Option(
+            "--fit/--tables",
+            help="fit the library's free parameters, or keep the times as tables (default: fit where there is a CSV)",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="machine, where the data are of several or do not say it; a,b fits both at once")
+    ] = None,
+    library: Annotated[str | None, typer.Option(help="library, where the data are of several or do not say it")] = None,
+    devices: Annotated[int | None, typer.Option(min=2, help="devices of a group, in output of OSU")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
+    packages: Annotated[
+        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+    ] = None,
+    min_bytes: Annotated[str | None, typer.Option(help="fit to messages of at least this size, e.g. 64KiB")] = None,
+    page: Annotated[Path | None, to_write("--page", "page with the plots of a fit (default: OUT.html)")] = None,
+    where: Annotated[str | None, typer.Option(help="where it was measured (default: hosts in logs, machines)")] = None,
+    when: Annotated[str | None, typer.Option(help="when it was measured (default: the dates of the files)")] = None,
+    title: Annotated[str | None, typer.Option(help="title of the calibration")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print what was written as JSON")] = False,
+) -> None:
+    """Make a calibration, which a scenario names as library.calibration, out of measured times of collectives: tables
+    of times, or a library's free parameters fitted to them, with 90 % intervals and errors on points left out."""
+    from simfrontier.cli.calibrate import Labels, calibrate as make_tables
+    from simfrontier.cli.calibrate_rows import is_table
+    from simfrontier.measured import Setup
+
+    if out.suffix != ".toml":
+        raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
+    given = {
+        "--machine": machine,
+        "--library": library,
+        "--devices": devices,
+        "--nodes": nodes,
+        "--packages": packages,
+        "--min-bytes": min_bytes,
+    }
+    data = list(dict.fromkeys(data))
+    options = "" if fit is None else (" --fit" if fit else " --tables")
+    options += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
+    labels = Labels(where=where, when=when, title=title, options=options)
+    machines = names_of("--machine", machine, "frontier,lumi-g")
+    alone = machines[0] if len(machines) == 1 else None
+    setup = Setup(machine=alone, library=library, devices=devices, nodes=nodes, packages=packages)
+    if any(map(is_table, data)) if fit is None else fit:
+        from simfrontier.cli.calibrate_fit import calibrate_fit
+
+        least = 0 if min_bytes is None else num_bytes("--min-bytes", min_bytes)
+        calibrate_fit(data, out, page, setup, labels, machines, least, json)
+        return
+    for option, value in (("--min-bytes", min_bytes), ("--page", page)):
+        if value is not None:
+            raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
+    if len(machines) > 1:
+        raise InputError(f"--machine: got {machine!r} for tables of times; allowed: one machine")
+    make_tables(data, out, setup, labels, json)
+
+
+def validate(
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="your own measured times instead: CSV, nccl-tests, OSU, calibration, real trace"),
+    ] = None,
+    cross: Annotated[
+        bool | None,
+        typer.Option(
+            "--cross/--no-cross",
+            help="predict fitted rows by fits without their number of devices (default), or by the shipped parameters",
+        ),
+    ] = None,
+    out: Annotated[Path | None, to_write("--out", "folder for the page index.html (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print every row and its prediction as JSON")] = False,
+    machine: Annotated[str | None, typer.Option(help="machine of --data, where the file does not say it")] = None,
+    library: Annotated[str | None, typer.Option(help="library of --data, where the file does not say it")] = None,
+    devices: Annotated[int | None, typer.Option(help="devices of --data, where the file does not say it")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="nodes that a group is on, in output of OSU")] = None,
+    packages: Annotated[
+        int | None, typer.Option(min=1, help="packages that a group is on, in logs (default: what it fills)")
+    ] = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(help="programs whose own time is in --data, e.g. frontier_call,frontier_list; or none"),
+    ] = None,
+) -> None:
+    """Hold measured tables against the shipped models. Exit code 1 where a table leaves its stated bound."""
+    from simfrontier.cli.validate import validate_tables
+    from simfrontier.measured import Setup
+
+    setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
+    raise typer.Exit(0 if validate_tables(data or (), setup, harness, cross, out, json) else 1)
+
+
+def softmax(
+    table: Annotated[Path, typer.Argument(help="table (CSV) of times, from `simfrontier-real softmax`")],
+    out: Annotated[Path | None, to_write("--out", "folder for index.html and results.csv (default: no page)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+) -> None:
+    """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
+    that are larger than the last cache."""
+    from simfrontier.cli.softmax import print_softmax
+
+    raise typer.Exit(0 if print_softmax(table, out, json) else 1)
