@@ -11,7 +11,7 @@ from simfrontier.errors import InputError
 from simfrontier.network import Fabric, Pattern, wait_pattern
 from simfrontier.schedule import Collective, Mesh, Schedule
 
-GROUP_WAIT = "meeting"
+GROUP_WAIT = "wait"
 
 
 def pattern_key(axes: tuple[str, ...], algorithm: str) -> str:
