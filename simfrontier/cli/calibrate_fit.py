@@ -107,7 +107,7 @@ def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Pat
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
         "fit": None if calibration.fit is None else asdict(calibration.fit),
-        "set_aside": dict(done.chosen.set_aside),
+        "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
         "not_left_out": {
             f"{machine} {devices}": text for (machine, devices), text in done.cross_validation.faults.items()
         },

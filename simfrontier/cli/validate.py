@@ -150,8 +150,8 @@ def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> No
 def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
     if any(row.prediction is not None for row in rows):
         return
-    [(why, number)] = Counter(row.why for row in rows).most_common(1)
-    first = next(row.row.place for row in rows if row.why == why).first
+    [(why, number)] = Counter(row.reason for row in rows).most_common(1)
+    first = next(row.row.place for row in rows if row.reason == why).first
     raise InputError(
         f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
     )
@@ -197,7 +197,7 @@ def row_document(row: ComparedRow) -> dict[str, Any]:
         "error": row.error,
         "harness_s": made and made.harness_s,
         "use": row.use,
-        "why": row.why,
+        "why": row.reason,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured import CallRow, Pathology, call_faults
-from simfrontier.validation import lacking, other_place, shown_fault
+from simfrontier.validation import NotCovered, lacking, other_place, shown_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class FitRows:
     library: str
     machines: tuple[str, ...]
     rows: tuple[CallRow, ...]
-    set_aside: Mapping[str, int]
+    set_aside: Mapping[NotCovered, int]
 
 
 def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> FitRows:
@@ -33,16 +33,16 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
     where = named("machine", (row.machine for row in of_library), machines)
     faults = call_faults()
     kept: list[CallRow] = []
-    reasons: Counter[str] = Counter()
+    reasons: Counter[NotCovered] = Counter()
     for row in rows:
-        reason = _reason(row, one, where, min_bytes, faults)
-        if reason:
-            reasons[reason] += 1
-        else:
+        missing = _missing(row, one, where, min_bytes, faults)
+        if missing is None:
             kept.append(row)
+        else:
+            reasons[missing] += 1
     if not kept:
-        reason, number = reasons.most_common(1)[0]
-        raise InputError(f"none of {len(rows):,} rows can be fitted to: {reason} ({number:,})")
+        missing, number = reasons.most_common(1)[0]
+        raise InputError(f"none of {len(rows):,} rows can be fitted to: {missing} ({number:,})")
     return FitRows(library=one, machines=where, rows=tuple(kept), set_aside=dict(reasons))
 
 
@@ -59,10 +59,15 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
     return tuple(dict.fromkeys(asked or counts))
 
 
-def _reason(row: CallRow, library: str, machines: Sequence[str], min_bytes: int, faults: Sequence[Pathology]) -> str:
-    """Why a row is not fitted to; "" where it is."""
+def _missing(
+    row: CallRow, library: str, machines: Sequence[str], min_bytes: int, faults: Sequence[Pathology]
+) -> NotCovered | None:
+    """Why a row is not fitted to; None where it is."""
     if row.library != library or row.machine not in machines:
-        return "of other libraries or machines"
+        return NotCovered(reason="of other libraries or machines")
     if row.num_bytes < min_bytes:
-        return f"below {min_bytes:,} bytes (--min-bytes)"
-    return lacking(row) or other_place(row) or shown_fault(row, faults) or ""
+        return NotCovered(reason=f"below {min_bytes:,} bytes (--min-bytes)")
+    if missing := lacking(row) or other_place(row):
+        return missing
+    fault = shown_fault(row, faults)
+    return None if fault is None else NotCovered(reason=fault)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simfrontier.collectives import ErrorSummary, LeftOutDevices
 from simfrontier.fitting import FitOutcome, far_of
 from simfrontier.report.phrases import listed, percent
-from simfrontier.report.validation_text import counted, reason_words
+from simfrontier.report.validation_text import counted
 from simfrontier.validation import was_fitted
 
 LARGE_WORDS = "several nodes, 4 MiB and more"
@@ -72,8 +72,8 @@ def calibration_findings(done: FitOutcome) -> list[str]:
         for (machine, devices), fault in done.cross_validation.faults.items()
     ]
     parts += [
-        f"Not fitted to: {counted(number, 'row')}: {reason_words(reason)}."
-        for reason, number in done.chosen.set_aside.items()
+        f"Not fitted to: {counted(number, 'row')}: {missing.reason}."
+        for missing, number in done.chosen.set_aside.items()
     ]
     return parts
 

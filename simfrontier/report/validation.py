@@ -16,7 +16,6 @@ from simfrontier.report.validation_text import (
     apart,
     bounds_words,
     counted,
-    reason_words,
     tflops,
     validation_findings,
     validation_lead,
@@ -309,7 +308,7 @@ def _by_reason(done: Validation, use: str) -> dict[str, list[ComparedRow]]:
     out: dict[str, list[ComparedRow]] = {}
     for row in done.rows:
         if row.use == use and row.why != ONLY_BOUNDED:
-            out.setdefault(reason_words(row.why), []).append(row)
+            out.setdefault(row.why, []).append(row)
     return out
 
 

@@ -198,7 +198,7 @@ def _hover(held: ComparedRow) -> str:
         if made.harness_s:
             parts.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
     if held.why:
-        parts.append(text(held.why))
+        parts.append(text(held.reason))
     return "<br>".join(_wrapped(line) for line in parts)
 
 

@@ -128,17 +128,11 @@ def reasons(done: Validation) -> list[str]:
     first: dict[str, str] = {}
     for row in rows:
         where = row.row.place.first if row.table in own else ""
-        first.setdefault(reason_words(row.why), where)
-    common = Counter(reason_words(row.why) for row in rows).most_common()
+        first.setdefault(row.why, where)
+    common = Counter(row.why for row in rows).most_common()
     parts = [f"{why} ({number:,}{first[why]})" for why, number in common[:MAX_REASONS]]
     rest = sum(number for _, number in common[MAX_REASONS:])
     return [*parts, f"other reasons ({rest:,})"] if rest else parts
-
-
-def reason_words(why: str) -> str:
-    """A reason without the list of what is allowed; what may have been meant stays."""
-    reason, _, allowed = why.partition("; ")
-    return reason if allowed.startswith("allowed: ") else why
 
 
 def counted(number: int, noun: str) -> str:

@@ -22,6 +22,7 @@ from .outcome import (
     ONLY_BOUNDED as ONLY_BOUNDED,
     UNSEEN as UNSEEN,
     ComparedRow as ComparedRow,
+    NotCovered as NotCovered,
     Prediction as Prediction,
     Use as Use,
 )

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from simfrontier.collectives import Library, libraries, load_library
 from simfrontier.cost import EqualGroups
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError
 from simfrontier.machine import catalog
 from simfrontier.measured import fault_of
 from simfrontier.schedule import CollectiveKind
 from simfrontier.validation.grouped import grouped_seconds
 from simfrontier.validation.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import NotCovered, Prediction, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 
 if TYPE_CHECKING:
     from simfrontier.measured import CallRow, Pathology
@@ -35,9 +35,9 @@ class CallPredictor:
 
     def predict(self, row: CallRow) -> Prediction | NotCovered:
         """The time of the row's call with its 90 % interval, or why there is no model of it."""
-        reason = lacking(row) or ("" if row.groups else other_place(row))
-        if reason:
-            return NotCovered(reason=reason)
+        missing = lacking(row) or (None if row.groups else other_place(row))
+        if missing is not None:
+            return missing
         library = self.library(row.library)
         if row.num_bytes < library.least_bytes:
             least = f"{library.least_bytes:,.0f} bytes"
@@ -73,30 +73,32 @@ def groups_of(machine: str, devices: int) -> EqualGroups:
     return EqualGroups(shipped_machine(machine), devices)
 
 
-def lacking(row: CallRow) -> str:
-    """Why no shipped model covers a row; "" where one does."""
+def lacking(row: CallRow) -> NotCovered | None:
+    """Why no shipped model covers a row; None where one does."""
     if row.machine not in catalog():
-        return f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}"
+        return unknown_name(f"no model of machine {row.machine!r}", row.machine, catalog())
     if row.library not in libraries():
-        return f"no model of library {row.library!r}; {nearest(row.library, libraries())}"
+        return unknown_name(f"no model of library {row.library!r}", row.library, libraries())
     if row.collective not in KINDS:
-        return f"no model of {row.collective!r}; {nearest(row.collective, KINDS)}"
-    return ""
+        return unknown_name(f"no model of {row.collective!r}", row.collective, KINDS)
+    return None
 
 
-def other_place(row: CallRow) -> str:
-    """What is wrong with the place of a row's ranks: models are of devices that fill one node after another."""
+def other_place(row: CallRow) -> NotCovered | None:
+    """What is wrong with the place of a row's ranks: models are of devices that fill one node after another.
+    None where nothing is."""
     if row.groups:
-        return f"{len(row.groups)} groups of devices of one node, where all devices are one group"
+        reason = f"{len(row.groups)} groups of devices of one node, where all devices are one group"
+        return NotCovered(reason=reason)
     try:
         shape = groups_of(row.machine, row.devices).shape
     except InputError as error:
-        return str(error)
+        return NotCovered(reason=str(error))
     given = row.nodes or shape.num_nodes, row.packages or shape.num_packages
     if given == (shape.num_nodes, shape.num_packages):
-        return ""
-    return (
-        f"{row.devices} ranks on {given[0]} nodes and {given[1]} packages, where {row.machine} has them on "
+        return None
+    return NotCovered(
+        reason=f"{row.devices} ranks on {given[0]} nodes and {given[1]} packages, where {row.machine} has them on "
         f"{shape.num_nodes} and {shape.num_packages} (--packages)"
     )
 

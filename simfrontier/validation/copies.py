@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.errors import InputError
 from simfrontier.machine import Machine, catalog
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import NotCovered, Prediction, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 
 if TYPE_CHECKING:
     from simfrontier.machine import LinkClass
@@ -58,11 +58,10 @@ def copy_sd(machine: Machine, row: CopyRow) -> float:
 def predict_copy(row: CopyRow) -> Prediction | NotCovered:
     """The shipped machine's time of the row's message with its 90 % interval, or why there is none."""
     if row.machine not in catalog():
-        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     machine = shipped_machine(row.machine)
-    reason = lacking(machine, row)
-    if reason:
-        return NotCovered(reason=reason)
+    if (missing := lacking(machine, row)) is not None:
+        return missing
     return around(copy_seconds(machine, row), copy_sd(machine, row))
 
 
@@ -74,24 +73,26 @@ def copy_fitted(row: CopyRow) -> bool:
     return row.source.startswith(FITTED_SOURCE) and row.num_bytes in sizes
 
 
-def lacking(machine: Machine, row: CopyRow) -> str:
-    """Why no law covers a row; "" where one does."""
+def lacking(machine: Machine, row: CopyRow) -> NotCovered | None:
+    """Why no law covers a row; None where one does."""
     copies = machine.copies
     if copies is None:
-        return f"machine {machine.name} says nothing of single copies (copies)"
+        return NotCovered(reason=f"machine {machine.name} says nothing of single copies (copies)")
     if row.scope == "intra-node":
         if row.benchmark == "osu_latency":
-            return "no law of small messages inside a node: two sizes were measured, which leave nothing to check it by"
+            what = "no law of small messages inside a node"
+            return NotCovered(reason=f"{what}: two sizes were measured, which leave nothing to check it by")
         try:
             _ends(machine, row)
         except InputError as error:
-            return str(error)
-        return ""
+            return NotCovered(reason=str(error))
+        return None
     if row.benchmark not in ("osu_bw", "osu_bibw", "osu_latency"):
-        return f"no law of {row.benchmark} between nodes"
+        return NotCovered(reason=f"no law of {row.benchmark} between nodes")
     if row.library not in copies.libraries:
-        return f"no messages between nodes by library {row.library!r}; {nearest(row.library, copies.libraries)}"
-    return ""
+        what = f"no messages between nodes by library {row.library!r}"
+        return unknown_name(what, row.library, copies.libraries)
+    return None
 
 
 def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:

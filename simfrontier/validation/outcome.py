@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from simfrontier.errors import near, nearest
 
 if TYPE_CHECKING:
     from simfrontier.measured import Row
@@ -45,9 +48,27 @@ def around(seconds: float, sd: float) -> Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCovered:
-    """No shipped model covers a row; `reason` says what is missing, with the nearest that there is."""
+    """No shipped model covers a row; `reason` says what is missing, with the nearest name that there is, or `allowed`
+    lists the names where none is near."""
 
     reason: str
+    allowed: str = ""
+
+    def __str__(self) -> str:
+        return in_full(self.reason, self.allowed)
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
+    """Of a row whose `name` is none of those that are known; `what` says of what it is one."""
+    names = tuple(known)
+    if near(name, names) is None:
+        return NotCovered(reason=what, allowed=nearest(name, names))
+    return NotCovered(reason=f"{what}; {nearest(name, names)}")
+
+
+def in_full(reason: str, allowed: str) -> str:
+    """A reason with the list of what is allowed, where there is one."""
+    return f"{reason}; {allowed}" if allowed else reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +78,7 @@ class ComparedRow:
     `measured_s` is None where the row tells no time (the rate of a training run), `prediction` where no model covers
     the row. `use`: "fitted" where the shipped parameters were fitted to the row, "left out" where the prediction comes
     from a fit that did not see any row of its number of devices, "held" where no fit saw it. `why` says what is wrong
-    with a pathology, or why there is no model.
+    with a pathology, or why there is no model, and `allowed` lists the names of which one would have a model.
     """
 
     table: str
@@ -66,6 +87,12 @@ class ComparedRow:
     prediction: Prediction | None
     use: Use
     why: str = ""
+    allowed: str = ""
+
+    @property
+    def reason(self) -> str:
+        """`why` with what is allowed."""
+        return in_full(self.why, self.allowed)
 
     @property
     def error(self) -> float | None:

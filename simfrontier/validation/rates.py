@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 from simfrontier.collectives import load_library
 from simfrontier.cost import price
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.errors import nearest
 from simfrontier.machine import Machine, catalog
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.schedule import Compute, Mesh
 from simfrontier.validation.machines import shipped_machine
-from simfrontier.validation.outcome import NotCovered, Prediction, around
+from simfrontier.validation.outcome import NotCovered, Prediction, around, unknown_name
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
     if row.what != "matmul":
         return NotCovered(reason="a rate of training is held against a bound (training_bound)")
     if row.machine not in catalog():
-        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     if row.m is None or row.n is None or row.k is None:
         return NotCovered(reason="the shape of the product is not told")
     if row.statistic not in TYPICAL:
@@ -95,7 +94,7 @@ def training_bound(row: RateRow) -> BoundedRate | NotCovered:
     this one is assumed.
     """
     if row.machine not in catalog():
-        return NotCovered(reason=f"no machine {row.machine!r}; {nearest(row.machine, catalog())}")
+        return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     machine = shipped_machine(row.machine)
     published = row.value * machine.device.peak_flops_per_s if row.quantity == "share_of_peak" else row.flops_per_s
     if published is None and row.quantity == "machine_flops_per_s":

@@ -80,9 +80,11 @@ def _held(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> Co
 
     Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
     """
-    known, why = (None, made.reason) if isinstance(made, NotCovered) else (made, "")
+    known = None if isinstance(made, NotCovered) else made
     held = ComparedRow(table=table.name, row=row, measured_s=row.seconds, prediction=known, use=use)
     pathology = table.pathology_of(row)
     if pathology is not None and (table.citation or held.is_covered is False):
         return replace(held, use="pathology", why=pathology)
-    return held if known is not None else replace(held, use="no model", why=why)
+    if isinstance(made, NotCovered):
+        return replace(held, use="no model", why=made.reason, allowed=made.allowed)
+    return held

@@ -20,12 +20,15 @@ from simfrontier.fitting.data import FitRows
 from simfrontier.fitting.least_squares import FitProblem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
 from simfrontier.report.calibration_text import calibration_findings, far_rows
+from simfrontier.validation import NotCovered
 from tests.fitting.rings import RINGS, TRUE, problem
 
 
 def outcome(made: FitProblem) -> FitOutcome:
     """A fit to made-up points, of the library of that name."""
-    chosen = FitRows(library="rings", machines=("frontier",), rows=tuple(made.rows), set_aside={"small": 3})
+    chosen = FitRows(
+        library="rings", machines=("frontier",), rows=tuple(made.rows), set_aside={NotCovered(reason="small"): 3}
+    )
     return FitOutcome(chosen=chosen, problem=made, fitted=fit(made), cross_validation=cross_validated(made))
 
 

@@ -13,9 +13,9 @@ from simfrontier.measured import Pathology
 from simfrontier.report.validation import CONTENTS, validation_page
 from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name, standing
-from simfrontier.report.validation_text import apart, reason_words, validation_findings, validation_lead
+from simfrontier.report.validation_text import apart, validation_findings, validation_lead
 from simfrontier.validation.bounds import ErrorBound
-from simfrontier.validation.outcome import Prediction
+from simfrontier.validation.outcome import Prediction, unknown_name
 from simfrontier.validation.run import Validation, validate
 from tests.report.test_page import Page
 from tests.rows import MIB, call
@@ -229,18 +229,15 @@ def test_few_rows_are_counted_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "message"),
+    ("name", "reason", "in_full"),
     [
-        ("no model of 'x'; allowed: a, b", "no model of 'x'"),
-        ("no model of 'x'; did you mean \"y\"?", "no model of 'x'; did you mean \"y\"?"),
-        (
-            "best: a typical one is predicted; the rest is spread",
-            "best: a typical one is predicted; the rest is spread",
-        ),
+        ("x", "no model of 'x'", "no model of 'x'; allowed: frontier, rccl"),
+        ("rcl", "no model of 'rcl'; did you mean \"rccl\"?", "no model of 'rcl'; did you mean \"rccl\"?"),
     ],
 )
-def test_a_reason_is_said_without_the_list_of_what_is_allowed(why: str, message: str) -> None:
-    assert reason_words(why) == message
+def test_a_reason_is_said_without_the_list_of_what_is_allowed(name: str, reason: str, in_full: str) -> None:
+    missing = unknown_name(f"no model of {name!r}", name, ("rccl", "frontier"))
+    assert (missing.reason, str(missing)) == (reason, in_full)
 
 
 # ── names ──

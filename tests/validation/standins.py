@@ -116,7 +116,7 @@ def models(
         if isinstance(row, RateRow):
             return bounded(row.value, most_flops_per_s)
         if row.library != "rccl":
-            return NotCovered(reason=f"no model of library {row.library!r}; allowed: rccl")
+            return NotCovered(reason=f"no model of library {row.library!r}", allowed="allowed: rccl")
         return predicted(factor * row.seconds)
 
     return Models(predict=predict, fitted=fitted)

@@ -124,7 +124,8 @@ def test_a_message_alone_is_short_then_eager_then_agreed_upon(
     ],
 )
 def test_a_row_without_a_law_says_why(lumi: Machine, changed: dict[str, Any], reason: str) -> None:
-    assert predict_copy(copy_row(**changed)) == NotCovered(reason=reason)
+    result = predict_copy(copy_row(**changed))
+    assert isinstance(result, NotCovered) and str(result) == reason
     if changed.get("machine") is None:
         with pytest.raises(InputError) as caught:
             copy_seconds(lumi, copy_row(**changed))

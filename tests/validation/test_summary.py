@@ -176,7 +176,7 @@ def test_a_users_row_is_a_known_pathology_only_where_it_is_outside_its_interval(
 def test_each_row_is_used_as_what_it_is() -> None:
     fitted, unseen, odd, other = call(1.0), call(2.0, 32), call(3.0, 128), call(4.0, library="mpi")
     done = validate([table([fitted, unseen, odd, other], pathologies=(ODD,))], models(fitted=lambda row: row == fitted))
-    assert [(row.use, row.why) for row in done.rows] == [
+    assert [(row.use, row.reason) for row in done.rows] == [
         ("fitted", ""),
         ("held", ""),
         ("pathology", "a stall"),
