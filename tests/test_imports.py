@@ -66,12 +66,22 @@ def imports(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
-            source = ".".join([*above, *filter(None, [statement.module])])
+            source = source_of(statement, package)
             if source == "simfrontier":
                 yield from (f"{source}.{alias.name}" for alias in statement.names)
             else:
                 yield source
+
+
+def source_of(statement: ast.ImportFrom, package: str) -> str:
+    """The module or package that is imported from, a relative one resolved against the package of the file."""
+    above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+    return ".".join([*above, *filter(None, [statement.module])])
+
+
+def package_of(path: Path) -> str:
+    """simfrontier/machine/load.py is in simfrontier.machine."""
+    return ".".join(path.relative_to(ROOT).parent.parts)
 
 
 def at_import(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -93,7 +103,7 @@ def fault(part: str, imported: str) -> str | None:
     if top in ("torch", "real", "simfrontier_real"):
         return f"{part} imports {imported}: only real does that"
     if top == "simpy" and part != "simulation":
-        return f"{part} imports simpy: only simulate does that"
+        return f"{part} imports simpy: only simulation does that"
     if top != "simfrontier" or not rest or rest[0] in (part, "__version__"):
         return None
     other = rest[0]
@@ -113,10 +123,6 @@ def files() -> list[Path]:
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
-def package_of(path: Path) -> str:
-    return ".".join(path.parent.relative_to(ROOT).parts)
 
 
 def test_every_part_has_a_layer() -> None:
@@ -188,7 +194,7 @@ def test_reading_loads_what_it_needs(code: str, parts: tuple[str, ...]) -> None:
         ("machine", "from simfrontier import schedule", "machine imports schedule: they are strangers"),
         ("machine", "from ..plan import builder", "machine imports plan, which is above it"),
         ("machine", "def f():\n    import simfrontier.cli", "machine imports cli, which is above it"),
-        ("network", "import simpy", "network imports simpy: only simulate does that"),
+        ("network", "import simpy", "network imports simpy: only simulation does that"),
         ("plan", "import torch.distributed", "plan imports torch.distributed: only real does that"),
         ("plan", "from simfrontier.nowhere import x", "plan imports simfrontier.nowhere: no such part in LAYERS"),
         ("machine", "from .hardware import Machine\nimport simfrontier.errors", None),
@@ -239,10 +245,16 @@ def packages() -> list[str]:
 
 
 def taken(path: Path) -> Iterator[tuple[str, str]]:
-    """(module, name) of what a file takes from modules of simfrontier."""
+    """(module, name) of what a file takes from modules of simfrontier; the name is empty where it takes the module."""
     for statement in ast.walk(parsed(path)):
-        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("simfrontier."):
-            yield from ((str(statement.module), alias.name) for alias in statement.names)
+        if isinstance(statement, ast.Import):
+            modules = [(alias.name, "") for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            source = source_of(statement, package_of(path))
+            modules = [(source, alias.name) for alias in statement.names]
+        else:
+            continue
+        yield from ((module, name) for module, name in modules if module.startswith("simfrontier."))
 
 
 def product() -> list[Path]:

@@ -134,14 +134,14 @@ def test_a_capacity_is_a_number_of_bytes(tmp_path: Path, capacity: str) -> None:
 
 
 def _collective(form: dict[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = next(op for op in form["ops"] if op["kind"] == "all_gather")
-    return known
+    op: dict[str, Any] = next(op for op in form["ops"] if op["kind"] == "all_gather")
+    return op
 
 
 def _block_of(form: dict[str, Any], kind: str) -> list[int]:
     """The first block in which an op of that kind stands."""
-    results: list[int] = next(b for b in form["blocks"] if any(form["ops"][i]["kind"] == kind for i in b))
-    return results
+    block: list[int] = next(b for b in form["blocks"] if any(form["ops"][i]["kind"] == kind for i in b))
+    return block
 
 
 def _drop(form: dict[str, Any], kind: str) -> None:

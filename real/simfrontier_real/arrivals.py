@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Op, PartialOp, Schedule
+from simfrontier.schedule import Collective, Compute, Exchange, Op, PartialOp, Schedule
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import type_of
 from simfrontier_real.programs import Programs
 from simfrontier_real.record import calls_by_group
-from simfrontier_real.transport import wire_kind
+from simfrontier_real.transport import group_of, wire_kind
 
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
@@ -153,7 +153,7 @@ class MessageDigests:
     def _group(self, op: Collective) -> tuple[int, ...]:
         axes = self.schedule.mesh.live(op.axes)
         if axes not in self._members:
-            self._members[axes] = _group_of(self.schedule.mesh, axes, self.rank)
+            self._members[axes] = group_of(self.schedule.mesh, axes, self.rank)[1]
         return self._members[axes]
 
     def _number(self, op: Collective) -> int:
@@ -166,11 +166,6 @@ def is_followed(op: Op, reduction: PartialOp) -> bool:
     if isinstance(op, Compute) or op.codec.is_measured:
         return False
     return isinstance(op, Exchange) or (reduction == "sum" and not op.per_hop)
-
-
-def _group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, ...]:
-    table = mesh.groups(axes)
-    return tuple(table[int((table == rank).any(axis=1).argmax())].tolist())
 
 
 def _longest(schedule: Schedule) -> int:

@@ -41,7 +41,7 @@ from typing import Final
 
 from simfrontier.codecs import Codec, Plain
 from simfrontier.schedule import Collective, Compute, ExpandedProgram, Schedule
-from simfrontier_real.states import Weights, instances
+from simfrontier_real.states import Weights, instances, model_dtype
 
 EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # of weights and losses, where nothing is lost
 ROUNDING: Final = {"fp64": 1e-9, "fp32": 5e-5}  # of gradients
@@ -139,7 +139,7 @@ def noise_of(codec: Codec) -> float:
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
     """The moves of a schedule, on all its programs, that lose something of what they move."""
-    known: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
+    codings: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
     for program in programs:
         decoded = _decoded(schedule, program)
         for op, writes in zip(program.ops, program.writes, strict=True):
@@ -154,9 +154,9 @@ def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[
                 moved = _MOVED.get(role, "gradients")
                 layers = 1 if moved == "gradients" or not isinstance(op, Collective) else _layers(schedule)
                 kinds = 2 * (schedule.mesh.size(axes) - 1) if per_hop else 1
-                known[moved, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
+                codings[moved, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
     total: dict[tuple[str, Codec, int], int] = {}
-    for (moved, *_), (codec, layers, kinds) in known.items():
+    for (moved, *_), (codec, layers, kinds) in codings.items():
         total[moved, codec, layers] = total.get((moved, codec, layers), 0) + kinds
     moves = [
         MoveNoise(moved, str(codec), layers, kinds, noise_of(codec)) for (moved, codec, layers), kinds in total.items()
@@ -178,7 +178,7 @@ def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
 
 def _roundings(schedule: Schedule) -> list[MoveNoise]:
     """Of a model of a 16-bit type every activation is rounded to it."""
-    dtype = next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
+    dtype = model_dtype(schedule)
     if dtype in EQUAL:
         return []
     rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]

@@ -99,11 +99,11 @@ def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
 
 def _arrived(schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport]) -> dict[int, RelativeError]:
     """How far what arrived in each step is from what was sent, over how far rounding may take it."""
-    known = {
+    errors = {
         number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
         for number in _taken(rank_reports)
     }
-    return {number: RelativeError(each.error, each.where) for number, each in known.items()}
+    return {number: RelativeError(each.error, each.where) for number, each in errors.items()}
 
 
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:

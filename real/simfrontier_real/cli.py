@@ -1,4 +1,4 @@
-"""The command line of the real half: replay, train, measure; started by torchrun, srun, or alone for one rank."""
+"""The command line of simfrontier-real; its ranks are started by torchrun, srun or `--ranks N`."""
 
 from __future__ import annotations
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 from simfrontier.schedule import Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import block_of
-from simfrontier_real.layout import canonical, rearranged, whole_line
 from simfrontier_real.rank_context import RankContext
-from simfrontier_real.states import by_place
+from simfrontier_real.states import by_place, master_of, own_line
 
 NUM_PROBES: Final = 4
 Key = tuple[str, int]  # (name of a weight, layer)
@@ -80,12 +79,9 @@ def own_probes(context: RankContext, key: Key) -> Any:
 
     from simfrontier_real.arrays import numpy_backend
 
-    mesh, (name, _) = context.schedule.mesh, key
-    tensor, host = context.schedule.tensors[f"{name}.master"], numpy_backend()
-    at = block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)
-    nesting, free = mesh.live(tensor.nesting), canonical(tensor, mesh)
-    blocks = (each[at] for each in probes(key, tensor.shape))
-    lines = (rearranged(host, whole_line(host, each, tensor, mesh), mesh, nesting, free, context.at) for each in blocks)
+    tensor, host = master_of(context.schedule, key[0]), numpy_backend()
+    at = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
+    lines = (own_line(context, host, tensor, each[at]) for each in probes(key, tensor.shape))
     return np.stack([line.reshape(-1) for line in lines])
 
 
@@ -93,7 +89,7 @@ class GradientDigests:
     """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
 
     def __init__(self, context: RankContext) -> None:
-        self._site = context
+        self._context = context
         self._probes: dict[Key, Any] = {}
 
     def digests(self, gradients: Mapping[Key, Array]) -> dict[Key, Any]:
@@ -101,8 +97,8 @@ class GradientDigests:
         out = {}
         for key, values in gradients.items():
             if key not in self._probes:
-                self._probes[key] = own_probes(self._site, key)
-            out[key] = digest_of(self._site.backend.numpy(values).astype("float64"), self._probes[key])
+                self._probes[key] = own_probes(self._context, key)
+            out[key] = digest_of(self._context.backend.numpy(values).astype("float64"), self._probes[key])
         return out
 
 
@@ -130,7 +126,7 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
     copy_differences: dict[Key, float] = {}
     for key in dict.fromkeys(key for digests in by_rank for key in digests):
         name, layer = key
-        master = schedule.tensors[f"{name}.master"]
+        master = master_of(schedule, name)
         lines = [{(master.name, layer): digests[key]} if key in digests else {} for digests in by_rank]
         places = by_place(schedule, master, layer, lines)
         total[key] = sum(next(iter(copies.values())) for copies in places.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from annotated_types import Ge, Le
 
@@ -13,10 +13,9 @@ from simfrontier.errors import InputError, Key, wrong
 from simfrontier.io import Parsed, read_json, typed
 from simfrontier.limits import ITERATIONS
 from simfrontier_real.fabric.client import slowed
+from simfrontier_real.options import Collectives
 from simfrontier_real.replay_session import ReplaySettings, replay
 from simfrontier_real.session import Session
-
-Collectives = Literal["lowered", "native"]
 
 
 def _named(text: str) -> Path:

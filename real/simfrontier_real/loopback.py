@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, exchange_channel_of, peer_of, wire_kind
+from simfrontier_real.transport import (
+    Channel,
+    ExchangeChannel,
+    channel_of,
+    exchange_channel_of,
+    group_of,
+    peer_of,
+    wire_kind,
+)
 from simfrontier_real.wire import Mailboxes, Wire
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
@@ -31,9 +39,7 @@ class LoopbackWorld:
 
     def members(self, channel: Channel, rank: int) -> tuple[int, tuple[int, ...]]:
         """The number of a rank's group on a channel, and its members."""
-        table = self.mesh.groups(channel.axes)
-        number = int((table == rank).any(axis=1).argmax())
-        return number, tuple(table[number].tolist())
+        return group_of(self.mesh, channel.axes, rank)
 
     def transport(self, rank: int) -> LoopbackTransport:
         """One rank's end."""

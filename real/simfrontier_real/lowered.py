@@ -22,17 +22,18 @@ from simfrontier_real.transport import (
     channel_of,
     channels_of,
     collectives_of,
+    group_of,
     numbers_of,
     wire_kind,
 )
 from simfrontier_real.wire import Wire
 
-PREFIX = "lowered-"
+SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
     """The file with the recipes of a schedule's collectives: beside it, `lowered-` for `schedule-`."""
-    return schedule.with_name(PREFIX + schedule.name.removeprefix("schedule-"))
+    return schedule.with_name(LOWERED_PREFIX + schedule.name.removeprefix(SCHEDULE_PREFIX))
 
 
 def read_lowered(path: Path, schedule: Schedule, digest: str) -> LoweredSchedule:
@@ -116,9 +117,8 @@ class LoweredTransport:
         routes = []
         for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):
             channel, kind = channel_of(op, schedule.mesh), wire_kind(op)
-            table = schedule.mesh.groups(channel.axes)
-            group = int((table == rank).any(axis=1).argmax())
-            member, recipe = table[group].tolist().index(rank), recipes[group]
+            group, members = group_of(schedule.mesh, channel.axes, rank)
+            member, recipe = members.index(rank), recipes[group]
             known = parts.setdefault((kind, recipe, member), {})
             coding = op.codec if op.per_hop else None
             routes.append(_Route(channel, ends[channel], kind, recipe, member, coding, known))

@@ -197,7 +197,7 @@ class TimedOpRunner:
     def done(self, index: int) -> None: ...
 
 
-def _work(session: Session, mesh: Mesh, probes: list[TimedOp], precision: str) -> TimedOpRunner:
+def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: str) -> TimedOpRunner:
     backend = session.backend
     xp = backend.xp
     largest = max((probe.size for probe in probes if probe.axes), default=0)
@@ -260,7 +260,7 @@ def _pass(
     step = LaneStep(
         programs.of(session.world.rank),
         mesh,
-        _work(session, mesh, probes, settings.precision),
+        _op_runner(session, mesh, probes, settings.precision),
         session.transport,
         time.monotonic,
     )

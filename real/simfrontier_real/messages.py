@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 
-from simfrontier.codecs import Codec
 from simfrontier.errors import SimfrontierError
 from simfrontier.schedule import Collective, Exchange, Ref
 from simfrontier_real.arrays import Array
 from simfrontier_real.blocks import local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded
+from simfrontier_real.codecs.encoded import from_bytes, to_bytes
 from simfrontier_real.layout import canonical, is_of_activations, rearranged
 from simfrontier_real.rank_context import RankContext
 
@@ -78,9 +78,7 @@ def sent(context: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:
 def _coded_bytes(context: RankContext, ref: Ref) -> list[Array]:
     """What is held coded of an instance, as bytes; nothing where it is not coded."""
     held = context.buffers[ref]
-    if not isinstance(held, Encoded):
-        return []
-    return [context.backend.as_bytes(part) for part in held.parts]
+    return to_bytes(context.backend, held) if isinstance(held, Encoded) else []
 
 
 def room(context: RankContext, index: int) -> Array | None:
@@ -106,7 +104,7 @@ def received(context: RankContext, index: int, message: Array | None) -> None:
         part = message[start : start + count]  # type: ignore[index]
         start += count
         if tensor.codec is not None:
-            context.buffers[ref] = _as_encoded(context, part, tensor.codec, tensor.local_elements(mesh))
+            context.buffers[ref] = from_bytes(context.backend, part, tensor.codec, tensor.local_elements(mesh))
         elif tensor.role == "activation":
             context.buffers[ref] = context.backend.xp.reshape(part, local_shape(tensor, mesh))
         else:
@@ -117,17 +115,6 @@ def received(context: RankContext, index: int, message: Array | None) -> None:
     for ref in context.program.writes[index]:
         if tensors[ref.name].role == "token":
             context.buffers[ref] = None
-
-
-def _as_encoded(context: RankContext, part: Array, codec: Codec, elements: int) -> Encoded:
-    """One piece out of the bytes that it travelled as."""
-    xp, backend = context.backend.xp, context.backend
-    if not codec.is_opaque:
-        return Encoded(xp.reshape(backend.from_bytes(part, codec.name), (1, -1)), None)
-    if not codec.is_quantised:
-        return Encoded(xp.reshape(part, (1, -1)), None)
-    data, scales = part[: codec.payload_bytes(elements)], part[codec.payload_bytes(elements) :]
-    return Encoded(xp.reshape(data, (1, -1)), xp.reshape(backend.from_bytes(scales, "fp32"), (1, -1)))
 
 
 def _arriving(context: RankContext, index: int) -> list[Ref]:

@@ -6,11 +6,13 @@ import math
 import os
 import re
 from pathlib import Path
+from typing import Literal, get_args
 
 from simfrontier.errors import InputError, nearest
 
 PRECISIONS = ("fp32", "fp64", "fp16", "bf16")
-COLLECTIVES = ("native", "lowered")
+Collectives = Literal["lowered", "native"]
+COLLECTIVES = get_args(Collectives)
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
 
 

@@ -8,8 +8,8 @@ from simfrontier.codecs import Codec
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
 from simfrontier_real.arrays import Array, Backend, numpy_backend, torch_backend
-from simfrontier_real.codecs import Encoded, decode, encode
-from simfrontier_real.codecs.encoded import type_of
+from simfrontier_real.codecs import decode, encode
+from simfrontier_real.codecs.encoded import from_bytes, to_bytes, type_of
 from simfrontier_real.transport import collectives_of
 
 
@@ -29,8 +29,7 @@ class PerHopCoder:
 
     def sent(self, values: Array) -> Array:
         """Numbers [n] as the bytes that are sent."""
-        parts = encode(self.backend, values.reshape(1, -1), self.codec).parts
-        return self.backend.concat([self.backend.as_bytes(part) for part in parts])
+        return self.backend.concat(to_bytes(self.backend, encode(self.backend, values.reshape(1, -1), self.codec)))
 
     def room(self, count: int) -> Array:
         """Room for the bytes of so many numbers."""
@@ -38,10 +37,7 @@ class PerHopCoder:
 
     def arrived(self, line: Array, count: int) -> Array:
         """Bytes that have arrived as numbers [count]."""
-        data, scales = line[: self.codec.payload_bytes(count)], None
-        if self.codec.is_quantised:
-            scales = self.backend.from_bytes(line[data.shape[0] :], "fp32").reshape(1, -1)
-        held = Encoded(data.reshape(1, -1), scales)
+        held = from_bytes(self.backend, line, self.codec, count)
         return decode(self.backend, held, self.codec, count, self.dtype).reshape(-1)
 
 

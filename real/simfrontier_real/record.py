@@ -21,7 +21,7 @@ from simfrontier.schedule import (
 from simfrontier.trace import Span, Trace
 from simfrontier_real.programs import Programs
 from simfrontier_real.step_times import StepTimes
-from simfrontier_real.transport import channel_of, exchange_channel_of, peer_of
+from simfrontier_real.transport import channel_of, exchange_channel_of, group_of, peer_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -181,8 +181,7 @@ def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective
     if isinstance(op, Exchange):
         group = [rank, peer_of(op, schedule.mesh, rank)]
     else:
-        table = schedule.mesh.groups(schedule.mesh.live(op.axes))
-        group = table[int((table == rank).any(axis=1).argmax())].tolist()
+        group = [*group_of(schedule.mesh, schedule.mesh.live(op.axes), rank)[1]]
     return "inter_node" if len({ranks[member].host for member in group}) > 1 else "intra_node"
 
 

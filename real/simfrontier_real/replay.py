@@ -111,7 +111,7 @@ class StandInKernels:
 
 
 class ReplayRunner(RealOpRunner):
-    """The work of a replay: real collectives and codecs, the model's ops by a stand-in."""
+    """Runs the ops of a replay: real collectives and codecs, the model's ops by a stand-in."""
 
     def __init__(self, context: RankContext, kernels: StandInKernels) -> None:
         super().__init__(context, kernels.kernels())

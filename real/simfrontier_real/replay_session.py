@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.trace import read_perfetto, save_links, write_perfetto
+from simfrontier.trace import read_perfetto, save_links
 from simfrontier.wholefile import refuse_unfinished
 from simfrontier_real.fabric.meter import ByteMeter, link_table
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.record import trace_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.session import LoadedSchedule, Session
-from simfrontier_real.timed import timed_steps
+from simfrontier_real.timed import timed_steps, write_trace
 from simfrontier_real.transport import Transport
 
 MODES = ("real", "wait", "none")
@@ -63,8 +62,8 @@ def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) 
     def step_of(transport: Transport) -> LaneStep:
         context = rank_context_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
         waits = _waits(loaded, settings.waits, world.rank)
-        work = ReplayRunner(context, StandInKernels(settings.compute, waits))  # type: ignore[arg-type]
-        return LaneStep(program, schedule.mesh, work, transport, time.monotonic)
+        op_runner = ReplayRunner(context, StandInKernels(settings.compute, waits))  # type: ignore[arg-type]
+        return LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
 
     step = session.ready(loaded, step_of)
     meter = ByteMeter(world, settings.warmup)
@@ -82,15 +81,8 @@ def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) 
     if counted is not None:
         table = link_table(counted, settings.iterations, loaded.digest, f"{loaded.name}, counted")
         save_links(table, settings.out / f"links-{loaded.name}.json")
-    notes = {
-        "backend": world.backend,
-        "mode": f"replay, compute {settings.compute}",
-        "collectives": loaded.carried,
-        "warmup": str(settings.warmup),
-        "clock_error_s": f"{clock_error_s:.9f}",
-    }
-    trace = trace_of(schedule, programs, ranks, f"{loaded.name}, real, {world.size} ranks", notes)
-    write_perfetto(trace, settings.out / f"trace-{loaded.name}.json")
+    notes = {"mode": f"replay, compute {settings.compute}", "warmup": str(settings.warmup)}
+    write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes)
 
 
 def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:

@@ -17,7 +17,7 @@ from simfrontier.schedule import Schedule, check, digest, load
 from simfrontier_real.arrays import Backend, torch_backend
 from simfrontier_real.failure import end_run
 from simfrontier_real.lanes import Lanes, LaneStep, StreamLanes, ThreadLanes
-from simfrontier_real.lowered import LoweredTransport, described, read_lowered
+from simfrontier_real.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
 from simfrontier_real.per_hop import refuse_per_hop
 from simfrontier_real.processes import TorchTransport
 from simfrontier_real.programs import Programs, programs_of
@@ -26,7 +26,6 @@ from simfrontier_real.world import World, end_with_launcher, join, leave, place_
 
 T = TypeVar("T")
 BACKENDS = ("gloo", "nccl")
-PREFIX = "schedule-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +132,7 @@ def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
     refuse_per_hop(schedule, str(path), collectives == "lowered")
     is_of = digest(schedule)
     return LoadedSchedule(
-        name=path.stem.removeprefix(PREFIX),
+        name=path.stem.removeprefix(SCHEDULE_PREFIX),
         path=path,
         schedule=schedule,
         programs=programs_of(schedule),

@@ -10,7 +10,7 @@ from typing import Any
 from simfrontier.errors import SimfrontierError
 from simfrontier.opnames import parameter_of
 from simfrontier.schedule import Mesh, Ref, Schedule, Tensor, TensorRole
-from simfrontier_real.arrays import Array
+from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.blocks import block_of, local_shape
 from simfrontier_real.codecs import encode
 from simfrontier_real.layout import Order, canonical, coordinates, rearranged, whole_line
@@ -26,10 +26,20 @@ def weights_of(schedule: Schedule) -> list[Tensor]:
     return [tensor for tensor in schedule.tensors.values() if tensor.role in LASTING]
 
 
+def model_dtype(schedule: Schedule) -> str:
+    """The type of the model's weights."""
+    return next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
+
+
 def weight_of(tensor: Tensor) -> str:
     """The weight that a state is of."""
     assert tensor.weight is not None, f"{tensor.name} is of no weight"
     return tensor.weight
+
+
+def master_of(schedule: Schedule, weight: str) -> Tensor:
+    """The master of a weight."""
+    return next(each for each in schedule.tensors.values() if each.role == "master" and each.weight == weight)
 
 
 def instances(schedule: Schedule, tensor: Tensor) -> range:
@@ -78,12 +88,18 @@ def place(context: RankContext, weights: Weights) -> None:
             block = weights[source, ref.layer][block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)]
             # states start from the weights as the model's type holds them, so that master and weight agree
             values = backend.cast(backend.array(block, schedule.tensors[source].dtype), tensor.dtype)
-            line = whole_line(backend, values, tensor, mesh)
-            local = rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
+            local = own_line(context, backend, tensor, values)
             if tensor.codec is not None:
                 context.buffers[ref] = encode(backend, backend.xp.reshape(local, (1, -1)), tensor.codec)
             else:
                 context.buffers[ref] = local
+
+
+def own_line(context: RankContext, backend: Backend, tensor: Tensor, block: Array) -> Array:
+    """A rank's line of a tensor out of its block of it, in arrays of that backend."""
+    mesh = context.schedule.mesh
+    line = whole_line(backend, block, tensor, mesh)
+    return rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
 
 
 def shard(context: RankContext, values: Any, name: str) -> Array:

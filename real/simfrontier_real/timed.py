@@ -1,17 +1,19 @@
-"""Timed steps on joined ranks: a barrier, a step, its times; then everybody's times on rank 0."""
+"""Timed steps on joined ranks: a barrier, a step, its times; then everybody's times on rank 0, and their trace."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
+from simfrontier.trace import write_perfetto
 from simfrontier_real.clock import offset_s
 from simfrontier_real.executor import Executor
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.progress import progress
-from simfrontier_real.record import RankTimes, clocked
-from simfrontier_real.session import Session
+from simfrontier_real.record import RankTimes, clocked, trace_of
+from simfrontier_real.session import LoadedSchedule, Session
 
 
 def timed_steps(
@@ -41,6 +43,28 @@ def timed_steps(
             advance()
     executor.close()
     return world.gather(clocked(times, offset, session.host, step.message_bytes)), clock_error_s
+
+
+def write_trace(
+    session: Session,
+    loaded: LoadedSchedule,
+    ranks: list[RankTimes],
+    clock_error_s: float,
+    out: Path,
+    how: str,
+    notes: Mapping[str, str],
+) -> None:
+    """Write trace-NAME.json of a schedule that ran, out of all ranks' times; `how` it ran is for the title."""
+    world = session.world
+    notes = {
+        "backend": world.backend,
+        "collectives": loaded.carried,
+        **notes,
+        "clock_error_s": f"{clock_error_s:.9f}",
+    }
+    title = f"{loaded.name}, {how}, {world.size} ranks"
+    trace = trace_of(loaded.schedule, loaded.programs, ranks, title, notes)
+    write_perfetto(trace, out / f"trace-{loaded.name}.json")
 
 
 def freeze() -> None:

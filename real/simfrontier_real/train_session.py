@@ -7,16 +7,14 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.schedule import Schedule
-from simfrontier.trace import write_perfetto
 from simfrontier_real.data import input_names
 from simfrontier_real.free_memory import free_bytes
-from simfrontier_real.record import trace_of
 from simfrontier_real.reference import train_unsharded
 from simfrontier_real.session import LoadedSchedule, Session
-from simfrontier_real.states import weights_of
-from simfrontier_real.timed import timed_steps
+from simfrontier_real.states import model_dtype, weights_of
+from simfrontier_real.timed import timed_steps, write_trace
 from simfrontier_real.train import TrainingRank, TrainingResult, TrainingSettings
-from simfrontier_real.verdict import TrainingVerdict, model_dtype, print_results, verdict_of, write_results
+from simfrontier_real.verdict import TrainingVerdict, print_results, verdict_of, write_results
 
 
 def train_all(
@@ -75,7 +73,7 @@ def _train(
     known: dict[tuple[Any, ...], TrainingResult],
     out: Path | None,
 ) -> TrainingVerdict | None:
-    world, schedule, programs = session.world, loaded.schedule, loaded.programs
+    world, schedule = session.world, loaded.schedule
     rank = training_rank(session, loaded, training)
     timed, clock_error_s = timed_steps(
         session,
@@ -90,14 +88,7 @@ def _train(
         return None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        notes = {
-            "backend": world.backend,
-            "mode": "train",
-            "collectives": loaded.carried,
-            "clock_error_s": f"{clock_error_s:.9f}",
-        }
-        trace = trace_of(schedule, programs, timed, f"{loaded.name}, trained, {world.size} ranks", notes)
-        write_perfetto(trace, out / f"trace-{loaded.name}.json")
+        write_trace(session, loaded, timed, clock_error_s, out, "trained", {"mode": "train"})
     reference = unsharded(schedule, training, known, reports[0].skipped) if compare else None
     return verdict_of(loaded, reports, timed, training, reference)
 

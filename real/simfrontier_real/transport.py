@@ -42,6 +42,13 @@ class ExchangeChannel:
         return out
 
 
+def group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, tuple[int, ...]]:
+    """The number of a rank's group over `axes`, and its members."""
+    table = mesh.groups(axes)
+    number = int((table == rank).any(axis=1).argmax())
+    return number, tuple(table[number].tolist())
+
+
 class Pending(Protocol):
     """A collective or an exchange that has started."""
 

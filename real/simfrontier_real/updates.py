@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.schedule import Ref
 from simfrontier_real.arrays import Array
+from simfrontier_real.gradients import Key, title
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
 if TYPE_CHECKING:
     from simfrontier_real.optimizer import Adam
-
-Key = tuple[str, int]  # (name of a weight, layer)
 
 
 @dataclass
@@ -32,7 +31,7 @@ class UpdateCheck:
     checks the optimizer's update by them, whatever codecs lose of them."""
 
     def __init__(self, context: RankContext, adam: Adam) -> None:
-        self._site, self._adam, self._step = context, adam, 0
+        self._context, self._adam, self._step = context, adam, 0
         self._expected: dict[Key, _ExpectedState] = {}
         for ref, values in context.buffers.by_ref.items():
             if context.schedule.tensors[ref.name].role == "master":
@@ -50,7 +49,7 @@ class UpdateCheck:
         adam, worst = self._adam, (0.0, "")
         self._step += not was_skipped
         for key, expected in self._expected.items():
-            master = self._line(self._site.buffers[expected.ref])
+            master = self._line(self._context.buffers[expected.ref])
             move = np.zeros_like(master)
             if not was_skipped and key in gradients:
                 gradient = self._line(gradients[key])
@@ -66,9 +65,9 @@ class UpdateCheck:
             length = float(np.linalg.norm(move)) or adam.learning_rate * math.sqrt(master.size)
             error = math.inf if lacks or not math.isfinite(far) else far / length
             if error > worst[0]:
-                worst = (error, f"{key[0]} of layer {key[1]}")
+                worst = (error, title(key))
             expected.master = master
         return worst
 
     def _line(self, values: Array) -> Any:
-        return self._site.backend.numpy(values).astype("float64").reshape(-1)
+        return self._context.backend.numpy(values).astype("float64").reshape(-1)

@@ -21,7 +21,7 @@ from simfrontier_real.checks import TrainingCheck, checks_of, distance
 from simfrontier_real.optimizer import CLIP
 from simfrontier_real.record import RankTimes, sent_bytes
 from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.states import assembled, copy_difference, initial_weights
+from simfrontier_real.states import assembled, copy_difference, initial_weights, model_dtype
 from simfrontier_real.train import RankReport, TrainingResult, TrainingSettings
 
 
@@ -139,11 +139,6 @@ def verdict_of(
         clip=training.adam.clip,
         clipped_steps=0 if reference is None else reference.clipped_steps,
     )
-
-
-def model_dtype(schedule: Schedule) -> str:
-    """The type of the model's weights."""
-    return next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
 
 
 def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:

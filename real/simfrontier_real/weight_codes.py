@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simfrontier.schedule import Collective, Compute, Ref
 from simfrontier_real.codecs import Encoded, decode, encode
-from simfrontier_real.layout import rearranged
+from simfrontier_real.local import arranged, codec_of
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
@@ -35,17 +35,13 @@ def published(context: RankContext) -> dict[tuple[str, int], Any]:
 
 
 def _image(context: RankContext, weight: Ref, master: Any, codings: Codings) -> Any:
-    tensors, backend, mesh, layouts = context.schedule.tensors, context.backend, context.schedule.mesh, context.layouts
-    dtype = tensors[weight.name].dtype
+    backend, dtype = context.backend, context.schedule.tensors[weight.name].dtype
     line = backend.cast(master, dtype)
     for plain, coded in codings:
-        codec = tensors[coded.name].codec
-        assert codec is not None, f"{coded.name} is not encoded"
-        order, sent = layouts.order_of(plain), layouts.order_of(coded)
-        there = rearranged(backend, line, mesh, order, sent, context.at)
-        pieces = backend.xp.reshape(there, (layouts.pieces_of(coded), -1))
+        codec, there = codec_of(context, coded), arranged(context, line, plain, coded)
+        pieces = backend.xp.reshape(there, (context.layouts.pieces_of(coded), -1))
         back = decode(backend, encode(backend, pieces, codec), codec, int(pieces.shape[1]), dtype)
-        line = rearranged(backend, backend.xp.reshape(back, (-1,)), mesh, sent, order, context.at)
+        line = arranged(context, backend.xp.reshape(back, (-1,)), coded, plain)
     return line
 
 
@@ -61,14 +57,14 @@ def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
 
 def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Codings:
     """From a weight back to what the optimizer wrote."""
-    results, at, seen = [], weight, set()
+    codings, at, seen = [], weight, set()
     while at in sources and at not in seen:
         seen.add(at)
         kind, source = sources[at]
         if kind == "encode":
-            results.append((source, at))
+            codings.append((source, at))
         at = source
-    return tuple(results)
+    return tuple(codings)
 
 
 class WeightCodes:
@@ -78,29 +74,20 @@ class WeightCodes:
     def __init__(self, context: RankContext) -> None:
         tensors = context.schedule.tensors
         sources = {code: plain for code, (kind, plain) in _sources(context).items() if kind == "encode"}
-        self._site, self._errors = context, [0.0]
+        self._context, self._errors = context, [0.0]
         self._plain = {code: plain for code, plain in sources.items() if tensors[plain.name].role == "weight"}
 
     def record_sent(self, index: int) -> None:
         """Compare the codes that a call is about to send with the weights."""
-        for ref in self._site.program.reads[index]:
+        for ref in self._context.program.reads[index]:
             if ref not in self._plain:
                 continue
-            context, plain = self._site, self._plain[ref]
+            context, plain = self._context, self._plain[ref]
             if plain not in context.buffers.by_ref or not isinstance(held := context.buffers[ref], Encoded):
                 continue
-            layouts, mesh = context.layouts, context.schedule.mesh
-            line = rearranged(
-                context.backend,
-                context.buffers[plain],
-                mesh,
-                layouts.order_of(plain),
-                layouts.order_of(ref),
-                context.at,
-            )
-            codec = context.schedule.tensors[ref.name].codec
-            assert codec is not None, f"{ref.name} is not encoded"
-            again = encode(context.backend, context.backend.xp.reshape(line, (layouts.pieces_of(ref), -1)), codec)
+            line = arranged(context, context.buffers[plain], plain, ref)
+            pieces = context.backend.xp.reshape(line, (context.layouts.pieces_of(ref), -1))
+            again = encode(context.backend, pieces, codec_of(context, ref))
             for one, other in zip(held.parts, again.parts, strict=True):
                 far = context.backend.cast(one, "fp64") - context.backend.cast(other, "fp64")
                 self._errors.append(context.backend.xp.max(context.backend.xp.abs(far)))

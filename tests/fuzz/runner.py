@@ -130,10 +130,10 @@ def fuzz(
     every minute."""
     result, left = FuzzResult(), list(reversed(tasks))
     workers = [_Worker(samples, seed) for _ in range(jobs)]
-    given = time.monotonic()
+    reported_s = time.monotonic()
     while workers:
-        if time.monotonic() - given > TELL_S:
-            given += TELL_S
+        if time.monotonic() - reported_s > TELL_S:
+            reported_s += TELL_S
             tell(result)
         ready = {each.connection for each in workers} & set(wait([each.connection for each in workers], timeout=1.0))
         for worker in list(workers):

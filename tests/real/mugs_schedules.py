@@ -35,8 +35,8 @@ def schedule(
 ) -> Schedule:
     """A step of Mugs; `overlap`: gradients are reduced beside the backward, `overlap_statistics`: so are keys, rows and
     the centre gathered."""
-    known = {"overlap_statistics": True} if overlap_statistics else {}
-    mesh, options = mesh_of(*sizes), options_of(plan, **known)
+    keys = {"overlap_statistics": True} if overlap_statistics else {}
+    mesh, options = mesh_of(*sizes), options_of(plan, **keys)
     workload = mugs(shape, BATCH, precision, attention)
     return build(workload, make_plan(plan, options, mesh), mesh, Engine(overlap=overlap), grad_accum)
 

@@ -54,19 +54,19 @@ def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, aft
 def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[RankContext]:
     """The ranks after a step that began with these buffers."""
     program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
-    sites = [
+    contexts = [
         rank_context_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)
     ]
     executors = []
-    for site, mine in zip(sites, parts, strict=True):
-        site.buffers.by_ref.update(mine)
-        transport: Any = world.transport(site.rank)
+    for context, mine in zip(contexts, parts, strict=True):
+        context.buffers.by_ref.update(mine)
+        transport: Any = world.transport(context.rank)
         if lowered:
-            transport = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), transport)
-        step = LaneStep(program, made.mesh, RealOpRunner(site, {}), transport, time.monotonic)
+            transport = LoweredTransport(made, lowered_of(made), context.rank, world.wires(context.rank), transport)
+        step = LaneStep(program, made.mesh, RealOpRunner(context, {}), transport, time.monotonic)
         executors.append(inline(step))
     run_together(executors)
-    return sites
+    return contexts
 
 
 def block(values: Any, tensor: Tensor, rank: int) -> Any:
@@ -99,9 +99,10 @@ def test_an_all_gather_of_blocks_puts_pieces_side_by_side(
         {Ref(f"src{n}"): block(whole[n], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
         for rank in range(MESH.num_ranks)
     ]
-    for site in done(made, parts, numpy_backend()):
+    for context in done(made, parts, numpy_backend()):
         for n in range(num):
-            assert np.array_equal(site.buffers[Ref(f"dst{n}")], block(whole[n], made.tensors[f"dst{n}"], site.rank))
+            own = block(whole[n], made.tensors[f"dst{n}"], context.rank)
+            assert np.array_equal(context.buffers[Ref(f"dst{n}")], own)
 
 
 @settings(max_examples=40, deadline=None)
@@ -138,13 +139,14 @@ def test_reductions_of_blocks_combine_what_the_ranks_have(
             {Ref(f"src{n}"): block(contributions[n, *digits], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
         )
     combine = np.maximum if how == "max" else np.add
-    for site in done(made, parts, numpy_backend(), lowered):
+    for context in done(made, parts, numpy_backend(), lowered):
         for n in range(num):
             mine = [values for key, values in contributions.items() if key[0] == n]
             expected = mine[0]
             for values in mine[1:]:
                 expected = combine(expected, values)
-            assert np.array_equal(site.buffers[Ref(f"dst{n}")], block(expected, made.tensors[f"dst{n}"], site.rank))
+            own = block(expected, made.tensors[f"dst{n}"], context.rank)
+            assert np.array_equal(context.buffers[Ref(f"dst{n}")], own)
 
 
 @pytest.mark.parametrize("backend", [numpy_backend(), torch_backend()], ids=["numpy", "torch"])
@@ -222,11 +224,11 @@ def test_states_in_blocks_and_flat_inside_them_are_put_together_again(
     program = programs_of(made).of_roles[0]
     lines = []
     for rank in range(MESH.num_ranks):
-        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        place(site, weights)
-        (line,) = final_states(site).values()
+        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        place(context, weights)
+        (line,) = final_states(context).values()
         assert line.shape == (weight.local_elements(MESH),)
-        lines.append(final_states(site))
+        lines.append(final_states(context))
     assert np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])
     assert math.prod(local_shape(weight, MESH)) <= weight.local_elements(MESH) * MESH.size(placement.flat)
 
@@ -247,8 +249,8 @@ def test_a_block_at_the_wrong_coordinate_shows_in_what_is_put_together() -> None
     weights, program = initial_weights(made, 1), programs_of(made).of_roles[0]
     lines = []
     for rank in range(MESH.num_ranks):
-        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        site.at["q"] = (site.at["q"] + 1) % 3
-        place(site, weights)
-        lines.append(final_states(site))
+        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        context.at["q"] = (context.at["q"] + 1) % 3
+        place(context, weights)
+        lines.append(final_states(context))
     assert not np.array_equal(assembled(made, lines)["w", 0], weights["w", 0])

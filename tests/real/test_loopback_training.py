@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Ref, Schedule, check, expand
+from simfrontier.schedule import Ref, Schedule, check, expand, from_json, to_json
 from simfrontier_real.arrays import numpy_backend, torch_backend
 from simfrontier_real.data import batch
 from simfrontier_real.layout import layouts_of
@@ -232,6 +232,12 @@ def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
     assert back.keys() == weights.keys()
     for key, values in weights.items():
         assert np.array_equal(back[key], values), key
+
+
+def test_a_master_of_any_name_is_found_by_its_weight() -> None:
+    made = from_json(to_json(schedule(FAMILIES["zero3"], (2, 2, 2))).replace('.master"', '.master2"'), "file")
+    assert {name.rpartition(".")[2] for name, each in made.tensors.items() if each.role == "master"} == {"master2"}
+    agrees(made, 2)
 
 
 def test_copies_that_have_parted_are_refused() -> None:

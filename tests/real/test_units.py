@@ -223,8 +223,8 @@ def replaying(
     program = expand(made, made.roles[0])
     out = []
     for rank in range(made.mesh.num_ranks):
-        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        work = ReplayRunner(site, StandInKernels(mode, waits))
+        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
+        work = ReplayRunner(context, StandInKernels(mode, waits))
         step = LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)
         out.append((Executor(step, InlineLanes(step)), step))
     return out

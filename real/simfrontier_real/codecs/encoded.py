@@ -35,6 +35,22 @@ def type_of(values: Array) -> str:
     return _NAMES.get(name, name)
 
 
+def to_bytes(backend: Backend, encoded: Encoded) -> list[Array]:
+    """The bytes that encoded pieces travel as, part by part."""
+    return [backend.as_bytes(part) for part in encoded.parts]
+
+
+def from_bytes(backend: Backend, line: Array, codec: Codec, count: int) -> Encoded:
+    """One piece of `count` elements out of the bytes that it travelled as."""
+    if not codec.is_opaque:
+        return Encoded(backend.xp.reshape(backend.from_bytes(line, codec.name), (1, -1)), None)
+    if not codec.is_quantised:
+        return Encoded(backend.xp.reshape(line, (1, -1)), None)
+    data, scales = line[: codec.payload_bytes(count)], line[codec.payload_bytes(count) :]
+    scales = backend.xp.reshape(backend.from_bytes(scales, "fp32"), (1, -1))
+    return Encoded(backend.xp.reshape(data, (1, -1)), scales)
+
+
 def octets(values: Array) -> Octets:
     """The bytes of [pieces, elements] as they lie in memory; a copy on the host where the array is on a device."""
     if hasattr(values, "detach"):

@@ -87,10 +87,10 @@ def refuse_too_large(sizes: Sequence[int], cache_bytes: int) -> None:
 def cpu_name() -> str:
     """The CPU as its maker calls it."""
     try:
-        known = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
-        known = None
-    return known[1].strip() if known else platform.processor() or platform.machine()
+        match = None
+    return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 def last_cache_bytes() -> int:

@@ -29,9 +29,9 @@ def main() -> int:
     for name in cases:
         row = table[name] = {}
         for fault, result in outcomes(Bench(name, CASES[name]()), faults):
-            message = row[fault.name] = result.said
-            if message in ("passed", "crashed", "broken", "below"):
-                _say(f"{name}: {fault.name}: {message}: {result.why}")
+            outcome = row[fault.name] = result.said
+            if outcome in ("passed", "crashed", "broken", "below"):
+                _say(f"{name}: {fault.name}: {outcome}: {result.why}")
         _say(f"{name}: {_counted(row)}")
     _say("")
     for number, name in enumerate(cases, 1):
@@ -40,9 +40,9 @@ def main() -> int:
     _say(" " * 44 + "".join(f"{number:3}" for number in range(1, len(cases) + 1)))
     for fault in faults:
         _say(f"{fault.name:44}" + "".join(f"{MARKS[table[name][fault.name]]:>3}" for name in cases))
-    _say("\n" + "  ".join(f"{mark} {message}" for message, mark in MARKS.items()))
-    every = Counter(message for row in table.values() for message in row.values())
-    used = {name for row in table.values() for name, message in row.items() if message != "not applicable"}
+    _say("\n" + "  ".join(f"{mark} {outcome}" for outcome, mark in MARKS.items()))
+    every = Counter(outcome for row in table.values() for outcome in row.values())
+    used = {name for row in table.values() for name, outcome in row.items() if outcome != "not applicable"}
     _say(f"{len(used)} faults in {len(cases)} families: {_counted(every)}; {time.monotonic() - began:.0f} s")
     return int(bool(every["passed"] or every["crashed"] or every["broken"]))
 
@@ -54,7 +54,7 @@ def _say(line: str) -> None:
 
 def _counted(row: dict[str, str] | Counter[str]) -> str:
     counts = row if isinstance(row, Counter) else Counter(row.values())
-    return ", ".join(f"{counts[message]} {message}" for message in MARKS if counts[message])
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
 
 
 if __name__ == "__main__":

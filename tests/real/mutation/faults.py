@@ -42,7 +42,7 @@ def _is(op: Op, names: tuple[str, ...], *kinds: str) -> bool:
 def _is_maximum(at: Place) -> bool:
     """Whether a collective forms a maximum: that of logits may be anything, because the loss does not depend on it."""
     assert isinstance(at.op, Collective)
-    partial = dict(at.site.schedule.tensors[at.op.src[0].name].placement.partial)
+    partial = dict(at.context.schedule.tensors[at.op.src[0].name].placement.partial)
     return any(partial.get(axis) == "max" for axis in at.op.axes)
 
 
@@ -164,7 +164,7 @@ def _shifted_levels(at: Place, results: Messages) -> Messages:
         return results
     one = 1 if at.op.codec.name == "int8" else 0x11
     higher = np.minimum(np.asarray(results[0]).astype(np.uint16) + one, 255)
-    return (at.site.backend.array(higher.astype(np.uint8), "uint8"), *results[1:])
+    return (at.context.backend.array(higher.astype(np.uint8), "uint8"), *results[1:])
 
 
 def _rolled_scales(at: Place, results: Messages) -> Messages:
@@ -268,16 +268,16 @@ def _after(kinds: tuple[str, ...], change: Callable[[Place], None]) -> Callable[
 
 def _times(at: Place, factor: float) -> None:
     for ref in outputs(at):
-        if at.site.schedule.tensors[ref.name].role == "activation":
-            values = at.site.buffers[ref]
-            at.site.buffers[ref] = at.site.backend.cast(values * factor, at.site.schedule.tensors[ref.name].dtype)
+        if at.context.schedule.tensors[ref.name].role == "activation":
+            values = at.context.buffers[ref]
+            at.context.buffers[ref] = at.context.backend.cast(values * factor, _dtype(at, ref))
 
 
 def _batch_ranks(at: Place) -> float:
     """Among how many ranks the rows of the batch are divided."""
     assert isinstance(at.op, Compute)
     label, size = at.op.iteration[0]
-    return size / at.op.local_sizes(at.site.schedule.mesh)[label]
+    return size / at.op.local_sizes(at.context.schedule.mesh)[label]
 
 
 def _left_out(at: Place, go: Callable[[], None]) -> None:
@@ -287,8 +287,8 @@ def _left_out(at: Place, go: Callable[[], None]) -> None:
     go()
     after = values_of(at, refs)
     for ref, old, new in zip(refs, before, after, strict=True):
-        at.site.buffers[ref] = at.site.backend.xp.zeros_like(new) if old is None else old
-        at.changed(new, at.site.buffers[ref])
+        at.context.buffers[ref] = at.context.backend.xp.zeros_like(new) if old is None else old
+        at.changed(new, at.context.buffers[ref])
 
 
 def _where(
@@ -316,25 +316,25 @@ def _twice(at: Place, go: Callable[[], None]) -> None:
 
 def _overwritten(at: Place, go: Callable[[], None]) -> None:
     """What it adds takes the place of what is there."""
-    _, _, added = at.site.operands(at.index)
+    _, _, added = at.context.operands(at.index)
     held = values_of(at, added)
     for ref in added:
-        at.site.buffers.by_ref.pop(ref, None)
+        at.context.buffers.by_ref.pop(ref, None)
     go()
     at.memory.fired += any(each is not None and bool(np.any(each)) for each in held)
 
 
 def _uncleared(at: Place, go: Callable[[], None]) -> None:
     """Sums go on where the step before ended."""
-    _, _, added = at.site.operands(at.index)
+    _, _, added = at.context.operands(at.index)
     for ref in added:
         old = at.memory.kept.get(ref)
-        if old is not None and old[0] < at.step and ref not in at.site.buffers:
-            at.site.buffers[ref] = copied(old[1])
+        if old is not None and old[0] < at.step and ref not in at.context.buffers:
+            at.context.buffers[ref] = copied(old[1])
             at.memory.fired += bool(np.any(old[1]))
     go()
     for ref in added:
-        at.memory.kept[ref] = at.step, copied(at.site.buffers[ref])
+        at.memory.kept[ref] = at.step, copied(at.context.buffers[ref])
 
 
 # ── the optimizer ──
@@ -342,7 +342,7 @@ def _uncleared(at: Place, go: Callable[[], None]) -> None:
 
 def _gradients(at: Place) -> list[Ref]:
     """The gradients that an Adam op reads."""
-    reads = at.site.program.reads[at.index]
+    reads = at.context.program.reads[at.index]
     return [ref for ref in reads if ref.name.endswith((".grad", ".grad.reduced"))]
 
 
@@ -352,16 +352,16 @@ def _with_gradients(change: Callable[[Place, Ref, Any], Any]) -> Callable[[Place
     def hook(at: Place, go: Callable[[], None]) -> None:
         if is_compute(at, "adam"):
             for ref in _gradients(at):
-                values = at.site.buffers[ref]
+                values = at.context.buffers[ref]
                 new = change(at, ref, values)
-                at.site.buffers[ref] = at.changed(values, at.site.backend.cast(new, _dtype(at, ref)))
+                at.context.buffers[ref] = at.changed(values, at.context.backend.cast(new, _dtype(at, ref)))
         go()
 
     return hook
 
 
 def _dtype(at: Place, ref: Ref) -> str:
-    return at.site.schedule.tensors[ref.name].dtype
+    return at.context.schedule.tensors[ref.name].dtype
 
 
 def _first_of_all(at: Place, ref: Ref) -> bool:
@@ -380,16 +380,16 @@ def _adam_without_one(at: Place, go: Callable[[], None]) -> None:
     kept: dict[Ref, Any] = {}
     for ref in refs:
         name = ref.name.removesuffix(".reduced").removesuffix(".grad")
-        reads = {each.name: each for each in at.site.program.reads[at.index] if each.layer == ref.layer}
-        kept |= {reads[n]: copied(at.site.buffers[reads[n]]) for n in (f"{name}.moments", f"{name}.master")}
+        reads = {each.name: each for each in at.context.program.reads[at.index] if each.layer == ref.layer}
+        kept |= {reads[n]: copied(at.context.buffers[reads[n]]) for n in (f"{name}.moments", f"{name}.master")}
     go()
     for ref, values in kept.items():
-        at.site.buffers[ref] = at.changed(at.site.buffers[ref], values)
+        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
         if ref.name.endswith(".master"):
             name = ref.name.removesuffix(".master")
             for out in outputs(at):
                 if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                    at.site.buffers[out] = at.site.backend.cast(values, _dtype(at, out))
+                    at.context.buffers[out] = at.context.backend.cast(values, _dtype(at, out))
 
 
 def _adam_left_out_on_last(at: Place, go: Callable[[], None]) -> None:
@@ -398,34 +398,34 @@ def _adam_left_out_on_last(at: Place, go: Callable[[], None]) -> None:
     before = dict(zip(refs, values_of(at, refs), strict=True))
     go()
     for ref, values in before.items():
-        at.site.buffers[ref] = at.changed(at.site.buffers[ref], values)
+        at.context.buffers[ref] = at.changed(at.context.buffers[ref], values)
         name = ref.name.removesuffix(".master")
         for out in outputs(at):
             if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                at.site.buffers[out] = at.site.backend.cast(values, _dtype(at, out))
+                at.context.buffers[out] = at.context.backend.cast(values, _dtype(at, out))
 
 
 def _publishes_old(at: Place, go: Callable[[], None]) -> None:
     """What is published are the weights from before the step."""
-    reads = [ref for ref in at.site.program.reads[at.index] if ref.name.endswith(".master")]
+    reads = [ref for ref in at.context.program.reads[at.index] if ref.name.endswith(".master")]
     before = dict(zip(reads, values_of(at, tuple(reads)), strict=True))
     go()
     for ref, values in before.items():
         name = ref.name.removesuffix(".master")
         for out in outputs(at):
             if out.name in (name, f"{name}.new") and out.layer == ref.layer:
-                old = at.site.backend.cast(values, _dtype(at, out))
-                at.site.buffers[out] = at.changed(at.site.buffers[out], old)
+                old = at.context.backend.cast(values, _dtype(at, out))
+                at.context.buffers[out] = at.changed(at.context.buffers[out], old)
 
 
 def _is_last_rank(at: Place) -> bool:
-    return at.site.rank == at.site.schedule.mesh.num_ranks - 1 > 0
+    return at.context.rank == at.context.schedule.mesh.num_ranks - 1 > 0
 
 
 def _no_moments(at: Place) -> None:
     for ref in outputs(at):
         if ref.name.endswith(".moments"):
-            at.site.buffers[ref] = at.site.backend.xp.zeros_like(at.site.buffers[ref])
+            at.context.buffers[ref] = at.context.backend.xp.zeros_like(at.context.buffers[ref])
 
 
 def _other_scale(at: Place, go: Callable[[], None]) -> None:
@@ -489,34 +489,34 @@ def _loss_counted_twice(at: Place, go: Callable[[], None]) -> None:
 
 def _double_scales(at: Place) -> None:
     for ref in outputs(at):
-        held = at.site.buffers.by_ref.get(ref)
+        held = at.context.buffers.by_ref.get(ref)
         if isinstance(held, Encoded) and held.scales is not None:
-            at.site.buffers[ref] = Encoded(held.data, held.scales * np.float32(2))
+            at.context.buffers[ref] = Encoded(held.data, held.scales * np.float32(2))
 
 
 def _old_codes(at: Place, go: Callable[[], None]) -> None:
     """What was coded in the step before."""
     go()
     for ref in outputs(at):
-        new = at.site.buffers.by_ref.get(ref)
+        new = at.context.buffers.by_ref.get(ref)
         if isinstance(new, Encoded):
             step, old = at.memory.kept.get(ref, (at.step, None))
             if step < at.step and same(old.data.shape, new.data.shape):
-                at.site.buffers[ref] = at.changed(new, old)
+                at.context.buffers[ref] = at.changed(new, old)
             at.memory.kept[ref] = at.step, copied(new)
 
 
 def _one_contribution(at: Place, go: Callable[[], None]) -> None:
     """Of coded contributions only the first is added up."""
-    for ref in at.site.program.reads[at.index]:
-        held = at.site.buffers.by_ref.get(ref)
+    for ref in at.context.program.reads[at.index]:
+        held = at.context.buffers.by_ref.get(ref)
         if isinstance(held, Encoded) and held.data.shape[0] > 1:
             data, scales = copied(held.data), copied(held.scales)
             if scales is not None:
                 scales[1:] = 0
-            elif data.dtype != np.uint8 or not at.op.name or at.site.schedule.tensors[ref.name].codec.name == "zfp":
+            elif data.dtype != np.uint8 or not at.op.name or at.context.schedule.tensors[ref.name].codec.name == "zfp":
                 data[1:] = 0
-            at.site.buffers[ref] = at.changed(held, Encoded(data, scales))
+            at.context.buffers[ref] = at.changed(held, Encoded(data, scales))
     go()
 
 

@@ -41,32 +41,32 @@ class Place:
     sent: Messages = ()
 
     @property
-    def site(self) -> RankContext:
+    def context(self) -> RankContext:
         return self.rank.context
 
     @property
     def op(self) -> Op:
-        return self.site.program.ops[self.index]
+        return self.context.program.ops[self.index]
 
     @property
     def micro(self) -> int:
-        return self.site.program.calls[self.index].micro
+        return self.context.program.calls[self.index].micro
 
     @property
     def layer(self) -> int:
-        return self.site.program.calls[self.index].layer
+        return self.context.program.calls[self.index].layer
 
     @property
     def members(self) -> tuple[int, ...]:
         """The ranks of a collective's group."""
         assert isinstance(self.op, Collective)
-        mesh = self.site.schedule.mesh
-        return LoopbackWorld(mesh).members(channel_of(self.op, mesh), self.site.rank)[1]
+        mesh = self.context.schedule.mesh
+        return LoopbackWorld(mesh).members(channel_of(self.op, mesh), self.context.rank)[1]
 
     @property
     def number(self) -> int:
         """The place of this rank in a collective's group."""
-        return self.members.index(self.site.rank)
+        return self.members.index(self.context.rank)
 
     def changed(self, before: Any, after: Any) -> Any:
         """`after`; counted where it is not `before`."""
@@ -184,13 +184,13 @@ def same(a: Any, b: Any) -> bool:
 
 def outputs(at: Place) -> tuple[Ref, ...]:
     """What an op writes or adds to, tokens left out."""
-    _, writes, added = at.site.operands(at.index)
-    return tuple(ref for ref in (*writes, *added) if at.site.schedule.tensors[ref.name].role != "token")
+    _, writes, added = at.context.operands(at.index)
+    return tuple(ref for ref in (*writes, *added) if at.context.schedule.tensors[ref.name].role != "token")
 
 
 def values_of(at: Place, refs: tuple[Ref, ...]) -> tuple[Any, ...]:
     """Copies of what is held of them, None where nothing is."""
-    return tuple(copied(at.site.buffers.by_ref.get(ref)) for ref in refs)
+    return tuple(copied(at.context.buffers.by_ref.get(ref)) for ref in refs)
 
 
 def is_compute(at: Place, *kinds: str) -> bool:
