@@ -14,7 +14,7 @@ from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.encoded import type_of
 from simfrontier_real.programs import Programs
 from simfrontier_real.record import calls_by_group
-from simfrontier_real.transport import group_of, wire_kind
+from simfrontier_real.transport import group_of
 
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
@@ -102,7 +102,7 @@ class MessageDigests:
         if isinstance(op, Exchange):
             return MessageDigest(self._product(line, 0), self._square(line), 0.0, MOVED)
         assert isinstance(op, Collective)
-        members, kind, number = self._group(op), wire_kind(op), self._number(op)
+        members, kind, number = self._group(op), op.wire_kind, self._number(op)
         if kind == "all_gather":
             count = int(line.shape[0]) * number
         digest = self._product(line, count)
@@ -119,7 +119,7 @@ class MessageDigests:
         if isinstance(op, Exchange):
             return self._product(line, 0)
         assert isinstance(op, Collective)
-        kind, number = wire_kind(op), self._number(op)
+        kind, number = op.wire_kind, self._number(op)
         if kind == "reduce_scatter":
             return self._product(line, int(line.shape[0]) * number)
         if kind != "all_to_all":
@@ -203,7 +203,7 @@ def _of(programs: Programs, rank: int) -> tuple[Sequence[Any], Sequence[Any]]:
 
 def _is_scattered(op: Any) -> bool:
     """Whether every member gets another part, so that only all parts together can be compared with what was sent."""
-    return isinstance(op, Collective) and wire_kind(op) in ("reduce_scatter", "all_to_all")
+    return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all")
 
 
 def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:

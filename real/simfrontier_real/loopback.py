@@ -8,15 +8,7 @@ from dataclasses import dataclass, field
 
 from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp
 from simfrontier_real.arrays import Array
-from simfrontier_real.transport import (
-    Channel,
-    ExchangeChannel,
-    channel_of,
-    exchange_channel_of,
-    group_of,
-    peer_of,
-    wire_kind,
-)
+from simfrontier_real.transport import Channel, ExchangeChannel, channel_of, exchange_channel_of, group_of, peer_of
 from simfrontier_real.wire import Mailboxes, Wire
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
@@ -75,7 +67,7 @@ class LoopbackTransport:
     groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoopbackPending:
-        return self.call(channel_of(op, self.world.mesh), wire_kind(op), message, reduction)
+        return self.call(channel_of(op, self.world.mesh), op.wire_kind, message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
         channel, peer = exchange_channel_of(op), peer_of(op, self.world.mesh, self.rank)

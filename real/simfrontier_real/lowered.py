@@ -24,7 +24,6 @@ from simfrontier_real.transport import (
     collectives_of,
     group_of,
     numbers_of,
-    wire_kind,
 )
 from simfrontier_real.wire import Wire
 
@@ -72,7 +71,7 @@ def _refuse_misfits(where: str, op: Collective, recipes: tuple[Recipe, ...], sch
         if recipe.size != members:
             raise InputError(f"a recipe is for {recipe.size} members; allowed: {members}", where=where)
         try:
-            lower(wire_kind(op), recipe)
+            lower(op.wire_kind, recipe)
         except InputError as error:
             raise error.within(where) from None
 
@@ -116,7 +115,7 @@ class LoweredTransport:
         parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, MemberPart]] = {}
         routes = []
         for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):
-            channel, kind = channel_of(op, schedule.mesh), wire_kind(op)
+            channel, kind = channel_of(op, schedule.mesh), op.wire_kind
             group, members = group_of(schedule.mesh, channel.axes, rank)
             member, recipe = members.index(rank), recipes[group]
             known = parts.setdefault((kind, recipe, member), {})

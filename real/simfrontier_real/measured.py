@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from simfrontier.schedule import Collective, Exchange
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.codecs.mpc import stream_bytes
-from simfrontier_real.transport import Pending, Transport, wire_kind
+from simfrontier_real.transport import Pending, Transport
 
 CountBytes = Callable[[int], None]  # how many bytes the whole message has in the end
 
@@ -38,7 +38,7 @@ def begin_measured(
 ) -> Pending:
     """A collective of coded pieces: all-gather [capacity], or all-to-all [members, capacity]."""
     longest = int(stream_bytes(backend.xp.reshape(message, (-1, message.shape[-1]))).max())
-    is_gather = wire_kind(op) == "all_gather"
+    is_gather = op.wire_kind == "all_gather"
     own = backend.array([longest] * (1 if is_gather else members), "int64")
     own = own if is_gather else backend.xp.reshape(own, (members, 1))
 

@@ -18,7 +18,6 @@ from simfrontier_real.transport import (
     exchange_channel_of,
     exchange_channels_of,
     peer_of,
-    wire_kind,
 )
 from simfrontier_real.wire import PendingMessage, TorchWire, WireMessage
 from simfrontier_real.world import World
@@ -118,7 +117,7 @@ class TorchTransport:
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> TorchPending:
         assert self._mesh is not None, "prepare comes first"
-        return self.call(channel_of(op, self._mesh), wire_kind(op), message, reduction)
+        return self.call(channel_of(op, self._mesh), op.wire_kind, message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
         assert self._mesh is not None, "prepare comes first"

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from simfrontier.schedule import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
+from simfrontier.schedule import Collective, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.arrays import Array
 from simfrontier_real.layout import coordinates
 
@@ -91,11 +91,6 @@ def _each_once(schedule: Schedule) -> list[Collective]:
 def channel_of(op: Collective, mesh: Mesh) -> Channel:
     """The channel that a collective of a schedule uses."""
     return Channel(op.comm, op.lane, mesh.live(op.axes))
-
-
-def wire_kind(op: Collective) -> CollectiveKind:
-    """What is called: a coded reduction moves by all-to-all and is summed where it arrives."""
-    return "all_to_all" if op.is_added_later else op.kind
 
 
 def channels_of(schedule: Schedule) -> list[Channel]:

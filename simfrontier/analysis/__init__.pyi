@@ -5,7 +5,6 @@ from .attribution import (
     why_faster as why_faster,
 )
 from .axonn_model import (
-    VERSIONS as VERSIONS,
     Bandwidths as Bandwidths,
     Ranked as Ranked,
     Transformer as Transformer,

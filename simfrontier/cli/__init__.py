@@ -1,4 +1,4 @@
-"""The command line: one module for each verb, and `app`, which has them all."""
+"""The command line: `app` has all verbs; what a verb does is in modules of its name."""
 
 import lazy_loader
 

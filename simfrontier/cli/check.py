@@ -10,6 +10,7 @@ import typer
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Schedule, check, digest, load
 from simfrontier.study import schedule_of
+from simfrontier.trace import SHOWN_DIGITS
 from simfrontier.tuning import GridSearcher
 
 
@@ -34,11 +35,12 @@ def _report(cases: list[tuple[str, Schedule]], capacity: float | None, as_json: 
     total, rows = 0, []
     for name, schedule in cases:
         findings = check(schedule, None if capacity is None else int(capacity)).findings
+        digested = digest(schedule)
         total += len(findings)
-        rows.append({"schedule": name, "digest": digest(schedule), "findings": [str(finding) for finding in findings]})
+        rows.append({"schedule": name, "digest": digested, "findings": [str(finding) for finding in findings]})
         if not as_json:
             verdict = f"{len(findings)} findings" if findings else "sound"
-            typer.echo(f"{name}: {verdict} (digest {digest(schedule)[:16]})")
+            typer.echo(f"{name}: {verdict} (digest {digested[:SHOWN_DIGITS]})")
             for finding in findings:
                 typer.echo(f"  {finding}")
     if as_json:

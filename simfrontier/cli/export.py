@@ -11,7 +11,7 @@ from simfrontier.scenario import Scenario
 from simfrontier.schedule import Schedule, digest, save
 from simfrontier.simulation import Fidelity, SimulatedStep, lowered_schedule
 from simfrontier.study import simulated
-from simfrontier.trace import save_links, write_perfetto
+from simfrontier.trace import SHOWN_DIGITS, save_links, write_perfetto
 from simfrontier.tuning import GridSearcher
 from simfrontier.units import written
 from simfrontier.wholefile import ensure_writable, filled
@@ -31,7 +31,7 @@ def export_scenario(scenario: Scenario, out: Path, fidelity: Fidelity | None, ex
             digested = write_simulated(scenario, plan, step, new)
             classes = step.cluster.folding.num_rank_classes
             parts.append(
-                f"{plan} on {size}: digest {digested[:16]}, {_ops(built.schedule)}, "
+                f"{plan} on {size}: digest {digested[:SHOWN_DIGITS]}, {_ops(built.schedule)}, "
                 f"{classes} class{'es' if classes > 1 else ''} of ranks, step {written(step.step_s, 's')} ({chosen})"
             )
     for line in parts:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from simfrontier.analysis import NUM_SD, LossCurves, read_losses
+from simfrontier.cli.console import finite
 
 
 def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
@@ -36,15 +36,11 @@ def _row(curves: LossCurves, policy: str) -> dict[str, Any]:
     return {
         "plan": curves.of(policy)[0].plan,
         "compression": policy,
-        "finals": {str(seed): _finite(final) for seed, final in curves.finals(policy).items()},
-        "distance": None if distance is None else _finite(distance),
-        "distances": [_finite(min(apart)), _finite(max(apart))],
+        "finals": {str(seed): finite(final) for seed, final in curves.finals(policy).items()},
+        "distance": None if distance is None else finite(distance),
+        "distances": [finite(min(apart)), finite(max(apart))],
         "stays": curves.stays(policy),
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _print(curves: LossCurves, rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from simfrontier.forecast import forecast_replay
 from simfrontier.scenario import Scenario
 from simfrontier.schedule import Peak, Schedule, check, digest, load
 from simfrontier.simulation import Fidelity, SimulatedStep, fullest, simulate_step
-from simfrontier.trace import write_perfetto
+from simfrontier.trace import SHOWN_DIGITS, write_perfetto
 from simfrontier.units import written
 
 _PARTS = {
@@ -102,7 +102,7 @@ def _row(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | fl
 
 def _print(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
     row, machine = _row(step, peaks), step.cluster.machine
-    typer.echo(f"{path}: sound (digest {digested[:16]})")
+    typer.echo(f"{path}: sound (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
         f"{row['devices']:,} devices of {machine.title}, library {row['library']}, {row['fidelity']}: "
         f"{written(step.step_s, 's')} per step"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,15 +62,16 @@ def tune(
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
     best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
     size = None if devices is None else str(devices)
-    if fidelity in GRIDS:
-        from simfrontier.cli.tune_grids import tune_scenario
+    match fidelity:
+        case "axonn-a" | "axonn-b":
+            of_a_search = {
+                **{"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out},
+                **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
+            }
+            _refuse_of_search(of_a_search, fidelity)
+            from simfrontier.cli.tune_grids import tune_scenario
 
-        given = {"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out, "--fresh": fresh}
-        given |= {"--max-error": max_error is not None, "--page": page is not None}
-        for option, value in given.items():
-            if value:
-                raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
-        raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
+            raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
     if fidelity is not None and fidelity not in SEARCHED:
         raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *GRIDS))}", where="--fidelity")
     from simfrontier.cli.tune import cores, search_plans
@@ -92,6 +94,13 @@ def tune(
         "fresh": fresh,
     }
     search_plans(loaded, how, out, top, page is not False, json)
+
+
+def _refuse_of_search(options: Mapping[str, object], fidelity: str) -> None:
+    """Raise InputError for an option that is given, where grids are listed only."""
+    for option, value in options.items():
+        if value:
+            raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
 
 
 def explain(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from simfrontier.analysis import OTHERS, Rates, limit_of, read_rates
+from simfrontier.cli.console import plain
 from simfrontier.report import outside_ratio, rows_csv, softmax_findings, softmax_lead, write_softmax_rates_page
 from simfrontier.schedule import IN_MEMORY
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
@@ -69,8 +70,8 @@ def _print(rates: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
         typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-    typer.echo(softmax_lead(rates).replace("\u00a0", " "))
+    typer.echo(plain(softmax_lead(rates)))
     for text in softmax_findings(rates):
-        typer.echo(f"– {text}".replace("\u00a0", " "))
+        typer.echo(plain(f"– {text}"))
     if out is not None:
         typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

@@ -7,8 +7,7 @@ import json
 
 import typer
 
-from simfrontier.analysis import VERSIONS, Ranked, VersionName
-from simfrontier.errors import InputError, nearest
+from simfrontier.analysis import Ranked, VersionName
 from simfrontier.scenario import Scenario
 from simfrontier.tuning import GridRanking, rank_grids
 from simfrontier.units import written
@@ -16,22 +15,15 @@ from simfrontier.units import written
 SHOWN = 20  # as many as the authors' launcher submits
 
 
-def tune_scenario(scenario: Scenario, fidelity: str, top: int | None, as_json: bool) -> bool:
+def tune_scenario(scenario: Scenario, fidelity: VersionName, top: int | None, as_json: bool) -> bool:
     """Print the ranking at the scenario's largest size, the best `top` grids (by default 20; all of them as JSON);
     returns whether any grid can run."""
-    ranking = rank_grids(scenario, _version(fidelity), max(scenario.file.run.devices))
+    ranking = rank_grids(scenario, fidelity, max(scenario.file.run.devices))
     if as_json:
         typer.echo(json.dumps([_row(place, one) for place, one in enumerate(ranking.grids[:top], start=1)], indent=1))
     else:
         _print(ranking, SHOWN if top is None else top)
     return any(one.runs for one in ranking.grids)
-
-
-def _version(fidelity: str) -> VersionName:
-    for version in VERSIONS:
-        if version == fidelity:
-            return version
-    raise InputError(f"got {fidelity!r}; {nearest(fidelity, VERSIONS)}", where="--fidelity")
 
 
 def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:

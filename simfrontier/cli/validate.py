@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +14,7 @@ from rich import box
 from rich.table import Table as Grid
 
 from simfrontier.cli.calibrate_rows import has_columns
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, finite, plain
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
 from simfrontier.report import (
@@ -192,8 +191,8 @@ def row_document(row: ComparedRow) -> dict[str, Any]:
         **_columns(row.row),
         "time_s": row.measured_s,
         "predicted_s": made and made.predicted_s,
-        "low_s": made and _finite(made.low_s),
-        "high_s": made and _finite(made.high_s),
+        "low_s": made and finite(made.low_s),
+        "high_s": made and finite(made.high_s),
         "error": row.error,
         "harness_s": made and made.harness_s,
         "use": row.use,
@@ -237,10 +236,6 @@ def _training_document(bounded: BoundedRate) -> dict[str, Any]:
         "bound_flops_per_s": bounded.bound_flops_per_s,
         "holds": bounded.holds,
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 # ── for a person ──

@@ -25,7 +25,6 @@ from .nccl_tests import read_log as read_log
 from .overlay import machine_numbers as machine_numbers
 from .ring_law import GroupShape as GroupShape, HopTimes as HopTimes, LowLatency as LowLatency, RingTimes as RingTimes
 from .step_law import StepLaw as StepLaw
-from .toml_text import number as number, text as text
 from .tuning import TuningModel as TuningModel
 from .two_level import Levels as Levels
 from .volume import (

@@ -17,9 +17,8 @@ from typing import Annotated, Any, Literal, get_args
 from annotated_types import Ge, Le, Len
 
 from simfrontier.collectives.fit_record import FitRecord, record_lines
-from simfrontier.collectives.toml_text import number, text
 from simfrontier.errors import InputError, nearest
-from simfrontier.io import NotNegative, Positive, Text, read_toml, toml_of, typed
+from simfrontier.io import NotNegative, Positive, Text, read_toml, toml_number, toml_of, toml_value, typed
 from simfrontier.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.machine import Provenance
 from simfrontier.schedule import CollectiveKind
@@ -224,13 +223,13 @@ def to_toml(calibration: Calibration) -> str:
         "# A calibration: a scenario names it as library.calibration. Its numbers win over those of the machine's",
         "# and the library's file; its times of calls win over the library's own law, for the groups that they are of.",
         "",
-        *(f"{key} = {text(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
+        *(f"{key} = {toml_value(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
     ]
     for name, message in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
         numbers: Mapping[str, float] = getattr(calibration, name)
         came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
         lines += ["", f"[{name}]  # {message} that were {came} here: dotted key = value"]
-        lines += [f"{text(key)} = {number(value)}" for key, value in numbers.items()]
+        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in numbers.items()]
     lines += _fit_lines(calibration)
     if calibration.calls:
         lines += [
@@ -239,11 +238,13 @@ def to_toml(calibration: Calibration) -> str:
             "# all-gather's output, others' input); spread: inter-quartile range over median.",
         ]
     for call in calibration.calls:
-        lines += ["", "[[calls]]", f"kind = {text(call.kind)}"]
+        lines += ["", "[[calls]]", f"kind = {toml_value(call.kind)}"]
         lines += [f"{key} = {getattr(call, key)}" for key in ("ranks", "nodes", "packages")]
         lines += ["points = [", *(f"    {_point(point)}," for point in call.points), "]"]
         if call.residual is not None:
-            lines.append(f"residual = {number(call.residual)}  # median relative difference from a second measurement")
+            lines.append(
+                f"residual = {toml_number(call.residual)}  # median relative difference from a second measurement"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -252,15 +253,16 @@ def _fit_lines(calibration: Calibration) -> list[str]:
     lines: list[str] = []
     if calibration.harness:
         lines += ["", "[harness]  # what measuring programs added to the times; no simulation reads it"]
-        lines += [f"{text(key)} = {number(value)}" for key, value in calibration.harness.items()]
+        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in calibration.harness.items()]
     if calibration.intervals:
         lines += ["", "[intervals]  # 90 % confidence"]
         lines += [
-            f"{text(key)} = [{number(low)}, {number(high)}]" for key, (low, high) in calibration.intervals.items()
+            f"{toml_value(key)} = [{toml_number(low)}, {toml_number(high)}]"
+            for key, (low, high) in calibration.intervals.items()
         ]
     return [*lines, "", *record_lines(calibration.fit)] if calibration.fit is not None else lines
 
 
 def _point(point: MeasuredPoint) -> str:
-    spread = "" if point.spread is None else f", spread = {number(point.spread)}"
-    return f"{{ bytes = {point.bytes}, seconds = {number(point.seconds)}{spread} }}"
+    spread = "" if point.spread is None else f", spread = {toml_number(point.spread)}"
+    return f"{{ bytes = {point.bytes}, seconds = {toml_number(point.seconds)}{spread} }}"

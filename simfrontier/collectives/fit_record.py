@@ -8,8 +8,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Len
 
-from simfrontier.collectives.toml_text import number, text, texts
-from simfrontier.io import NotNegative, Text
+from simfrontier.io import NotNegative, Text, toml_number, toml_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +62,23 @@ class FitRecord:
 def record_lines(record: FitRecord) -> Iterator[str]:
     """The lines of TOML of a record."""
     yield "[fit]  # errors are | predicted / measured - 1 |; residual_sd is of log(predicted / measured)"
-    yield f"library = {text(record.library)}"
-    yield f"machines = {texts(record.machines)}"
+    yield f"library = {toml_value(record.library)}"
+    yield f"machines = {toml_value(record.machines)}"
     yield f"parameters = {record.parameters}"
-    yield f"unseen = {texts(record.unseen)}  # free parameters that no point shows: not among the numbers above"
+    yield f"unseen = {toml_value(record.unseen)}  # free parameters that no point shows: not among the numbers above"
     yield f"fitted = {_inline(record.fitted)}"
     if record.left_out is not None:
         yield f"left_out = {_inline(record.left_out)}  # by fits that had not seen the point's number of devices"
     for place in record.places:
-        yield from ("", "[[fit.places]]", f"machine = {text(place.machine)}", f"devices = {place.devices}")
+        yield from ("", "[[fit.places]]", f"machine = {toml_value(place.machine)}", f"devices = {place.devices}")
         yield f"far = {_inline(place.far)}"
         if place.kept:
-            yield f"kept = {texts(place.kept)}  # not shown by the other points: as in the library's file"
+            yield f"kept = {toml_value(place.kept)}  # not shown by the other points: as in the library's file"
 
 
 def _inline(far: ErrorSummary) -> str:
     return (
-        f"{{ points = {far.points}, mean_abs_error = {number(far.mean_abs_error)}, "
-        f"p90_abs_error = {number(far.p90_abs_error)}, worst_abs_error = {number(far.worst_abs_error)}, "
-        f"residual_sd = {number(far.residual_sd)} }}"
+        f"{{ points = {far.points}, mean_abs_error = {toml_number(far.mean_abs_error)}, "
+        f"p90_abs_error = {toml_number(far.p90_abs_error)}, worst_abs_error = {toml_number(far.worst_abs_error)}, "
+        f"residual_sd = {toml_number(far.residual_sd)} }}"
     )

@@ -21,6 +21,7 @@ from .rebind import (
     resized as resized,
     structure_of as structure_of,
 )
+from .stages import STREAM as STREAM
 from .tensor import (
     AxonnOptions as AxonnOptions,
     MegatronOptions as MegatronOptions,

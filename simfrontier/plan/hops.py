@@ -83,9 +83,7 @@ class _MoveLowering:
         """The hop as it is for a tensor: small messages are sent as they are stored."""
         plain = hop.below or before.codec or Plain(before.dtype)
         elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
-        if not hop.least_bytes or plain.wire_bytes(elements) >= hop.least_bytes:
-            return hop
-        return Hop(hop.axes, plain, hop.via, whole=hop.whole)
+        return Hop(hop.axes, plain, hop.via, whole=hop.whole) if hop.is_small(plain, elements) else hop
 
     def _run(self, move: Move, steps: tuple[MoveStep, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
         lane = move.lane

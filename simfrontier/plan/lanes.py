@@ -25,8 +25,9 @@ LANE_OF: dict[Purpose, str] = {
 
 
 def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
-    """Give moves, and the gates before them, lanes of their own, so that the compute lane goes on beside them: AxoNN's
-    OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for `weight_gather`."""
+    """Give moves, and the waits of streams before them, lanes of their own, so that the compute lane goes on beside
+    them: AxoNN's OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for
+    `weight_gather`."""
     chosen = frozenset(purposes)
     return program.with_items(
         [

@@ -33,6 +33,10 @@ class Hop:
     below: Codec | None = None
     whole: bool = False
 
+    def is_small(self, plain: Codec, elements: int) -> bool:
+        """Whether so many elements of a rank, in the codec `plain`, are sent as they are stored."""
+        return plain.wire_bytes(elements) < self.least_bytes
+
     @property
     def scatters(self) -> bool:
         """Whether an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeGuard
 
 from simfrontier.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.plan.moves import Hop
@@ -22,7 +23,7 @@ GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
 OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
 
 
-def is_gather(item: Item) -> bool:
+def is_gather(item: Item) -> TypeGuard[Move]:
     return isinstance(item, Move) and item.purpose in GATHERS
 
 
@@ -32,7 +33,7 @@ def reuse(program: Program, max_elements: int) -> Program:
     What was gathered from the second copy may be a step old, so it serves only where the copy would be read again.
     """
     items = list(program.items())
-    source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item) and isinstance(item, Move)}
+    source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item)}
     travelled = 0
     left: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, its buffer)
     renamed: dict[Ref, Ref] = {}
@@ -55,7 +56,7 @@ def prefetch(program: Program, engine: Engine) -> Program:
     `prefetch_elements` of what follows, as long as no more than `live_elements` are held. A copy that is still to be
     written is not fetched ahead of its write."""
     items = list(program.items())
-    queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
+    queue = [item for _, item in items if is_gather(item)]
     written_at = _sources_written(items)
     left_at = _last_uses(items)
     held: dict[Ref, int] = {}
@@ -102,12 +103,12 @@ def gather_by_layer(program: Program) -> Program:
     for index, (number, item) in enumerate(items):
         if isinstance(item, Hook):
             first_hook.setdefault(number, index)
-        elif is_gather(item) and isinstance(item, Move) and written_at[item.dst[0]] < first_hook[number]:
+        elif is_gather(item) and written_at[item.dst[0]] < first_hook[number]:
             wanted[number].append(item)
     moved = {ref for moves in wanted.values() for move in moves for ref in move.dst}
     out: Numbered = []
     for number, item in items:
-        if is_gather(item) and isinstance(item, Move) and item.dst[0] in moved:
+        if is_gather(item) and item.dst[0] in moved:
             continue
         out.append((number, item))
         if isinstance(item, Hook) and number in wanted:
@@ -122,7 +123,7 @@ def _sources_written(items: Numbered) -> dict[Ref, int]:
     for index, (_, item) in enumerate(items):
         if isinstance(item, Compute):
             written.update((ref, index) for ref in item.writes)
-        elif is_gather(item) and isinstance(item, Move):
+        elif is_gather(item):
             out[item.dst[0]] = max(written.get(ref, -1) for ref in item.src)
     return out
 
@@ -166,7 +167,7 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
 
     def flush(number: int) -> None:
         if not together and len(held) > 1:
-            out.append((number, _gate_of(held)))
+            out.append((number, _stream_wait_of(held)))
         out.extend((number, move) for move in (coalesced(held) if together else held))
         held.clear()
 
@@ -182,7 +183,7 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
     return program.with_items(out)
 
 
-def _gate_of(held: list[Move]) -> StreamWait:
+def _stream_wait_of(held: list[Move]) -> StreamWait:
     """DeepSpeed's reduction stream has nothing to do until a bucket is full, and then waits for the last gradient
     (stage3.py, `__reduce_and_partition_ipg_grads`)."""
     waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
@@ -224,7 +225,7 @@ def throttle(program: Program, outstanding: int) -> Program:
     tensors = dict(program.tensors)
     token_of: dict[Ref, Ref] = {}
     for index, (number, item) in enumerate(items):
-        if is_gather(item) and isinstance(item, Move):
+        if is_gather(item):
             first = item.dst[0]
             name = f"fetch.{first.name}"
             tensors.setdefault(name, token_tensor(name, program.tensors[first.name].per_layer))
@@ -245,7 +246,7 @@ def throttle(program: Program, outstanding: int) -> Program:
 def keep_recomputed(program: Program) -> Program:
     """Let a layer's backward use the weights that its recomputed forward gathered."""
     items = list(program.items())
-    gathered = {item.dst[0] for _, item in items if is_gather(item) and isinstance(item, Move)}
+    gathered = {item.dst[0] for _, item in items if is_gather(item)}
     renamed: dict[Ref, Ref] = {}
     for ref in gathered:
         tensor = program.tensors[ref.name]
@@ -259,7 +260,7 @@ def _renamed(program: Program, items: Numbered, renamed: dict[Ref, Ref]) -> Prog
     """The program without gathers into buffers that have another name now."""
     out: Numbered = []
     for number, item in items:
-        if isinstance(item, Move) and is_gather(item) and item.dst[0] in renamed:
+        if is_gather(item) and item.dst[0] in renamed:
             continue
         if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
             item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
@@ -273,7 +274,7 @@ def fetch_next(program: Program) -> Program:
     """Fetch at each hook what its module lacks and what the next module will use: prefetch by one module (AxoNN's
     overlapped all-gathers). A copy that is still to be written is not fetched ahead of its write."""
     items = list(program.items())
-    queue = [item for _, item in items if is_gather(item) and isinstance(item, Move)]
+    queue = [item for _, item in items if is_gather(item)]
     written_at = _sources_written(items)
     hooks = [(index, item) for index, (_, item) in enumerate(items) if isinstance(item, Hook)]
     following = {index: later.weights for (index, _), (_, later) in pairwise(hooks)}

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from simfrontier.plan.lanes import Numbered
 from simfrontier.plan.program import Item, Move, Program, StreamWait
-from simfrontier.schedule import Compute, Ref
-
-GRADIENTS = ("gradient", "accumulator")  # roles of what the second product makes
+from simfrontier.schedule import GRADIENT_ROLES, Compute, Ref
 
 
 def weights_first(program: Program) -> Program:
@@ -40,8 +38,8 @@ def inputs_first(program: Program) -> Program:
             assert isinstance(back, Compute)
             if made is not None and _are_of_one_module(program, back, made) and not set(item.src) & set(back.writes):
                 at = out[back_at][0]
-                gate = StreamWait(name="inputs", waits=_begins_with(program, out, back_at), purpose="input_gather")
-                out[back_at:back_at] = [(at, gate), (at, item)]
+                wait = StreamWait(name="inputs", waits=_begins_with(program, out, back_at), purpose="input_gather")
+                out[back_at:back_at] = [(at, wait), (at, item)]
                 back_at += 2
                 continue
         if isinstance(item, Compute):
@@ -57,7 +55,7 @@ def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
         return False
     makes = {program.tensors[ref.name].role for ref in (*made.writes, *made.accumulates)}
     gives = {program.tensors[ref.name].role for ref in (*back.writes, *back.accumulates)}
-    return makes <= {*GRADIENTS} and gives == {"activation"} and back.reads[0] == made.reads[0]
+    return makes <= {*GRADIENT_ROLES} and gives == {"activation"} and back.reads[0] == made.reads[0]
 
 
 def _next_op(items: Numbered, index: int) -> Compute | None:

@@ -143,8 +143,7 @@ class _Stages:
         if hop is None or hop.codec is None:
             return None
         plain = hop.below or Plain(like.dtype)
-        is_small = plain.wire_bytes(like.local_elements(self.tensors.mesh)) < hop.least_bytes
-        codec = plain if is_small else hop.codec.on(like.dtype)
+        codec = plain if hop.is_small(plain, like.local_elements(self.tensors.mesh)) else hop.codec.on(like.dtype)
         return None if codec.name == like.dtype else codec
 
     def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:

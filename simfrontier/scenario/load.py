@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -225,6 +225,13 @@ def _resolve(
     return scenario
 
 
+def _refuse_strangers(names: Iterable[str], named: Collection[str], file: ScenarioFile, key: Key) -> None:
+    """Raise InputError for a name that is no plan of the scenario."""
+    for name in names:
+        if name not in named and name not in file.plans:
+            raise InputError(f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}", key=key)
+
+
 def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
     """The sizes that have tables of their own, of those that are run."""
     out = []
@@ -234,10 +241,7 @@ def _sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
         for name in tables:
             if name not in SIZED:
                 raise InputError(unknown_key(name, SIZED), key=("at", text, name))
-        for name in tables.get("plans", {}):
-            if name not in named and name not in file.plans:
-                message = f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}"
-                raise InputError(message, key=("at", text, "plans"))
+        _refuse_strangers(tables.get("plans", {}), named, file, ("at", text, "plans"))
         if int(text) in file.run.devices:
             out.append(int(text))
     return out
@@ -330,9 +334,7 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
             text = f"got {shown(link)} of node {node} twice, allowed: every link once"
             raise InputError(text, key=("perturbation", "links"))
     for key, names in _plan_names(file):
-        for name in names:
-            if name not in named and name not in file.plans:
-                raise InputError(f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}", key=key)
+        _refuse_strangers(names, named, file, key)
 
 
 def _refuse_few_samples(file: ScenarioFile) -> None:

@@ -27,6 +27,7 @@ GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 DATA_KEY = "data"
+BY_NAME = FAMILIES.keys() - {"lattice"}  # families that need no options: a lattice needs its axes
 STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax")  # of a plan as a whole
 
 
@@ -196,7 +197,7 @@ def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
     """Plans that are chosen by their family's name alone are plans, too."""
     known = document.get("plans")
     if isinstance(known, dict):
-        known |= {name: {} for name in plans if name in FAMILIES and name not in (*known, "lattice")}
+        known |= {name: {} for name in plans if name in BY_NAME and name not in known}
 
 
 def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
@@ -205,7 +206,7 @@ def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -
     known = document.get("plans", {})
     if not isinstance(known, dict):
         return  # whatever it is, the form refuses it
-    allowed = {*known, *FAMILIES} - ({"lattice"} - {*known})
+    allowed = {*known, *BY_NAME}
     for name in plans:
         if name not in allowed:
             raise InputError(unknown(name, allowed), where=where, key=("plans",))

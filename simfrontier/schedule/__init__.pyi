@@ -34,6 +34,7 @@ from .ir import (
 )
 from .issuer import Issuer as Issuer, ops_by_lane as ops_by_lane
 from .kinds import (
+    GRADIENT_ROLES as GRADIENT_ROLES,
     LOSS_KINDS as LOSS_KINDS,
     LOSS_PARTS as LOSS_PARTS,
     MODEL_KINDS as MODEL_KINDS,

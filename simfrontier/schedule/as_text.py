@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from simfrontier.errors import InputError
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.schedule.kinds import LASTING_ROLES
 from simfrontier.schedule.repeats import CallLoop, Item, RelativeCall, folded, num_steps, steps_of_calls
 from simfrontier.schedule.store import digest
 from simfrontier.units import written
 
-STATES = ("weight", "copy", "accumulator", "optimizer", "master", "state", "constant")
 MAX_NAMED = 3
 PREFIXES = ("", " k", " M", " G", " T")
 
@@ -74,11 +74,11 @@ class _Page:
         for tensor in self.schedule.tensors.values():
             if (
                 tensor.persistent
-                and tensor.role in STATES
+                and tensor.role in LASTING_ROLES
                 and (len(self.schedule.roles) == 1 or instances[tensor.name])
             ):
                 form = str(tensor.codec or tensor.dtype)
-                key = (STATES.index(tensor.role), tensor.role, form, str(tensor.placement.on(self.mesh)))
+                key = (LASTING_ROLES.index(tensor.role), tensor.role, form, str(tensor.placement.on(self.mesh)))
                 groups[key].append(tensor)
         rows: list[tuple[str, ...]] = [("state", "form", "placement", "tensors", "elements", "bytes per rank")]
         for (_, kind, form, placement), tensors in sorted(groups.items()):

@@ -9,9 +9,8 @@ from simfrontier.dtypes import INTEGERS
 from simfrontier.schedule.check_operands import text_of
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Collective, Op, Schedule, Tensor
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, MODEL_KINDS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, LASTING_ROLES, MODEL_KINDS
 
-LASTING: Final = frozenset({"weight", "copy", "accumulator", "optimizer", "master", "state", "constant"})
 FLEETING: Final = frozenset({"encoded", "scalar", "token", "gradient"})  # written in every step before they are read
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # a master's type, by its weight's
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "fp16": "moments", "bf16": "moments"}
@@ -68,11 +67,11 @@ def _layers(per_layer: bool) -> str:
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
     """The lifetime of a role: whether a tensor outlasts the step, and whether every micro-batch has its own."""
     role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
-    if role in LASTING and not tensor.persistent:
+    if role in LASTING_ROLES and not tensor.persistent:
         yield f"a {role} to be persistent", "it is not"
     if (role in FLEETING or is_gathered) and tensor.persistent:
         yield f"a {role} tensor that ends with the step", "it is persistent"
-    if (role in LASTING or role == "scalar") and tensor.per_micro:
+    if (role in LASTING_ROLES or role == "scalar") and tensor.per_micro:
         yield f"a {role} that all micro-batches share", "one for every micro-batch"
     if role == "activation" and not tensor.per_micro:
         yield "a value of every micro-batch", "one that all share"

@@ -309,11 +309,9 @@ class _Graph:
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
         """The gradient of a product of several factors is one by all but one of them."""
         others = [each for each in op.factors if each not in gradients]
-        touched_forward = source.factors
+        factors = source.factors
         allowed = (
-            [[*touched_forward[:at], *touched_forward[at + 1 :]] for at in range(len(touched_forward))]
-            if len(touched_forward) > 1
-            else [[*touched_forward]]
+            [[*factors[:at], *factors[at + 1 :]] for at in range(len(factors))] if len(factors) > 1 else [[*factors]]
         )
         if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
             others = [each for each in others if each not in source.weights]
@@ -359,11 +357,11 @@ class _Graph:
         for op in self.ops:
             if op.source not in self.forward or op.kind == "add":
                 continue
-            touched_here = set(self.parted(op)[0])
-            read = [ref for ref in op.read_refs if ref.name in touched_here]
-            name, touched_forward = first.setdefault(op.source, (op.name, read))
-            if read != touched_forward:
-                yield op.name, (f"the gradients that {name} reads, {_refs(touched_forward)}", _refs(read))
+            gradients = set(self.parted(op)[0])
+            read = [ref for ref in op.read_refs if ref.name in gradients]
+            name, wanted = first.setdefault(op.source, (op.name, read))
+            if read != wanted:
+                yield op.name, (f"the gradients that {name} reads, {_refs(wanted)}", _refs(read))
 
 
 def _any(sets: Iterable[int]) -> int:

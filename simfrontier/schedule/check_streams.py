@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from simfrontier.opnames import without_stream
 from simfrontier.schedule.check_work import Fault
 from simfrontier.schedule.finding import Findings
 from simfrontier.schedule.ir import Compute, Schedule, Tensor
 from simfrontier.schedule.kinds import MODEL_KINDS
 
 SAME = frozenset({"matmul", "norm"})  # kinds that read the same in all streams; heads end in units of other values
-STREAM = "/"  # after the stream that a value or an op is of: student/cls, teacher/cls
 
 
-def check_twins(schedule: Schedule, findings: Findings) -> None:
+def check_streams(schedule: Schedule, findings: Findings) -> None:
     """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
     of what an op makes are read in the order in which it makes them."""
     ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind in MODEL_KINDS]
@@ -72,4 +72,4 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
 
 def _bare(values: Sequence[Tensor], stream: str) -> list[str]:
     """Names without the stream that an op is of; values that two layers share stand once."""
-    return list(dict.fromkeys((each.recomputes or each.name).removeprefix(f"{stream}{STREAM}") for each in values))
+    return list(dict.fromkeys(without_stream(each.recomputes or each.name, stream) for each in values))

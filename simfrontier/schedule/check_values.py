@@ -18,7 +18,7 @@ from simfrontier.schedule.check_sums import ContributionRecord, Home
 from simfrontier.schedule.expansion import ExpandedProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
-from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS
+from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES
 from simfrontier.schedule.roles import members_of, sequence_of
 
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
@@ -145,7 +145,7 @@ class _Walk:
         return tuple(zip(*sides, strict=False))
 
     def _is_gradient(self, ref: Ref) -> bool:
-        return self.tensors[ref.name].role in ("gradient", "accumulator") and self.tensors[ref.name].weight is not None
+        return self.tensors[ref.name].role in GRADIENT_ROLES and self.tensors[ref.name].weight is not None
 
     def _begin(self, index: int, ref: Ref, adding: bool = False) -> None:
         """The value of something that no op has written yet."""
@@ -258,7 +258,7 @@ class _Walk:
                 value = values[ref]
                 if isinstance(value, tuple) and value:
                     self.contributions.normed.setdefault(value, self.base + index)
-            elif role in ("gradient", "accumulator"):
+            elif role in GRADIENT_ROLES:
                 with_gradient.add(self._home(ref))
                 self._use(index, ref)
         for ref in states[1]:

@@ -15,7 +15,7 @@ from simfrontier.schedule.check_meta import check_meta
 from simfrontier.schedule.check_order import check_comms, check_progress
 from simfrontier.schedule.check_placements import check_ops, check_tensors
 from simfrontier.schedule.check_states import check_states
-from simfrontier.schedule.check_streams import check_twins
+from simfrontier.schedule.check_streams import check_streams
 from simfrontier.schedule.check_unread import check_unread
 from simfrontier.schedule.check_values import check_values
 from simfrontier.schedule.expansion import ExpandedProgram, expand
@@ -97,7 +97,7 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
         check_families(schedule, findings)
         check_gradients(schedule, findings)
         check_layouts(schedule, findings)
-        check_twins(schedule, findings)
+        check_streams(schedule, findings)
         check_meta(schedule, findings)
     return True
 

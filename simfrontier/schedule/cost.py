@@ -8,11 +8,11 @@ from typing import Literal
 
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.schedule.ir import Compute, Ref, Tensor, TensorRole
+from simfrontier.schedule.kinds import GRADIENT_ROLES
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.softmax import KERNELS
 
 MatmulForm = Literal["tn", "nn", "nt"]
-GRADIENT_ROLES: tuple[TensorRole, ...] = ("gradient", "accumulator")
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:

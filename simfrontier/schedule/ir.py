@@ -190,6 +190,11 @@ class Collective:
         return self.kind == "reduce_scatter" and self.codec.is_opaque and not self.per_hop
 
     @property
+    def wire_kind(self) -> CollectiveKind:
+        """How its messages move: a coded reduction by all-to-all, to be summed where they arrive."""
+        return "all_to_all" if self.is_added_later else self.kind
+
+    @property
     def reads(self) -> tuple[Ref, ...]:
         return self.src
 

@@ -1,4 +1,5 @@
-"""The kinds of compute ops: work of the model, and local ops that only move, code or add what is there."""
+"""Kinds of compute ops (work of the model, and local ops that only move, code or add what is there), and sets of roles
+of tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +9,11 @@ from typing import Final, get_args
 from simfrontier.schedule.ir import CollectiveKind, Exchange, TensorRole
 from simfrontier.schedule.placement import PartialOp
 
-# of Mugs (workload.mugs): tokens and features, losses, and what keeps queues, memories and the centre
+GRADIENT_ROLES: Final[tuple[TensorRole, ...]] = ("gradient", "accumulator")
+LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to step
+    *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
+)
+# of Mugs (workload.mugs_model): tokens and features, losses, and what keeps queues, memories and the centre
 MUGS_KINDS: Final = frozenset(
     {
         "positions",

@@ -21,7 +21,7 @@ from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, rates_alone
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.network import route, servers_of
 from simfrontier.schedule import Collective, CollectiveKind
-from simfrontier.simulation.lowering import recipes_of, wire_kind
+from simfrontier.simulation.lowering import recipes_of
 from simfrontier.simulation.transfer_lists import TransferLists
 from simfrontier.simulation.transit import Path
 
@@ -115,7 +115,7 @@ class CallPlans:
         if op.number not in self._recipes:
             self._recipes[op.number] = recipes_of(op, cluster)
         recipe = self._recipes[op.number][group]
-        form = self._form(wire_kind(op), recipe)
+        form = self._form(op.wire_kind, recipe)
         paths = [self._path(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
         backs = [self._path(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
         plans = []

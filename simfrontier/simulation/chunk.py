@@ -25,11 +25,10 @@ from simfrontier.network import Server
 from simfrontier.schedule import Collective, ExpandedProgram, Issuer, Op, ops_by_lane
 from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
 from simfrontier.simulation.timeline import Timeline
-from simfrontier.simulation.transit import Transit, at
+from simfrontier.simulation.transit import Transit, at, at_end_of_instant
 from simfrontier.simulation.waits import blocked_lines
 
 MAX_RANKS = 128
-_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 
 
 def chunked(program: ExpandedProgram, cluster: Cluster) -> tuple[Timeline, NDArray[np.float64]]:
@@ -218,11 +217,7 @@ class _Engine:
         """Start transfers after everything else that happens at this time: of those that may start at one instant, the
         list's order decides, not whose member happened to be looked at first."""
         if not self.pending:
-            event = simpy.Event(self.env)
-            event._ok, event._value = True, None
-            assert event.callbacks is not None
-            event.callbacks.append(self._start_pending)
-            self.env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
+            at_end_of_instant(self.env, self._start_pending)
         self.pending.setdefault(message, (call, []))[1].extend(ready)
 
     def _start_pending(self, _: object) -> None:

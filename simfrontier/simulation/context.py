@@ -9,7 +9,7 @@ from operator import or_
 
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.schedule import Compute, Op, Role, SegmentedProgram, expand, ops_by_lane
-from simfrontier.simulation.engine import OpInfo
+from simfrontier.simulation.engine import OpInfo, groups_by_pattern
 from simfrontier.simulation.flows import Memo
 from simfrontier.simulation.timeline import CallTimes
 
@@ -29,11 +29,7 @@ class EngineContext:
 
     def __init__(self, cluster: Cluster, contended: bool) -> None:
         self.cluster, self.contended = cluster, contended
-        folding = cluster.folding
-        self.groups = {
-            key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
-            for key in cluster.patterns
-        }
+        self.groups = groups_by_pattern(cluster)
         self.infos: dict[int, OpInfo] = {}
         self.memo: Memo = {}
         self.inner: dict[int, InnerCall] = {}

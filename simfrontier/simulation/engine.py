@@ -31,6 +31,15 @@ class OpInfo:
     members: tuple[tuple[int, ...], ...]
 
 
+def groups_by_pattern(cluster: Cluster) -> dict[str, tuple[list[int], tuple[tuple[int, ...], ...]]]:
+    """Of each pattern: the group of every rank class, and the members of every group."""
+    folding = cluster.folding
+    return {
+        key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
+        for key in cluster.patterns
+    }
+
+
 class _Engine(FlowEvents):
     def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -42,10 +51,7 @@ class _Engine(FlowEvents):
         self.ready = [[0.0] * program.num_ops for _ in range(num)]
         self.start = [[0.0] * program.num_ops for _ in range(num)]
         self.end = [[0.0] * program.num_ops for _ in range(num)]
-        groups = {
-            key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
-            for key in cluster.patterns
-        }
+        groups = groups_by_pattern(cluster)
         known: dict[int, OpInfo] = {}
         self.infos: list[OpInfo] = []
         for op in program.ops:

@@ -15,11 +15,11 @@ import simpy
 
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.network import solve
+from simfrontier.simulation.transit import at_end_of_instant
 
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
 LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
-_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
 Memo = dict[tuple[int, ...], dict[int, float]]  # rates by the set of flows that run
 
 
@@ -49,6 +49,7 @@ class FlowEvents(ABC):
         self.ended: list[tuple[Any, int]] = []
         self.woken: list[RunningFlow] = []
         self.settled_at = 0.0
+        self.due = -1.0  # when the first of what runs ends
         self.settling_at = -1.0
 
     @abstractmethod
@@ -93,11 +94,7 @@ class FlowEvents(ABC):
         """Settle once, after everything else that happens at this time."""
         if self.settling_at != self.env.now:
             self.settling_at = self.env.now
-            event = simpy.Event(self.env)
-            event._ok, event._value = True, None
-            assert event.callbacks is not None
-            event.callbacks.append(self._settle)
-            self.env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
+            at_end_of_instant(self.env, self._settle)
 
     def _settle(self, _: object) -> None:
         now = self.env.now
@@ -116,7 +113,9 @@ class FlowEvents(ABC):
     def _go_on(self) -> None:
         """Set the rates of what runs now, and come back when the first of it ends."""
         self._set_rates()
-        self._wake(min([flow.left / flow.rate for flow in self.running]), _nothing)
+        first_s = min([flow.left / flow.rate for flow in self.running])
+        self.due = self.env.now + first_s
+        self._wake(first_s, _nothing)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self.settled_at
@@ -134,11 +133,15 @@ class FlowEvents(ABC):
         self.running = kept
 
     def _set_rates(self) -> None:
-        key = tuple(sorted(flow.flow for flow in self.running))
+        self._rate(self.running)
+
+    def _rate(self, flows: list[RunningFlow]) -> None:
+        """Set the rates of flows that share links with no others."""
+        key = tuple(sorted([flow.flow for flow in flows]))
         rates = self.memo.get(key)
         if rates is None:
             rates = self.memo[key] = self._solve(key)
-        for flow in self.running:
+        for flow in flows:
             flow.rate = rates[flow.flow]
 
     def _solve(self, key: tuple[int, ...]) -> dict[int, float]:

@@ -11,7 +11,7 @@ from simfrontier.collectives import Library, LoweredSchedule, Recipe, algorithm,
 from simfrontier.cost import Cluster
 from simfrontier.errors import InputError
 from simfrontier.network import Fabric, orders
-from simfrontier.schedule import Collective, CollectiveKind
+from simfrontier.schedule import Collective
 
 
 def lowered_schedule(cluster: Cluster, digest: str) -> LoweredSchedule:
@@ -29,11 +29,6 @@ def recipes_of(op: Collective, cluster: Cluster) -> tuple[Recipe, ...]:
     if algorithm(name).is_reversed(cluster.library, op.kind):
         return tuple(replace(each, orders=tuple(order[::-1] for order in each.orders)) for each in made)
     return tuple(made)
-
-
-def wire_kind(op: Collective) -> CollectiveKind:
-    """What is lowered: a coded reduction moves by all-to-all and is summed where it arrives."""
-    return "all_to_all" if op.is_added_later else op.kind
 
 
 def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Library, num_bytes: int) -> Recipe:

@@ -90,7 +90,6 @@ class _Engine(FlowEvents):
         self.loads = RoleLoads(context, parts)
         self.sets: list[tuple[int, list[RunningFlow]]] = []  # flows that share links, with the links that they load
         self.rated: list[RunningFlow] = []
-        self.due = -1.0
         self.order: dict[int, None] = {}  # nodes by when they last ended on a rank class
 
     def _number(self) -> None:
@@ -357,11 +356,9 @@ class _Engine(FlowEvents):
     # ── rates ──
 
     def _go_on(self) -> None:
-        now = self.env.now
-        if self.running != self.rated or now >= self.due:  # else the timer that is set still holds
+        if self.running != self.rated or self.env.now >= self.due:  # else the timer that is set still holds
             self.rated = list(self.running)
             super()._go_on()
-            self.due = now + min([flow.left / flow.rate for flow in self.running])
 
     def _set_rates(self) -> None:
         """Flows that share no link, directly or through others, are independent: each set of flows that do share
@@ -378,19 +375,14 @@ class _Engine(FlowEvents):
                 kept.append((load, flows))
         joined: list[tuple[int, list[RunningFlow]]] = []
         for flow in loose:
-            load, results, apart = self.context.load(flow.flow), [flow], []
+            load, sharing, apart = self.context.load(flow.flow), [flow], []
             for other, flows in joined:
                 if other & load:
                     load |= other
-                    results += flows
+                    sharing += flows
                 else:
                     apart.append((other, flows))
-            joined = [*apart, (load, results)]
+            joined = [*apart, (load, sharing)]
         for _, flows in joined:
-            key = tuple(sorted([flow.flow for flow in flows]))
-            rates = self.memo.get(key)
-            if rates is None:
-                rates = self.memo[key] = self._solve(key)
-            for flow in flows:
-                flow.rate = rates[flow.flow]
+            self._rate(flows)
         self.sets = kept + joined

@@ -68,12 +68,18 @@ class SimulatedStep:
     def classes(self) -> tuple[int, ...]:
         if self.role_timelines is None:
             return tuple(range(self.cluster.folding.num_rank_classes))
-        return self.role_timelines.by_role[_last_role(self.role_timelines)[0]].classes
+        return self.role_timelines.by_role[self._last[0]].classes
+
+    @cached_property
+    def _last(self) -> tuple[int, int]:
+        """The role and the rank class that end last, of several roles."""
+        assert self.role_timelines is not None, "a step of one role"
+        return _last_role(self.role_timelines)
 
     @cached_property
     def critical(self) -> int:
         if self.role_timelines is not None:
-            return _last_role(self.role_timelines)[1]
+            return self._last[1]
         ends = self.timeline.end.max(axis=1, initial=0.0)
         last = ends >= ends.max() * (1 - 1e-9)
         busy = (self.timeline.end - self.timeline.start)[:, self.is_kernel].sum(axis=1)

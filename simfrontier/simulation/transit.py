@@ -9,6 +9,8 @@ import simpy
 
 from simfrontier.network import Server
 
+_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
@@ -62,3 +64,12 @@ def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> N
     timer = env.timeout(max(0.0, time - env.now))
     assert timer.callbacks is not None
     timer.callbacks.append(then)
+
+
+def at_end_of_instant(env: simpy.Environment, then: Callable[[object], None]) -> None:
+    """Call `then` now, after everything else that happens at this time."""
+    event = simpy.Event(env)
+    event._ok, event._value = True, None
+    assert event.callbacks is not None
+    event.callbacks.append(then)
+    env.schedule(event, priority=_LAST)  # type: ignore[arg-type]

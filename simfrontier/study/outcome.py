@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from simfrontier.analysis import (
     BOUNDARIES,
@@ -37,6 +37,8 @@ from simfrontier.workload import step_flops
 Cell = str | int | float | bool
 Row = dict[str, Cell]
 
+EXPOSED = tuple(each.name for each in fields(Exposure))[1:]  # all parts of a step but compute
+
 COLUMNS = (
     "scenario",
     "plan",
@@ -60,7 +62,7 @@ COLUMNS = (
 )
 BAND = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")  # of sampled steps: low end, median, high end
 MORE_COLUMNS = (
-    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    *(f"exposed_{part}_s" for part in EXPOSED),
     *(f"bytes_{part}" for part in PARTS[1:]),
     "need_inter_node",
     "bound_s",
@@ -79,7 +81,7 @@ TIMES = (
     "mfu",
     "tokens_per_s",
     "bound_s",
-    *(f"exposed_{part}_s" for part in ("inter_node", "intra_node", "package", "codec", "idle")),
+    *(f"exposed_{part}_s" for part in EXPOSED),
     *BAND,
 )
 
@@ -122,7 +124,8 @@ def run_case(
     step = simulated(scenario, built, fidelity, exact)
     memory = fullest(step, built.peaks)
     digested = digest(built.schedule)
-    row, wanted = _row(scenario, case, step, memory, fidelity, digested), scenario.file.uncertainty
+    spent, wanted = exposure(step), scenario.file.uncertainty
+    row = _row(scenario, case, step, memory, spent, fidelity, digested)
     samples_s = sampled_step_s(step, plan, wanted.samples, wanted.seed) if row["fits"] else None
     row["mesh"] = " × ".join(f"{axis} {case.mesh[axis]}" for axis in case.mesh.live(case.mesh.names))
     row.update(zip(BAND, ("", "", "") if samples_s is None else band_of(samples_s), strict=True))
@@ -132,7 +135,7 @@ def run_case(
         plan=plan,
         devices=devices,
         row=row,
-        exposure=exposure(step),
+        exposure=spent,
         memory=memory if drawn else None,
         at_peak=memory.at_peak,
         trace=trace,
@@ -155,10 +158,16 @@ def _refuse_endless(row: Row) -> None:
 
 
 def _row(
-    scenario: Scenario, case: Case, step: SimulatedStep, memory: MemoryTimeline, fidelity: Fidelity, digested: str
+    scenario: Scenario,
+    case: Case,
+    step: SimulatedStep,
+    memory: MemoryTimeline,
+    spent: Exposure,
+    fidelity: Fidelity,
+    digested: str,
 ) -> Row:
     devices, machine = case.devices, scenario.machine
-    moved, spent = traffic(step), exposure(step)
+    moved = traffic(step)
     flops = step_flops(case.shape, case.samples, case.checkpointing)
     useful = step_flops(case.shape, case.samples, recomputed=False)
     row: Row = {
@@ -178,11 +187,7 @@ def _row(
         "peak_memory_bytes": memory.peak_bytes,
         "fits": memory.peak_bytes <= machine.device.hbm_bytes,
         "bound_s": bounds(step).step_s,
-        "exposed_inter_node_s": spent.inter_node,
-        "exposed_intra_node_s": spent.intra_node,
-        "exposed_package_s": spent.package,
-        "exposed_codec_s": spent.codec,
-        "exposed_idle_s": spent.idle,
+        **{f"exposed_{part}_s": getattr(spent, part) for part in EXPOSED},
         **{f"bytes_{part}": sum(moved.total(boundary, part) for boundary in BOUNDARIES) for part in PARTS[1:]},
         "need_inter_node": _need(scenario, step),
         "rank_classes": step.cluster.folding.num_rank_classes,

@@ -12,6 +12,7 @@ from typing import Final
 from simfrontier.errors import InputError, shown
 from simfrontier.io import NotNegative, read_json, typed
 from simfrontier.limits import TRACE_FILE
+from simfrontier.trace.comparison import SHOWN_DIGITS
 from simfrontier.wholefile import write_json
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
@@ -126,8 +127,8 @@ def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
     """
     if sim.digest != real.digest:
         raise InputError(
-            f"{plan}: the simulated links are of the schedule {sim.digest[:16]}, the counted ones of "
-            f"{real.digest[:16]}; allowed: two tables of one schedule"
+            f"{plan}: the simulated links are of the schedule {sim.digest[:SHOWN_DIGITS]}, the counted ones of "
+            f"{real.digest[:SHOWN_DIGITS]}; allowed: two tables of one schedule"
         )
     sim_links, real_links = ({link.name: link for link in table.links} for table in (sim, real))
     pairs = []

@@ -111,7 +111,7 @@ class PlanEvaluator:
             built = ScheduleCache().of_case(self.scenario, case)
         else:
             built = BuiltSchedule(schedule=schedule_of_case(self.scenario, case), program=None)
-        return critical_path(simulated(self.scenario, built, _fidelity(self.scenario)))
+        return critical_path(simulated(self.scenario, built, self.scenario.file.run.fidelity))
 
     def own(self, plan: str) -> SimulatedPlan | PlanFault:
         """A plan of the scenario itself, simulated."""
@@ -122,7 +122,7 @@ class PlanEvaluator:
 
     def _simulate(self, case: Case, seed_of: str) -> SimulatedPlan:
         schedule = schedule_of_case(self.scenario, case)
-        step = simulated(self.scenario, BuiltSchedule(schedule=schedule, program=None), _fidelity(self.scenario))
+        step = simulated(self.scenario, BuiltSchedule(schedule=schedule, program=None), self.scenario.file.run.fidelity)
         wanted = self.scenario.file.uncertainty
         samples = sampled_step_s(step, seed_of, wanted.samples, wanted.seed)
         return SimulatedPlan(
@@ -131,10 +131,6 @@ class PlanEvaluator:
             peak_bytes=_fullest_bytes(step),
             samples_s=() if samples is None else tuple(samples.tolist()),
         )
-
-
-def _fidelity(scenario: Scenario) -> Any:
-    return scenario.file.run.fidelity
 
 
 def _parts(spent: Exposure) -> dict[str, float]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.scenario import Scenario
+from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.tuning.pins import Pins, Value, written
 from simfrontier.tuning.space import TUNED, Candidate, Space
@@ -101,15 +101,12 @@ def _larger(space: Space) -> Iterator[Space]:
 
 
 def _at(scenario: Scenario, size: int) -> Scenario:
-    from simfrontier.scenario import scenario_of
-
     return scenario_of(scenario.document, scenario.where, devices=(size,), laid_out=False)
 
 
-def _first_that_fits(space: Space, distance: object = None) -> Candidate | None:
+def _first_that_fits(space: Space, distance: Callable[[Candidate], float] = lambda _: 0.0) -> Candidate | None:
     """The plan that fits with the least distance, the leanest first; of so many that are tried."""
-    order = distance if callable(distance) else lambda _: 0.0
-    candidates = sorted(space.candidates(), key=lambda candidate: (order(candidate), *_lean(candidate)))
+    candidates = sorted(space.candidates(), key=lambda candidate: (distance(candidate), *_lean(candidate)))
     evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     capacity = space.scenario.machine.device.hbm_bytes
     for candidate in candidates[:MOST_TRIED]:

@@ -131,7 +131,7 @@ class TuningOutcome:
         return tuple(out)
 
     def frame(self) -> pd.DataFrame:
-        """A table with one row per plan, as results.csv has them (see `rows.rows`)."""
+        """A table with one row per plan, as results.csv has them (see `result_rows.rows`)."""
         import pandas as pd
 
         from simfrontier.tuning.result_rows import rows

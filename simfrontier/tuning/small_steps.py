@@ -1,4 +1,4 @@
-"""Miniatures: a plan for a few layers and micro-batches, timed without contention, of which a whole step follows.
+"""Small schedules: a plan for a few layers and micro-batches, timed without contention, of which a whole step follows.
 
 A step repeats itself: one layer more, or one micro-batch more, adds what the last one added. So the schedules of two
 and of three layers, and of at most three micro-batches, say what those of any number take.
@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simfrontier.cost import Prices
-from simfrontier.plan import build, resized, structure_of
+from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
 from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, expand, lifetimes
 from simfrontier.simulation import earlier
 from simfrontier.workload import Workload, workload_of
 
 FEW_LAYERS = (2, 3)
-STREAM = "x"  # what a layer takes over from the one before, and a stage from another
 _LAYERS, _HEAD, _END = range(3)  # phases
 _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
 
@@ -263,7 +262,7 @@ def _peak_in_time(form: StepForm, size: Mapping[str, int], start: list[float], e
 
 
 def _peaks_in_order(form: StepForm, size: Mapping[str, int]) -> list[int]:
-    """The most bytes of buffers during an op, as `lifetimes.peak_bytes`, by phase."""
+    """The most bytes of buffers during an op, as `schedule.peak_bytes`, by phase."""
     change = [0] * (len(form.number) + 1)
     for name, first, last in form.held:
         change[first] += size[name]

@@ -123,7 +123,7 @@ class Space:
             if family != "zero":
                 keys = {"family": family, **grid, "data": _short(states.table(mesh, DATA_AXES))}
             else:
-                keys = states.table(mesh, _zero_axes(mesh))
+                keys = states.table(mesh, mesh.names)
             ranks = self._batch_ranks(keys, mesh)
             for micro, checkpointing, more in product(
                 self._micro_batches(ranks), self._checkpointings(), self._kernels()
@@ -147,7 +147,7 @@ class Space:
                 mesh = self._mesh(str(family), grid)
                 if mesh is None:
                     continue
-                data = _zero_axes(mesh) if family == "zero" else DATA_AXES
+                data = mesh.names if family == "zero" else DATA_AXES
                 stages = grid.get("pipeline", 1) != 1
                 for states in points(mesh, data, codecs=self.loss.codecs(), stages=stages):
                     if grid.get("compression") and states.codec != "plain":
@@ -278,10 +278,6 @@ class Space:
 
     def _refuse(self, why: str) -> None:
         self.refused.append(why)
-
-
-def _zero_axes(mesh: Mesh) -> tuple[str, ...]:
-    return mesh.names
 
 
 def _short(table: dict[str, Any]) -> Any:

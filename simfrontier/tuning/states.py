@@ -115,12 +115,16 @@ class StateSharding:
         return table
 
 
+def _spread(data: Axes) -> dict[str, Axes]:
+    """The axes over which a state of each level is spread, dead ones too."""
+    outer, package, gcd = data
+    return {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
+
+
 def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
     """The live axes over which a state of each level is spread; levels that are no other than one before them are left
     out, `all` stays."""
-    outer, package, gcd = data
-    spread = {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
-    live = {level: mesh.live(axes) for level, axes in spread.items()}
+    live = {level: mesh.live(axes) for level, axes in _spread(data).items()}
     every = live.pop("all")
     known: dict[str, Axes] = {}
     for level, axes in live.items():
@@ -133,8 +137,7 @@ def point_on(name: str, mesh: Mesh, data: Axes) -> str:
     """The point that a name, or a point as `weight/gradient/optimizer`, means on a mesh: a level that is the same there
     as one before it is that one."""
     named = next((levels for levels, family in NAMED.items() if family == name), tuple(name.split("/")))
-    outer, package, gcd = data
-    spread = {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
+    spread = _spread(data)
     known = {axes: level for level, axes in levels_of(mesh, data).items()}
     return "/".join(known[mesh.live(spread[level])] for level in named)
 

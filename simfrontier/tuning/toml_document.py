@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simfrontier.collectives import number, text
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+from simfrontier.io import toml_key, toml_value
 
 
 def toml_document(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
@@ -31,30 +29,8 @@ def _table(table: Mapping[str, Any], path: tuple[str, ...], remarks: Mapping[str
         yield ""
         if remark := remarks.get(".".join(path)):
             yield comment(remark)
-        yield f"[{'.'.join(map(_key, path))}]"
+        yield f"[{'.'.join(map(toml_key, path))}]"
     for key, value in plain.items():
-        yield f"{_key(key)} = {_value(value)}"
+        yield f"{toml_key(key)} = {toml_value(value)}"
     for key, value in tables.items():
         yield from _table(value, (*path, key), remarks)
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else text(name)
-
-
-def _value(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return number(value)
-        case str():
-            return text(value)
-        case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
-        case Mapping():
-            inside = ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items())
-            return f"{{ {inside} }}" if inside else "{}"
-    raise TypeError(f"TOML has no {type(value).__name__}")

@@ -11,7 +11,7 @@ from simfrontier.pool import Pool, WorkerLostError
 from simfrontier.scenario import Scenario
 from simfrontier.tuning.evaluator import PlanEvaluator
 
-Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of a workshop, with the arguments of each call
+Task = tuple[str, Sequence[tuple[Any, ...]]]  # a method of PlanEvaluator, with the arguments of each call
 _mine: list[PlanEvaluator] = []  # of a worker process
 
 
@@ -20,7 +20,7 @@ class TuneWorkersLostError(WorkerLostError):
 
 
 class TuneWorkers:
-    """Does tasks in `jobs` processes, each with a workshop of its own. To be used with `with`."""
+    """Does tasks in `jobs` processes, each with a PlanEvaluator of its own. To be used with `with`."""
 
     def __init__(self, scenario: Scenario, original: Scenario, size: int, jobs: int) -> None:
         self.made_of = scenario, original, size

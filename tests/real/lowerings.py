@@ -9,7 +9,7 @@ from simfrontier.collectives.lowering import Recipe
 from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.schedule import Schedule, digest
 from simfrontier.schedule.ir import CollectiveKind
-from simfrontier_real.transport import collectives_of, wire_kind
+from simfrontier_real.transport import collectives_of
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 RINGS: Mapping[CollectiveKind, str] = {
@@ -45,7 +45,7 @@ def lowered_of(
     for op in collectives_of(schedule):
         groups, size = schedule.mesh.groups(schedule.mesh.live(op.axes)).shape
         per_node = size // 2 if size % 2 == 0 else size
-        one = recipe_of(by_kind[wire_kind(op)], size, channels, slices, per_node)
+        one = recipe_of(by_kind[op.wire_kind], size, channels, slices, per_node)
         recipes.append((one,) * groups)
     return LoweredSchedule(digest=digest(schedule), recipes=tuple(recipes))
 

@@ -13,7 +13,6 @@ from simfrontier_real.arrivals import Calls, _numbers, call_errors
 from simfrontier_real.checks import MESSAGES
 from simfrontier_real.programs import programs_of
 from simfrontier_real.train import TrainingSettings, run_in_one_process
-from simfrontier_real.transport import wire_kind
 from tests.real.grids import megatron
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.matrix import Bench
@@ -31,7 +30,7 @@ def _calls(made: Schedule) -> list[list[Calls]]:
 def _followed(made: Schedule, by_rank: list[Calls]) -> set[str]:
     """The kinds of calls that were noted."""
     ops = [(rank, programs_of(made).of(rank).ops[index]) for rank, calls in enumerate(by_rank) for index in calls]
-    return {wire_kind(op) if isinstance(op, Collective) else op.kind for _, op in ops}
+    return {op.wire_kind if isinstance(op, Collective) else op.kind for _, op in ops}
 
 
 MADE = {
