@@ -1,7 +1,7 @@
 """Codecs: how the elements of a message are written on the wire. A family is one file; `parse_codec` finds it by name.
 
-A new family: a file with a frozen dataclass that is a `Codec`, `NAMES` and `parse`; its speed is in a machine's
-file (device.codecs.NAME); to execute it, a file of the same name in simfrontier_real.codecs.
+A new family: a file with a frozen dataclass that is a `Codec`, `NAMES`, `parse`, and `TIMED`, the names whose speed a
+machine's file may have (device.codecs.NAME); to execute it, a file of the same name in simfrontier_real.codecs.
 """
 
 import lazy_loader

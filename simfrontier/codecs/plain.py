@@ -12,6 +12,7 @@ from simfrontier.dtypes import DTYPE_BYTES, FLOATS
 from simfrontier.errors import InputError
 
 NAMES: Final = FLOATS
+TIMED: Final = ()
 _MANTISSA: Final = {"fp64": 53, "fp32": 24, "fp16": 11, "bf16": 8}  # significant bits
 
 

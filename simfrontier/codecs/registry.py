@@ -35,7 +35,7 @@ def parsers() -> dict[str, Parser]:
 
 def timed_codecs() -> tuple[str, ...]:
     """Names of the codecs whose speeds a machine's file may have."""
-    return tuple(name for family in families() for name in getattr(family, "TIMED", ()))
+    return tuple(name for family in families() for name in family.TIMED)
 
 
 def parse_codec(text: str) -> Codec:

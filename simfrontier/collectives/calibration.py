@@ -180,10 +180,10 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
     return calibration
 
 
-def _refuse_intervals(file: Calibration, where: str) -> None:
+def _refuse_intervals(calibration: Calibration, where: str) -> None:
     """Intervals are of numbers that stand in the file, and hold them."""
-    numbers = {**file.library, **{HARNESS + key: value for key, value in file.harness.items()}}
-    for key, (low, high) in file.intervals.items():
+    numbers = {**calibration.library, **{HARNESS + key: value for key, value in calibration.harness.items()}}
+    for key, (low, high) in calibration.intervals.items():
         if key not in numbers:
             raise InputError(f'{where}: intervals."{key}": no such number in the file, {nearest(key, numbers)}')
         if not low <= numbers[key] <= high:
@@ -225,10 +225,10 @@ def to_toml(calibration: Calibration) -> str:
         "",
         *(f"{key} = {toml_value(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
     ]
-    for name, message in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
+    for name, meaning in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
         numbers: Mapping[str, float] = getattr(calibration, name)
         came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
-        lines += ["", f"[{name}]  # {message} that were {came} here: dotted key = value"]
+        lines += ["", f"[{name}]  # {meaning} that were {came} here: dotted key = value"]
         lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in numbers.items()]
     lines += _fit_lines(calibration)
     if calibration.calls:

@@ -130,11 +130,11 @@ class Library:
         """What a rank can send at most by an algorithm, whatever the links."""
         return algorithm(name).cap_bytes_per_s(self, group)
 
-    def algorithms(self, kind: CollectiveKind, quantised: bool, via: str) -> tuple[str, ...]:
+    def algorithms(self, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
         """What may carry a collective: the library's choices, unless the schedule says `via`, or what is coded cannot
         be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
         go, and where the library has no numbers of it."""
-        if kind == "all_to_all" or (kind == "reduce_scatter" and quantised):
+        if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
             return (DIRECT,)
         if via == LIBRARY:
             return self.choices[kind]
@@ -147,11 +147,11 @@ class Library:
         return (via,)
 
     def taken(
-        self, kind: CollectiveKind, quantised: bool, via: str, message_bytes: float, group: GroupShape
+        self, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
     ) -> tuple[str, ...]:
         """What may carry a call with its largest message, less what the library's own rule of trees excludes; of what
         is left the fastest is taken. Raises InputError as `algorithms`."""
-        options = self.algorithms(kind, quantised, via)
+        options = self.algorithms(kind, added_later, via)
         others = tuple(option for option in options if option != TREE)
         if self.tuning is None or others in ((), options):
             return options

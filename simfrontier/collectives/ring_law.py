@@ -95,8 +95,8 @@ class TreeTimes(HopTimes):
     """
 
     bandwidth_ratio: Annotated[Share, SOURCED]
-    slices: Slices = 32
-    chunk_bytes: Annotated[Positive, SOURCED] = 0.0
+    slices: Slices = 32  # assumed, where the file does not say it
+    chunk_bytes: Annotated[Positive, SOURCED] = 0.0  # without it hops wait for no chunk
     least_slice_bytes: Annotated[Positive, SOURCED] = 1.0
     fill_share: Annotated[Part, SOURCED] = 0.0
 

@@ -31,7 +31,7 @@ class Fabric:
     of a fat tree, their pools.
 
     capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
-    kind        [num_links] Kind
+    kind        [num_links] ResourceKind
     link_class  [num_links] index into class_names
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     speed       [num_ranks] factor on the compute speed of the rank's device

@@ -84,9 +84,13 @@ class Algorithm(ABC):
 
     # ── what it moves ──
 
-    @abstractmethod
+    def rounds(self, kind: CollectiveKind) -> int:
+        """How often the blocks of a message go around: an all-reduce is a reduce-scatter and an all-gather."""
+        return 2 if kind == "all_reduce" else 1
+
     def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
         """Bytes that a rank sends per byte of the message: the volume that loads on links are counted in."""
+        return self.rounds(kind) * Fraction(num_ranks - 1, num_ranks)
 
     @abstractmethod
     def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
@@ -134,7 +138,6 @@ class Algorithm(ABC):
         rates = (bytes_per_s, math.inf)
         return min([self.latency_s(library, kind, message_bytes, group, rate) for rate in rates])
 
-    @abstractmethod
     def step_law(
         self,
         library: Library,
@@ -144,7 +147,9 @@ class Algorithm(ABC):
         bytes_per_s: float,
         num_orders: int,
     ) -> StepLaw:
-        """The law of single messages that `latency_s` is the sum of; `num_orders` channels share `bytes_per_s`."""
+        """The law of single messages that `latency_s` is the sum of; `num_orders` channels share `bytes_per_s`. All
+        algorithms have one that do not say why they have none (`not_as_chunks`)."""
+        raise AssertionError(self.not_as_chunks or f"{self.name} has no law of single messages")
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """Time of a call that all groups make at once, when nothing else runs. Raises InputError for groups that it

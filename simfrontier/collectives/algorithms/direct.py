@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct(Algorithm):
     """A message from every member to every other one."""
-
-    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
-        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
 
     def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
         return direct(kind, recipe)

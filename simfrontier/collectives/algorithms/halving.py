@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,6 @@ from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import cut, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.collectives.step_law import StepLaw
 from simfrontier.errors import InputError
 from simfrontier.schedule import DIRECT, HALVING, CollectiveKind
 
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halving(Algorithm):
     """Exchanges in pairs, each of half of what the one before it moved."""
-
-    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
-        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
 
     def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
         return halving(kind, recipe)
@@ -50,17 +45,6 @@ class Halving(Algorithm):
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
         raise AssertionError("each round of it is a direct exchange in pairs, at a rate of its own")
-
-    def step_law(
-        self,
-        library: Library,
-        kind: CollectiveKind,
-        message_bytes: float,
-        group: GroupShape,
-        bytes_per_s: float,
-        num_orders: int,
-    ) -> StepLaw:
-        raise AssertionError(self.not_as_chunks)
 
 
 _ALONE = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -44,13 +43,6 @@ GATHERS_AND_SUMS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", 
 class Ring(Algorithm):
     """All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it sets out one hop behind member m and
     gathers a contribution at every hop, to end there. All-reduce: the one after the other, in place."""
-
-    def rounds(self, kind: CollectiveKind) -> int:
-        """How often the blocks go around."""
-        return 2 if kind == "all_reduce" else 1
-
-    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
-        return self.rounds(kind) * Fraction(num_ranks - 1, num_ranks)
 
     def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
         return ring(kind, recipe, twice=False)

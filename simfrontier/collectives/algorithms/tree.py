@@ -84,8 +84,8 @@ class Tree(Algorithm):
     ) -> float:
         """It is least in between, where it waits for the hops that nothing hides."""
         hops, _ = self._hops(library, message_bytes, group, math.inf)
-        hop_in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
-        return hops.base_s + hop_in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
+        in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
+        return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
 
     def step_law(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from simfrontier.collectives.algorithms.base import COPIED, Algorithm, CallsAlone
@@ -20,7 +19,6 @@ from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.collectives.step_law import StepLaw
 from simfrontier.collectives.two_level import LevelRates
 from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTwoLevels(Algorithm):
     """Two calls of two libraries, which a library's file names as its levels; they follow one another."""
-
-    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
-        return (2 if kind == "all_reduce" else 1) * Fraction(num_ranks - 1, num_ranks)
 
     def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
         return two_level(kind, recipe)
@@ -75,17 +70,6 @@ class InTwoLevels(Algorithm):
     ) -> float:
         assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
         return library.two_level.latency_s(kind, message_bytes, group)
-
-    def step_law(
-        self,
-        library: Library,
-        kind: CollectiveKind,
-        message_bytes: float,
-        group: GroupShape,
-        bytes_per_s: float,
-        num_orders: int,
-    ) -> StepLaw:
-        raise AssertionError(self.not_as_chunks)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         assert library.two_level is not None, "`Library.algorithms` names no levels in a library of one"
