@@ -10,7 +10,6 @@ from simfrontier.schedule import Compute, Placement, Ref
 from simfrontier_real.arrays import Array, Backend, num_bytes
 from simfrontier_real.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.codecs import Encoded, decode, encode
-from simfrontier_real.layout import rearranged
 from simfrontier_real.losses import merged
 from simfrontier_real.op_runner import Kernel
 from simfrontier_real.rank_context import RankContext
@@ -24,18 +23,18 @@ def move(context: RankContext, index: int, op: Compute) -> None:
         if context.schedule.tensors[src.name].role == "activation":
             context.buffers[dst] = _cut(context, context.buffers[src], src, dst)
             continue
-        line = arranged(context, context.buffers[src], src, dst)
+        line = context.arranged(context.buffers[src], src, dst)
         _put(context, dst, context.backend.cast(line, context.schedule.tensors[dst.name].dtype), added)
 
 
 def encoded(context: RankContext, index: int, op: Compute) -> None:
     """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
     for src, dst, _ in _pairs(context, index):
-        codec, cut = codec_of(context, dst), context.layouts.cuts.get(dst)
+        codec, cut = context.codec_of(dst), context.layouts.cuts.get(dst)
         if cut is not None:
             pieces = taken_apart(context.backend.xp, context.buffers[src], cut.axes, cut.shards, context.schedule.mesh)
         else:
-            line = arranged(context, context.buffers[src], src, dst)
+            line = context.arranged(context.buffers[src], src, dst)
             pieces = context.backend.xp.reshape(line, (context.layouts.pieces_of(dst), -1))
         try:
             context.buffers[dst] = encode(context.backend, pieces, codec)
@@ -51,14 +50,14 @@ def decoded(context: RankContext, index: int, op: Compute) -> None:
         tensor, target = context.schedule.tensors[src.name], context.schedule.tensors[dst.name]
         length = tensor.local_elements(mesh) // int(held.data.shape[0])
         wide = "fp64" if target.dtype == "fp64" else "fp32"
-        codec = codec_of(context, src)
+        codec = context.codec_of(src)
         _refuse_other_bytes(op, src, held, codec, length)
         values = in_range(context.backend, decode(context.backend, held, codec, length, wide), codec, target.dtype)
         cut = context.layouts.cuts.get(src)
         if cut is not None:
             values = side_by_side(xp, values, cut.local, cut.axes, cut.shards, mesh)
         line = xp.sum(values, axis=0) if op.kind == "decode_sum" else xp.reshape(values, (-1,))
-        line = context.backend.cast(arranged(context, line, src, dst), target.dtype)
+        line = context.backend.cast(context.arranged(line, src, dst), target.dtype)
         if target.role == "activation" and not target.placement.flat:
             line = xp.reshape(line, local_shape(target, mesh))
         _put(context, dst, line, added)
@@ -90,12 +89,6 @@ def _pairs(context: RankContext, index: int) -> list[tuple[Ref, Ref, bool]]:
     return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
 
 
-def arranged(context: RankContext, line: Array, src: Ref, dst: Ref) -> Array:
-    """A line laid out as the one instance, laid out as the other."""
-    order_of = context.layouts.order_of
-    return rearranged(context.backend, line, context.schedule.mesh, order_of(src), order_of(dst), context.at)
-
-
 def _cut(context: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
     """A rank's part of an activation that the destination cuts further than the source."""
     tensors = context.schedule.tensors
@@ -109,13 +102,6 @@ def _put(context: RankContext, ref: Ref, value: Array, added: bool) -> None:
         context.add(ref, value)
     else:
         context.put(ref, value)
-
-
-def codec_of(context: RankContext, ref: Ref) -> Codec:
-    """The codec of an instance that is encoded."""
-    codec = context.schedule.tensors[ref.name].codec
-    assert codec is not None, f"{ref.name} is not encoded"
-    return codec
 
 
 LOCAL_KERNELS: dict[str, Kernel] = {

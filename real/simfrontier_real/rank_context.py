@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from simfrontier.codecs import Codec
 from simfrontier.schedule import ExpandedProgram, Ref, Schedule, axis_of_roles
 from simfrontier_real.arrays import Array, Backend
 from simfrontier_real.buffers import Buffers
-from simfrontier_real.layout import Layouts, coordinates
+from simfrontier_real.layout import Layouts, coordinates, rearranged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,17 @@ class RankContext:
         """(reads, writes, accumulates) of an op of the program."""
         program = self.program
         return program.reads[index], program.writes[index], program.accumulates[index]
+
+    def arranged(self, line: Array, src: Ref, dst: Ref) -> Array:
+        """A line that is laid out as the one instance, laid out as the other."""
+        order_of = self.layouts.order_of
+        return rearranged(self.backend, line, self.schedule.mesh, order_of(src), order_of(dst), self.at)
+
+    def codec_of(self, ref: Ref) -> Codec:
+        """The codec of an instance that is encoded."""
+        codec = self.schedule.tensors[ref.name].codec
+        assert codec is not None, f"{ref.name} is not encoded"
+        return codec
 
     def put(self, ref: Ref, line: Array) -> None:
         """Write a line, straight into the message that it will travel in where it is one of several."""

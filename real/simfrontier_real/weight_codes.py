@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from simfrontier.schedule import Collective, Compute, Ref
 from simfrontier_real.codecs import Encoded, decode, encode
-from simfrontier_real.local import arranged, codec_of
 from simfrontier_real.rank_context import RankContext
 from simfrontier_real.states import weight_of
 
@@ -38,10 +37,10 @@ def _image(context: RankContext, weight: Ref, master: Any, codings: Codings) -> 
     backend, dtype = context.backend, context.schedule.tensors[weight.name].dtype
     line = backend.cast(master, dtype)
     for plain, coded in codings:
-        codec, there = codec_of(context, coded), arranged(context, line, plain, coded)
+        codec, there = context.codec_of(coded), context.arranged(line, plain, coded)
         pieces = backend.xp.reshape(there, (context.layouts.pieces_of(coded), -1))
         back = decode(backend, encode(backend, pieces, codec), codec, int(pieces.shape[1]), dtype)
-        line = arranged(context, backend.xp.reshape(back, (-1,)), coded, plain)
+        line = context.arranged(backend.xp.reshape(back, (-1,)), coded, plain)
     return line
 
 
@@ -85,9 +84,9 @@ class WeightCodes:
             context, plain = self._context, self._plain[ref]
             if plain not in context.buffers.by_ref or not isinstance(held := context.buffers[ref], Encoded):
                 continue
-            line = arranged(context, context.buffers[plain], plain, ref)
+            line = context.arranged(context.buffers[plain], plain, ref)
             pieces = context.backend.xp.reshape(line, (context.layouts.pieces_of(ref), -1))
-            again = encode(context.backend, pieces, codec_of(context, ref))
+            again = encode(context.backend, pieces, context.codec_of(ref))
             for one, other in zip(held.parts, again.parts, strict=True):
                 far = context.backend.cast(one, "fp64") - context.backend.cast(other, "fp64")
                 self._errors.append(context.backend.xp.max(context.backend.xp.abs(far)))
