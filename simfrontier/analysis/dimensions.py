@@ -77,7 +77,7 @@ def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
         return sum(exchanged_bytes(op, tensors, mesh)), plain
     coded = sum(message.num_bytes for message in messages_of(op, tensors, mesh))
     bare = {name: replace(op, codec=Plain(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
-    return coded, sum(wire_of(bare[ref.name], ref.name, tensors, mesh)[0] for ref in whole_side(op))
+    return coded, sum(wire_of(bare[ref.name], tensors[ref.name], mesh)[0] for ref in whole_side(op))
 
 
 def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from simfrontier.collectives import Part, exchanged_bytes, messages_of, whole_side, wire_of
+from simfrontier.collectives import Part, exchanged_bytes, messages_of, padding_of, whole_side, wire_of
 from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Schedule, axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer
@@ -159,7 +159,8 @@ class MessageParts:
         known: dict[str, tuple[int, int, Fraction]] = {}
         for ref in whole_side(op):
             if ref.name not in known:
-                known[ref.name] = wire_of(op, ref.name, self.tensors, self.mesh)
+                tensor = self.tensors[ref.name]
+                known[ref.name] = *wire_of(op, tensor, self.mesh), padding_of(op, tensor, self.mesh)
             data, scales, padding = known[ref.name]
             part = self.of(op, ref.name)
             out[part] = out.get(part, Fraction(0)) + (data - padding)

@@ -3,7 +3,6 @@ lost."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar, Final
@@ -48,7 +47,8 @@ class Codec(ABC):
 
     def payload_bytes(self, elements: int) -> int:
         """Bytes of a piece of so many elements, without scales."""
-        return math.ceil(elements * self.bits / 8)
+        bits = self.bits
+        return -(-elements * bits.numerator // (8 * bits.denominator))
 
     def num_scales(self, elements: int) -> int:
         """FP32 scales that travel beside a piece."""

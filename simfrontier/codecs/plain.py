@@ -29,6 +29,10 @@ class Plain(Codec):
         """Bits of the type."""
         return Fraction(8 * DTYPE_BYTES[self.name])
 
+    def payload_bytes(self, elements: int) -> int:
+        """Whole numbers of whole bytes."""
+        return elements * DTYPE_BYTES[self.name]
+
     def error_bound(self, largest: float) -> float:
         """Half a unit in the last place, in the type's normal range."""
         return math.ldexp(largest, -_MANTISSA[self.name])

@@ -34,6 +34,7 @@ from .volume import (
     call_of as call_of,
     exchanged_bytes as exchanged_bytes,
     messages_of as messages_of,
+    padding_of as padding_of,
     sent_part as sent_part,
     sent_share as sent_share,
     whole_side as whole_side,

@@ -26,23 +26,26 @@ def whole_side(op: Collective) -> tuple[Ref, ...]:
     return op.dst if op.kind == "all_gather" else op.src
 
 
-def wire_of(op: Collective, name: str, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int, Fraction]:
-    """Bytes of one tensor of the whole side in the op's messages: (data with padding, scales, padding within the data).
+def wire_of(op: Collective, tensor: Tensor, mesh: Mesh) -> tuple[int, int]:
+    """Bytes of one tensor of the whole side in the op's messages: (data with padding, scales).
 
-    Every piece is encoded by itself, so an all-gather of n pieces carries n times the scales of one. The padding is
-    that of the whole block, spread evenly over its flat pieces (only the last of them hold it).
+    Every piece is encoded by itself, so an all-gather of n pieces carries n times the scales of one.
     """
-    tensor = tensors[name]
     # what is coded per hop is cut as a ring cuts it, the last piece filled up
     pieces = 1 if op.kind == "all_reduce" and not op.per_hop else mesh.size(op.axes)
     piece = -(-tensor.local_elements(mesh) // pieces)
-    padding = Fraction(tensor.padding(mesh) * op.codec.bits, 8 * mesh.size(tensor.placement.flat))
-    return pieces * op.codec.payload_bytes(piece), pieces * op.codec.scale_bytes(piece), padding
+    return pieces * op.codec.payload_bytes(piece), pieces * op.codec.scale_bytes(piece)
+
+
+def padding_of(op: Collective, tensor: Tensor, mesh: Mesh) -> Fraction:
+    """Bytes of padding within the data: that of the whole block, spread evenly over its flat pieces (only the last of
+    them hold it)."""
+    return Fraction(tensor.padding(mesh) * op.codec.bits, 8 * mesh.size(tensor.placement.flat))
 
 
 def messages_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[Message, ...]:
     """The messages of one call: data, then scales where the codec has them."""
-    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
+    parts = [wire_of(op, tensors[ref.name], mesh) for ref in whole_side(op)]
     data, scales = sum(part[0] for part in parts), sum(part[1] for part in parts)
     out = [Message(what="data", num_bytes=data)]
     if scales:

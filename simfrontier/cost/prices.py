@@ -6,6 +6,7 @@ What a pattern costs depends on how its groups lie, not on the plan, so that pla
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,18 @@ from simfrontier.schedule import DIRECT, RING, Collective, CollectiveKind, Compu
 
 MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
 Strides = tuple[tuple[int, int], ...]  # of each axis: how far apart neighbours stand, and its size
+Sizes = tuple[int, ...]
+
+
+class _PricedCall(NamedTuple):
+    """What the library's law depends on: the kind of call, who adds, what carries it, bytes of its messages, and where
+    ranks stand."""
+
+    kind: CollectiveKind
+    is_added_later: bool
+    via: str
+    sizes: Sizes
+    groups: Strides
 
 
 @dataclass
@@ -45,6 +58,8 @@ class Prices:
     perturbation: Perturbation | None = None
     placement: Placement = "block"
     _groups: dict[Strides, EqualGroups] = field(default_factory=dict)
+    _seconds: dict[_PricedCall, float] = field(default_factory=dict)
+    _floors: dict[_PricedCall, float] = field(default_factory=dict)
     _pairs: dict[tuple[int, int, tuple[int, int]], tuple[GroupShape, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,12 +95,14 @@ class Prices:
             if op.kind == "lookup":
                 traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
             return self.machine.device.kernel_s(arithmetic_s(op, schedule, self.machine), float(traffic), self.fastest)
-        groups, sizes, table = self._call(op, schedule)
-        if table is not None:
-            return 0.0
-        return min([self._least_s(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups)])
+        call = self._call(op, schedule)
+        if call not in self._floors:
+            groups, sizes = self._groups[call.groups], call.sizes
+            least = (self._least_s(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups))
+            self._floors[call] = min(least) if self._table(op, groups) is None else 0.0
+        return self._floors[call]
 
-    def _least_s(self, name: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
+    def _least_s(self, name: str, kind: CollectiveKind, sizes: Sizes, groups: EqualGroups) -> float:
         """The least start-up of a group that is as fast as the slowest one or faster, and the bytes at the library's
         cap."""
         if not algorithm(name).has_floor:
@@ -95,27 +112,34 @@ class Prices:
         start_up = sum(library.least_latency_s(name, kind, size, shape, slowest) for size in sizes)
         return start_up + sum(sizes) * algorithm(name).sent(kind, shape.size) / library.cap_bytes_per_s(name, shape)
 
-    def _by(self, name: str, kind: CollectiveKind, sizes: list[int], groups: EqualGroups) -> float:
+    def _by(self, name: str, kind: CollectiveKind, sizes: Sizes, groups: EqualGroups) -> float:
         return sum([groups.seconds_by(name, self.library, kind, size) for size in sizes])
 
     def _collective_s(self, op: Collective, schedule: Schedule) -> float:
-        groups, sizes, table = self._call(op, schedule)
+        call = self._call(op, schedule)
+        groups, sizes = self._groups[call.groups], call.sizes
+        table = self._table(op, groups)
         if table is not None:
             return sum(map(table.seconds, sizes))
-        seconds = min([self._by(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups)])
+        if call not in self._seconds:
+            by = (self._by(name, op.kind, sizes, groups) for name in self._algorithms(op, sizes, groups))
+            self._seconds[call] = min(by)
+        seconds = self._seconds[call]
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         if hops is None:
             return seconds
         volume = sum(sizes) * float(sent_share(op, RING, schedule.mesh))
         return seconds + hops.num_gaps * self.machine.device.kernel_gap_s + volume * hops.seconds
 
-    def _call(self, op: Collective, schedule: Schedule) -> tuple[EqualGroups, list[int], CallTable | None]:
-        """The groups of a call, its messages, and the times measured of it, if there are any."""
-        groups = self._over(schedule.mesh, op.axes)
-        sizes = [message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)]
-        return groups, sizes, self.library.table(call_of(op), groups.shape)
+    def _call(self, op: Collective, schedule: Schedule) -> _PricedCall:
+        sizes = tuple([message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)])
+        return _PricedCall(op.kind, op.is_added_later, op.via, sizes, self._over(schedule.mesh, op.axes))
 
-    def _algorithms(self, op: Collective, sizes: list[int], groups: EqualGroups) -> tuple[str, ...]:
+    def _table(self, op: Collective, groups: EqualGroups) -> CallTable | None:
+        """The times measured of a call, if there are any."""
+        return self.library.table(call_of(op), groups.shape)
+
+    def _algorithms(self, op: Collective, sizes: Sizes, groups: EqualGroups) -> tuple[str, ...]:
         names = self.library.taken(op.kind, op.is_added_later, op.via, max(sizes), groups.shape)
         refuse_alone(self.library, names)
         return names
@@ -141,13 +165,13 @@ class Prices:
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
-    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
-        """The groups over some axes, by where their ranks stand."""
+    def _over(self, mesh: Mesh, axes: tuple[str, ...]) -> Strides:
+        """Where the ranks of the groups over some axes stand; the groups are laid out then."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
             group_shape(self.fabric, mesh, axes)
             self._groups[key] = EqualGroups.over(self.fabric, mesh.groups(axes))
-        return self._groups[key]
+        return key
 
 
 def _stride(mesh: Mesh, axis: str) -> int:

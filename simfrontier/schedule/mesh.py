@@ -19,12 +19,16 @@ class Mesh:
     """An ordered product of named axes; rank = mixed-radix number of its coordinates, the first axis slowest."""
 
     axes: tuple[tuple[str, int], ...]
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _sizes: dict[str, int] = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by mesh
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.axes))
-        names = self.names
-        if len(set(names)) != len(names):
+        names = tuple([name for name, _ in self.axes])
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "_sizes", dict(self.axes))
+        if len(self._sizes) != len(names):
             raise InputError(f"mesh: axis named twice in {', '.join(names)}")
         for name, size in self.axes:
             if size < 1:
@@ -37,22 +41,18 @@ class Mesh:
         return Mesh, (self.axes,)  # hashes of texts differ between processes
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.axes)
-
-    @property
     def num_ranks(self) -> int:
-        return math.prod(size for _, size in self.axes)
+        return math.prod(self._sizes.values())
 
     def __getitem__(self, axis: str) -> int:
-        for name, size in self.axes:
-            if name == axis:
-                return size
-        raise InputError(f"mesh: no axis {axis!r}; {nearest(axis, self.names)}")
+        try:
+            return self._sizes[axis]
+        except KeyError:
+            raise InputError(f"mesh: no axis {axis!r}; {nearest(axis, self.names)}") from None
 
     def size(self, axes: Iterable[str]) -> int:
         """Number of ranks in one group over these axes."""
-        return math.prod(self[axis] for axis in axes)
+        return math.prod([self[axis] for axis in axes])
 
     def live(self, axes: Iterable[str]) -> tuple[str, ...]:
         """The given axes that have more than one coordinate, in the given order."""

@@ -14,7 +14,17 @@ import numpy as np
 from simfrontier.cost import Prices
 from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
-from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, expand, lifetimes
+from simfrontier.schedule import (
+    MODEL_KINDS,
+    Collective,
+    Compute,
+    ExpandedProgram,
+    Op,
+    Schedule,
+    Tensor,
+    expand,
+    lifetimes,
+)
 from simfrontier.simulation import earlier
 from simfrontier.workload import Workload, workload_of
 
@@ -89,6 +99,13 @@ class StepForms:
     ops: list[Op]
     inside: list[bool]
     both: tuple[StepForm, StepForm]
+    _resized: dict[int, tuple[list[Op], dict[str, Tensor]]] = field(default_factory=dict)
+
+    def resized(self, batch: int) -> tuple[list[Op], dict[str, Tensor]]:
+        """Ops and tensors with another global batch."""
+        if batch not in self._resized:
+            self._resized[batch] = resized(self.ops, self.schedule.tensors, batch, int(self.schedule.meta["batch"]))
+        return self._resized[batch]
 
 
 @dataclass
@@ -106,9 +123,7 @@ class SmallSchedules:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
         forms = self._forms(case, num_micro)
         mesh, prices = case.mesh, self.prices
-        ops, tensors = resized(
-            forms.ops, forms.schedule.tensors, case.micro_batch * case.batch_ranks, int(forms.schedule.meta["batch"])
-        )
+        ops, tensors = forms.resized(case.micro_batch * case.batch_ranks)
         schedule = replace(forms.schedule, mesh=mesh, tensors=tensors)
         took = [prices.seconds(op, schedule) for op in ops]
         floor = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.codecs import parse_codec
-from simfrontier.collectives import Message, messages_of, sent_share, whole_side, wire_of
+from simfrontier.collectives import Message, messages_of, padding_of, sent_share, whole_side, wire_of
 from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
@@ -42,7 +42,8 @@ def sizes(messages: tuple[Message, ...]) -> dict[str, int]:
 
 def overheads_of(op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh) -> dict[str, Fraction]:
     """The message's bytes by what they are."""
-    parts = [wire_of(op, ref.name, tensors, mesh) for ref in whole_side(op)]
+    whole = [tensors[ref.name] for ref in whole_side(op)]
+    parts = [(*wire_of(op, tensor, mesh), padding_of(op, tensor, mesh)) for tensor in whole]
     data, scales, padding = (sum(column, Fraction(0)) for column in zip(*parts, strict=True))
     return {"data": data - padding, "scales": scales, "padding": padding}
 

@@ -360,7 +360,7 @@ def found(schedule: Schedule, kind: str, tensor: str) -> int:
     for role in schedule.roles:
         for _, op in role.instances():
             if isinstance(op, Collective) and op.kind == kind and tensor in {ref.name for ref in op.writes + op.reads}:
-                data, scales, _ = wire_of(op, tensor, schedule.tensors, schedule.mesh)
+                data, scales = wire_of(op, schedule.tensors[tensor], schedule.mesh)
                 return data + scales
     raise AssertionError(f"no {kind} of {tensor}")
 
