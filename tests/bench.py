@@ -41,6 +41,25 @@ def median(arguments: list[str], runs: int = 5) -> tuple[float, float]:
     return statistics.median(seconds), max(memory)
 
 
+def slowed(folder: Path, num_devices: int, num_speeds: int) -> str:
+    """A scenario of one ZeRO-3 step of the 20B on devices of so many speeds, dealt out in turn."""
+    speeds = [1.0 - 0.3 * number / num_speeds for number in range(num_speeds)]
+    slow = [f"    {{ device = {each}, factor = {speeds[each % num_speeds]!r} }}," for each in range(num_devices)]
+    text = f"""
+name = "slowed-{num_devices}"
+title = "{num_devices} GCDs of {num_speeds} speeds"
+machine.name = "frontier"
+model = {{ name = "gpt-neox-20b", checkpointing = "full" }}
+run.devices = [{num_devices}]
+plans.zero3 = {{}}
+[perturbation]
+slow = [
+"""
+    path = folder / f"slowed-{num_devices}.toml"
+    path.write_text("\n".join([text, *slow, "]", ""]))
+    return str(path)
+
+
 def line(what: str, results: tuple[float, float], aim: str) -> None:
     sys.stdout.write(f"{what:<58} {results[0]:7.2f} CPU s {results[1]:7.0f} MB   aim {aim}\n")
     sys.stdout.flush()
@@ -99,6 +118,10 @@ def main() -> None:
             median([*one, "--plans", "zero3", "--devices", "384"]),
             "1.0 s, 250 MB",
         )
+        for devices, speeds, aim in ((384, 384, "10 s"), (4096, 96, "5 s")):
+            file = slowed(Path(folder), devices, speeds)
+            what = f"one ZeRO-3 step, 20B, {devices:,} GCDs of {speeds} speeds"
+            line(what, median(["run", file, "--no-sensitivity", "--no-page", "--out", folder], runs=3), aim)
         line("the main job with sensitivity and report", median(["run", SCENARIO, "--out", folder]), "20 s")
         for samples, aim in ((0, ""), (200, "60 s more than without samples")):
             what = f"its 54 runs alone, {samples} samples of each"

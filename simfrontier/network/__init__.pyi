@@ -2,7 +2,7 @@ from .boxes import ends as ends, joining_links as joining_links
 from .fabric import Fabric as Fabric, ResourceKind as ResourceKind
 from .folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold
 from .layout import GroupLayout as GroupLayout, lay_out as lay_out
-from .maxmin import solve as solve
+from .maxmin import solve as solve, solve_each as solve_each
 from .messages import messages_loads as messages_loads
 from .pairs import paired as paired
 from .pattern import (

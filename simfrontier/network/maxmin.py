@@ -1,8 +1,11 @@
 """Max-min fair rates by progressive filling: a pure function of loads, capacities, weights and caps."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats
+
+Flags = NDArray[np.bool_]
 
 TIE = 1e-12  # relative distance within which two levels are one
 
@@ -42,3 +45,29 @@ def solve(usage: Floats, capacity: Floats, weight: Floats, cap: Floats) -> Float
         level[stop] = reached
         free[stop] = 0.0
     return np.where(level >= top * (1.0 - TIE), cap, weight * level)
+
+
+def solve_each(usage: Floats, capacity: Floats, taken: Floats, cap: Floats, runs: Flags) -> tuple[Floats, Floats]:
+    """Many small problems side by side, with weights 1: rates, and the level at which each link filled, inf if never.
+
+    usage     [num_links, num_activities, num_problems]
+    capacity  [num_links, num_problems]
+    taken     [num_links, num_problems]       what activities with rates of their own take of the links already
+    cap       [num_activities, num_problems]  finite for what uses no link
+    runs      [num_activities, num_problems]  which activities there are; the rate of others is 0
+    """
+    level, free, reached = np.zeros(cap.shape), runs.copy(), np.zeros(cap.shape[1])
+    filled = np.full(capacity.shape, np.inf)
+    while free.any():
+        asked = (usage * free).sum(axis=1)
+        left = capacity - (taken + (usage * level).sum(axis=1))
+        rise = np.divide(left, asked, out=np.full(capacity.shape, np.inf), where=asked > 0.0)
+        ceiling = np.where(free, cap, np.inf)
+        reached = np.maximum(reached, np.minimum(rise.min(axis=0), ceiling.min(axis=0)))
+        edge = reached * (1.0 + TIE)
+        full = rise <= edge
+        np.minimum(filled, reached, out=filled, where=full)
+        stop = free & (((usage > 0.0) & full[:, None]).any(axis=0) | (ceiling <= edge))
+        level[stop] = np.broadcast_to(reached, level.shape)[stop]
+        free &= ~stop
+    return np.where(level >= cap * (1.0 - TIE), cap, level) * runs, filled

@@ -1,0 +1,118 @@
+"""Rates of flows that run at the same time: max-min fair, and solved once for each set of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.cost import Flow
+from simfrontier.network import solve
+
+LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharingSets:
+    """Flows in sets that share links, directly or through others: the links that each set loads, as bits, and of each
+    flow the number of its set and its rate."""
+
+    loads: tuple[int, ...]
+    rates: dict[int, tuple[int, float]]
+
+    @property
+    def load(self) -> int:
+        """The links that all of them load."""
+        return reduce(or_, self.loads)
+
+
+class FlowRates:
+    """The rates of flows that run together, and the links that each loads, for as long as links and devices stay as
+    they are.
+
+    Where they change at some time of the step, the engine takes other `FlowRates` from then on, and sets all rates
+    anew.
+    """
+
+    def __init__(self, flows: Sequence[Flow], capacity: NDArray[np.float64]) -> None:
+        """`flows` may grow; `capacity`: of each link class."""
+        self.flows, self.capacity = flows, capacity
+        self._known: dict[tuple[int, ...], dict[int, float]] = {}
+        self._apart: dict[tuple[int, ...], SharingSets] = {}
+        self._loads: dict[int, int] = {}
+
+    def load(self, flow: int) -> int:
+        """The link classes that a flow loads or of which it holds a part, as bits."""
+        known = self._loads.get(flow)
+        if known is None:
+            one = self.flows[flow]
+            known = self._loads[flow] = bits(one.rows[(one.load > 0.0) | (one.reserved > 0.0)])
+        return known
+
+    def apart(self, flows: tuple[int, ...]) -> SharingSets:
+        """Flows that run together, in ascending order, in sets that share no link with each other."""
+        known = self._apart.get(flows)
+        if known is None:
+            sets: list[tuple[int, list[int]]] = []
+            for flow in flows:
+                load, mine, others = self.load(flow), [flow], []
+                for other, its_flows in sets:
+                    if other & load:
+                        load |= other
+                        mine += its_flows
+                    else:
+                        others.append((other, its_flows))
+                sets = [*others, (load, mine)]
+            keys = [tuple(sorted(mine)) for _, mine in sets]
+            lacking = [key for key in keys if key not in self._known]
+            if lacking:  # in one go, as flows that share no link do not see each other
+                rates = self.solved(tuple(sorted(flow for key in lacking for flow in key)))
+                self._known |= {key: {flow: rates[flow] for flow in key} for key in lacking}
+            each = enumerate(self._known[key] for key in keys)
+            known = self._apart[flows] = SharingSets(
+                loads=tuple(load for load, _ in sets),
+                rates={flow: (number, rate) for number, rates in each for flow, rate in rates.items()},
+            )
+        return known
+
+    def of(self, flows: tuple[int, ...]) -> dict[int, float]:
+        """The rate of each of these flows, which share links with no others; in ascending order."""
+        known = self._known.get(flows)
+        if known is None:
+            known = self._known[flows] = self.solved(flows)
+        return known
+
+    def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
+        """The same, but not kept: for flows that will hardly run together again."""
+        flows = [self.flows[number] for number in numbers]
+        rows = np.unique(np.concatenate([flow.rows for flow in flows]))
+        usage, held = np.zeros((len(rows), len(flows))), np.zeros(len(rows))
+        for column, flow in enumerate(flows):
+            at = np.searchsorted(rows, flow.rows)
+            usage[at, column] = flow.load
+            held[at] += flow.reserved
+        caps = np.array([flow.cap for flow in flows])
+        rates = solve(usage, not_held(self.capacity[rows], held), np.ones(len(flows)), caps)
+        return dict(zip(numbers, rates.tolist(), strict=True))
+
+
+def bits(links: NDArray[np.int64]) -> int:
+    """A set of link classes as a number."""
+    flags = np.zeros(int(links.max(initial=-1)) + 1, np.uint8)
+    flags[links] = 1
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def not_held(capacity: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What flows share of links of which calls hold a part.
+
+    Where calls ask for all units together, one is left, so that nothing stands still: a workgroup of a kernel finds
+    room as soon as one of a call ends.
+    """
+    left = np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS))
+    shared: NDArray[np.float64] = np.where(held > 0.0, left, capacity)
+    return shared

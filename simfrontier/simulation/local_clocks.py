@@ -1,0 +1,328 @@
+"""The engine for many rank classes of one role: each class has a clock of its own between the events of collectives.
+
+Kernels load the memory and the compute units of their own rank alone, so rank classes meet in collectives only: where
+one begins or ends, or where a kernel slows one. Until the next meeting all classes run on by themselves, side by side
+in arrays. When it is depends on what they do, so they run too far, and those that meet are taken back to it (D. R.
+Jefferson, Virtual Time, ACM TOPLAS 7(3), 1985). Meetings come in the order of time, so nothing goes back before one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.arrays import Floats, Ints
+from simfrontier.cost import Cluster, OpWork
+from simfrontier.errors import SimfrontierError
+from simfrontier.network import solve_each
+from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane
+from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
+from simfrontier.simulation.flow_rates import FlowRates, bits, not_held
+from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
+from simfrontier.simulation.timeline import Timeline
+from simfrontier.simulation.waits import blocked_lines
+
+TIE = 1e-12  # relative: rates closer than this are equal
+
+
+def simulate_many(program: ExpandedProgram, cluster: Cluster) -> Timeline:
+    """Run one step of a schedule of one role, every op a node: the times of `engine.simulate`, but for rounding."""
+    return _Engine(program, cluster).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A collective of one group under way: its latency, then its amount. `flow` is what runs of it, -1 while that is
+    time alone; it has `left` at `since` and goes at `rate`."""
+
+    op: int
+    lane: int
+    members: Ints
+    work: OpWork
+    until: float
+    flow: int = -1
+    left: float = 0.0
+    since: float = 0.0
+    rate: float = 0.0
+
+    def go_on(self, now: float, rate: float) -> None:
+        """Take another rate from now on."""
+        self.left -= self.rate * (now - self.since)
+        self.since, self.rate = now, rate
+        self.until = now + self.left / rate
+
+
+class _Engine:
+    """Rank classes are meant by their numbers, in ascending order: `who`, `members`.
+
+    load, held      [KERNEL_LINKS, num_lanes, num_classes] what collectives take of the links of kernels, per unit of
+                    rate and at any rate
+    level           [num_lanes, num_classes] the rates of collectives
+    free, taken, highest  [KERNEL_LINKS, num_classes] what kernels and collectives share of these links, what
+                    collectives take of that, and the highest of their rates
+    stopped         [num_classes] classes that wait for rates that depend on other classes
+    bound           [num_classes] classes whose kernels slow a collective
+    """
+
+    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
+        self.program, self.cluster = program, cluster
+        self.tables: OpTables = op_tables(program, cluster)
+        self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
+        num, num_lanes = cluster.folding.num_rank_classes, len(program.lanes)
+        self.clocks = ClassClocks(num_lanes, num)
+        self.lanes = np.arange(num_lanes)[:, None]
+        self.ready, self.start, self.end = np.zeros((3, num, program.num_ops))
+        self.calls: list[_Call] = []
+        self.load, self.held = np.zeros((2, KERNEL_LINKS, num_lanes, num))
+        self.level = np.zeros((num_lanes, num))
+        self.free = self.rates.capacity[self.tables.links]
+        self.taken, self.highest = np.zeros((2, KERNEL_LINKS, num))
+        self.stopped, self.bound = np.zeros((2, num), bool)
+
+    def run(self) -> Timeline:
+        everyone = np.arange(len(self.stopped))
+        self._start(everyone, np.zeros(len(everyone)))
+        self._rate_kernels(everyone, np.zeros(len(everyone)))
+        while (now := self._run_on()) < np.inf:
+            self._meet(now)
+            self.clocks.forget(now)
+        if (self.clocks.done.sum(axis=0) < self.program.num_ops).any():
+            raise SimfrontierError(self._stuck())
+        return Timeline(ready=self.ready, start=self.start, end=self.end)
+
+    def _stuck(self) -> str:
+        by_lane, lines = ops_by_lane(self.program), list[str]()
+        for cls, done in enumerate(self.clocks.done.T.tolist()):
+            issuer = Issuer(self.program, by_lane)
+            for ops, count in zip(by_lane, done, strict=True):
+                for op in ops[:count]:
+                    issuer.finish(op)
+            lines += blocked_lines(f"rank class {cls}", issuer, self.program.ops)
+        return "the simulated step is stuck: " + "; ".join(lines[:8])
+
+    # ── classes by themselves ──
+
+    def _run_on(self) -> float:
+        """Run every class on until nothing more ends in it by itself before the next meeting; when that is (inf:
+        never)."""
+        clocks = self.clocks
+        meeting = min([call.until for call in self.calls], default=np.inf)
+        while True:
+            come = min([float(came.min()) for *_, came in self._complete()], default=np.inf)
+            meeting = min(meeting, come, float(clocks.now[self.stopped].min(initial=np.inf)))
+            ends = clocks.until.min(axis=0)
+            who = np.flatnonzero((ends <= meeting) & (ends < np.inf) & ~self.stopped)
+            if not len(who):
+                return meeting
+            now = ends[who]
+            clocks.move(who, now)
+            lane, column = np.nonzero(clocks.until[:, who] <= now)
+            self._finish(lane, who[column], now[column])
+            self._start(who, now)
+            self.stopped[who] = self._rate_kernels(who, now) | self.bound[who]
+
+    def _finish(self, lane: Ints, cls: Ints, now: Floats) -> None:
+        """End what lanes run, each of one class."""
+        clocks = self.clocks
+        self.end[cls, self.tables.op_at[lane, clocks.done[lane, cls]]] = now
+        clocks.done[lane, cls] += 1
+        clocks.lane[lane, cls] = IDLE
+        clocks.until[lane, cls] = np.inf
+        clocks.left[lane, cls] = 0.0
+
+    def _start(self, who: Ints, now: Floats) -> None:
+        """Start what may start on idle lanes: kernels run, collectives wait for their other ranks."""
+        clocks, tables = self.clocks, self.tables
+        done = clocks.done[:, who]
+        heads = tables.op_at[self.lanes, done]
+        may = (clocks.lane[:, who] == IDLE) & (tables.needs[heads] <= done.T).all(axis=2)
+        lane, column = np.nonzero(may)
+        cls, op, at = who[column], heads[lane, column], now[column]
+        self.ready[cls, op] = at
+        meets = tables.meets[op]
+        clocks.lane[lane, cls] = np.where(meets, WAITS, RUNS)
+        alone = ~meets
+        lane, cls, op, at = lane[alone], cls[alone], op[alone], at[alone]
+        self.start[cls, op] = at
+        row = tables.distinct[op]
+        amount = clocks.left[lane, cls] = tables.amount[row, cls]
+        clocks.rate[lane, cls] = 0.0
+        clocks.until[lane, cls] = np.where(amount > 0.0, np.inf, at + tables.latency_s[row, cls])
+
+    def _rate_kernels(self, who: Ints, now: Floats) -> NDArray[np.bool_]:
+        """Set the rates of kernels beside collectives that have theirs; the classes whose kernels would slow one."""
+        clocks, tables = self.clocks, self.tables
+        row = tables.distinct[tables.op_at[self.lanes, clocks.done[:, who]]]
+        runs = clocks.left[:, who] > 0.0
+        rate, filled = solve_each(
+            tables.load[:, row, who], self.free[:, who], self.taken[:, who], tables.cap[row, who], runs
+        )
+        self._go_on(who, now, runs, rate)
+        slows: NDArray[np.bool_] = np.any(filled * (1.0 + TIE) < self.highest[:, who], axis=0)
+        return slows
+
+    def _go_on(self, who: Ints, now: Floats, runs: NDArray[np.bool_], rate: Floats) -> None:
+        """Let the kernels that run take these rates from now on."""
+        clocks = self.clocks
+        left = np.maximum(clocks.left[:, who] - clocks.rate[:, who] * (now - clocks.since[:, who]), 0.0)
+        clocks.left[:, who], clocks.rate[:, who], clocks.since[:, who] = left, rate, now
+        ends = now + np.divide(left, rate, out=np.full(left.shape, np.inf), where=rate > 0.0)
+        clocks.until[:, who] = np.where(runs, ends, clocks.until[:, who])
+
+    # ── meetings ──
+
+    def _complete(self) -> Iterator[tuple[int, Ints, Ints, Ints, Floats]]:
+        """Lanes on which all ranks of some collective wait: the classes that wait there, their ops and groups, and when
+        the last rank came of each group [num_groups], inf where not all have."""
+        tables = self.tables
+        waits = self.clocks.lane == WAITS
+        for lane in np.flatnonzero(waits.any(axis=1)).tolist():
+            cls = np.flatnonzero(waits[lane])
+            ops = tables.op_at[lane, self.clocks.done[lane, cls]]
+            groups = tables.group[tables.distinct[ops], cls]
+            complete = np.bincount(groups, minlength=len(tables.group_size)) == tables.group_size
+            if complete.any():
+                came = np.where(complete, 0.0, np.inf)
+                np.maximum.at(came, groups, self.ready[cls, ops])
+                yield lane, cls, ops, groups, came
+
+    def _meet(self, now: float) -> None:
+        """End and begin the collectives that end and begin now, and share anew what they shared."""
+        touched = self.stopped.copy()
+        touched[self.clocks.now > now] = False
+        self.stopped[touched] = False
+        links = bits(np.unique(self.tables.links[:, touched]))
+        again = True
+        while again:
+            again = False
+            for call in [call for call in self.calls if call.until <= now]:
+                links |= self._end(call, now)
+                touched[call.members] = again = True
+            for lane, cls, ops, groups, came in list(self._complete()):
+                for group in np.flatnonzero(came <= now).tolist():
+                    mine = groups == group
+                    links |= self._begin(lane, cls[mine], int(ops[mine][0]), now)
+                    again = True
+        self._share(links, touched, now)
+
+    def _begin(self, lane: int, members: Ints, op: int, now: float) -> int:
+        """Begin a collective; the links that it uses from now on, as bits."""
+        self._take_back(members, now)
+        self.start[members, op] = now
+        self.clocks.lane[lane, members] = MEETS
+        work = self.tables.work(op, int(members[0]))
+        call = _Call(op, lane, members, work, now + work.latency_s)
+        self.calls.append(call)
+        if work.amount <= 0.0:
+            return 0
+        if work.starting >= 0:
+            return self._run(call, work.starting, work.latency_s, now)
+        return 0 if work.latency_s > 0.0 else self._run(call, work.flow, work.amount, now)
+
+    def _end(self, call: _Call, now: float) -> int:
+        """End a collective's latency, or the whole of it; the links of which it used something else before."""
+        members, before = call.members, 0 if call.flow < 0 else self.rates.load(call.flow)
+        self._take_back(members, now)
+        if call.work.amount > 0.0 and call.flow != call.work.flow:
+            return before | self._run(call, call.work.flow, call.work.amount, now)
+        self.calls.remove(call)
+        self.load[:, call.lane, members] = self.held[:, call.lane, members] = self.level[call.lane, members] = 0.0
+        at = np.full(len(members), now)
+        self.clocks.now[members] = at
+        self._finish(np.full(len(members), call.lane), members, at)
+        self._start(members, at)
+        return before
+
+    def _run(self, call: _Call, flow: int, amount: float, now: float) -> int:
+        """Let a flow of a collective run; the links that it uses, as bits."""
+        call.flow, call.left, call.since, call.rate, call.until = flow, amount, now, 0.0, np.inf
+        one, links = self.cluster.flows[flow], self.tables.links[:, call.members]
+        at = np.minimum(np.searchsorted(one.rows, links), len(one.rows) - 1)
+        uses = one.rows[at] == links
+        self.load[:, call.lane, call.members] = np.where(uses, one.load[at], 0.0)
+        self.held[:, call.lane, call.members] = np.where(uses, one.reserved[at], 0.0)
+        return self.rates.load(flow)
+
+    def _take_back(self, who: Ints, now: float) -> None:
+        """Undo what classes have done after now."""
+        self.stopped[self.clocks.take_back(who, now)] = False
+
+    # ── rates at a meeting ──
+
+    def _share(self, links: int, touched: NDArray[np.bool_], now: float) -> None:
+        """Set the rates of collectives that share some of these links, and of kernels beside them or of classes that
+        were touched."""
+        for load, calls in self._sharing():
+            members = np.unique(np.concatenate([call.members for call in calls]))
+            if load & links or touched[members].any():
+                touched[members] = False
+                self._share_between(calls, members, now)
+        who = np.flatnonzero(touched)
+        if len(who):
+            self._look_around(who)
+            slows = self._rate_kernels(who, np.full(len(who), now))
+            assert not slows.any(), "no collective flows on these classes"
+
+    def _sharing(self) -> list[tuple[int, list[_Call]]]:
+        """Collectives that flow, in sets that share no link with each other, and the links of each set as bits."""
+        sets: list[tuple[int, list[_Call]]] = []
+        for call in self.calls:
+            if call.flow < 0:
+                continue
+            load, sharing, apart = self.rates.load(call.flow), [call], []
+            for other, calls in sets:
+                if other & load:
+                    load |= other
+                    sharing += calls
+                else:
+                    apart.append((other, calls))
+            sets = [*apart, (load, sharing)]
+        return sets
+
+    def _share_between(self, calls: list[_Call], members: Ints, now: float) -> None:
+        """Set the rates of collectives that share links, and of the kernels of all their members.
+
+        Rates are max-min fair if each flow is at its cap or uses a full link on which no rate is higher. The
+        collectives by themselves, and then the kernels of each class by themselves in what is left of their links, are
+        so together too, unless kernels fill a link on which a collective has a higher rate: their class is solved for
+        together with the collectives.
+        """
+        self._take_back(members, now)
+        at, flows = np.full(len(members), now), [call.flow for call in calls]
+        self.bound[members] = False
+        while True:
+            bound = members[self.bound[members]]
+            lane, column = np.nonzero(self.clocks.left[:, bound] > 0.0)
+            kernels = self._flows(lane, bound[column])
+            together = tuple(sorted([*flows, *kernels]))
+            rates = self.rates.solved(together) if kernels else self.rates.of(together)
+            for call in calls:
+                self.level[call.lane, call.members] = rates[call.flow]
+            self._look_around(members)
+            slows = self._rate_kernels(members, at) & ~self.bound[members]
+            if not slows.any():
+                break
+            self.bound[members[slows]] = True
+        if kernels:
+            rate = np.zeros((len(self.lanes), len(bound)))
+            rate[lane, column] = [rates[flow] for flow in kernels]
+            self._go_on(bound, np.full(len(bound), now), rate > 0.0, rate)
+        for call in calls:
+            if call.rate != rates[call.flow]:
+                call.go_on(now, rates[call.flow])
+
+    def _flows(self, lane: Ints, cls: Ints) -> list[int]:
+        """The flows of kernels that run on lanes, each of one class."""
+        op = self.tables.op_at[lane, self.clocks.done[lane, cls]]
+        flows: list[int] = self.tables.flow[self.tables.distinct[op], cls].tolist()
+        return flows
+
+    def _look_around(self, who: Ints) -> None:
+        """What collectives leave of their links to the kernels of classes."""
+        load, level = self.load[:, :, who], self.level[:, who]
+        self.free[:, who] = not_held(self.rates.capacity[self.tables.links[:, who]], self.held[:, :, who].sum(axis=1))
+        self.taken[:, who] = (load * level).sum(axis=1)
+        self.highest[:, who] = np.where(load > 0.0, level, 0.0).max(axis=1)
