@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
-from simfrontier.schedule import Call, Compute, ExpandedProgram, Op, Role, Sequence, expand, sequence_of
-from simfrontier.simulation import RoleTimeline, SimulatedStep, Timeline, earlier
-
-Block = tuple[Op, ...]
+from simfrontier.schedule import Call, Compute, Op, Role, expand
+from simfrontier.simulation import RoleTimeline, SimulatedStep, earlier, number_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +33,13 @@ class OpTimes:
 
 
 class _Role:
-    """A role's program in nodes, with what each node waits for and when it ran."""
+    """A role's nodes, with what each waits for and when it ran."""
 
-    def __init__(
-        self, program: ExpandedProgram, timeline: Timeline, classes: tuple[int, ...], role_timeline: RoleTimeline | None
-    ) -> None:
-        self.program, self.role_timeline = program, role_timeline
-        self.blocks: list[Block | None] = (
-            [None] * program.num_ops if role_timeline is None else role_timeline.segmented.blocks
-        )
-        self.before = earlier(program)
-        self.row = {cls: row for row, cls in enumerate(classes)}
-        self.ready, self.start, self.end = timeline.ready, timeline.start, timeline.end
-        self._known: tuple[dict[Sequence, list[int]], dict[int, int]] | None = None
-
-    def calls_of(self, sequence: Sequence) -> list[int]:
-        """Its nodes that are calls of a sequence, in their order."""
-        return self._sequences[0].get(sequence, [])
-
-    def number_of(self, node: int) -> int:
-        """Which call of its sequence a node is."""
-        return self._sequences[1][node]
-
-    @property
-    def _sequences(self) -> tuple[dict[Sequence, list[int]], dict[int, int]]:
-        if self._known is None:
-            nodes: defaultdict[Sequence, list[int]] = defaultdict(list)
-            number: dict[int, int] = {}
-            for node, op in enumerate(self.program.ops):
-                if not isinstance(op, Compute):
-                    mine = nodes[sequence_of(op)]
-                    number[node] = len(mine)
-                    mine.append(node)
-            self._known = dict(nodes), number
-        return self._known
+    def __init__(self, role_timeline: RoleTimeline) -> None:
+        self.role_timeline, self.times = role_timeline, role_timeline.timeline
+        self.program, self.blocks = role_timeline.segmented.program, role_timeline.segmented.blocks
+        self.before = earlier(self.program)
+        self.row = {cls: row for row, cls in enumerate(role_timeline.classes)}
 
 
 class Predecessors:
@@ -82,6 +52,7 @@ class Predecessors:
         self._inner: dict[int, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
         self._role_of: list[int] = step.cluster.role_of.tolist()
+        self._nodes = number_nodes([role.segmented for role in step.roles], step.cluster)
 
     # ── places ──
 
@@ -89,7 +60,7 @@ class Predecessors:
         """The op that ends last on a rank class; of equals the last in its program."""
         number = self._role_of[cls]
         role = self._role(number)
-        ends = role.end[role.row[cls]]
+        ends = role.times.end[role.row[cls]]
         return self._end_of(number, cls, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
     def op(self, place: OpOnClass) -> Op:
@@ -108,8 +79,8 @@ class Predecessors:
         role = self._role(place.role)
         if place.inner is None:
             at = role.row[place.cls], place.node
-            return OpTimes(float(role.ready[at]), float(role.start[at]), float(role.end[at]))
-        assert role.role_timeline is not None, "only roles that were simulated have calls as nodes"
+            times = role.times
+            return OpTimes(float(times.ready[at]), float(times.start[at]), float(times.end[at]))
         since, inside = role.role_timeline.call_times(place.cls, place.node)
         ready, start, end = inside.ready[place.inner], inside.start[place.inner], inside.end[place.inner]
         return OpTimes(since + float(ready), since + float(start), since + float(end))
@@ -131,12 +102,9 @@ class Predecessors:
         others = [cls for cls in members[of[place.cls]] if cls != place.cls]
         if not self.cluster.role_assignment.is_shared(op):
             return [place, *(OpOnClass(place.role, cls, place.node, place.inner) for cls in others)]
-        number = self._role(place.role).number_of(place.node)
-        places = [place]
-        for cls in others:
-            role = self._role_of[cls]
-            places.append(OpOnClass(role, cls, self._role(role).calls_of(sequence_of(op))[number]))
-        return places
+        key = self._nodes.keys[place.role][place.node]
+        roles = [(self._role_of[cls], cls) for cls in others]
+        return [place, *(OpOnClass(role, cls, self._nodes.node(key, role)) for role, cls in roles)]
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
         """What the op had to wait for on its own rank class, the op before it in its lane first."""
@@ -151,14 +119,7 @@ class Predecessors:
 
     def _role(self, number: int) -> _Role:
         if number not in self._roles:
-            step = self.step
-            if step.role_timelines is None:
-                self._roles[number] = _Role(step.program, step.timeline, step.classes, None)
-            else:
-                role_timeline = step.role_timelines.by_role[number]
-                self._roles[number] = _Role(
-                    role_timeline.segmented.program, role_timeline.timeline, role_timeline.classes, role_timeline
-                )
+            self._roles[number] = _Role(self.step.roles[number])
         return self._roles[number]
 
     def _group(self, pattern: str) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -174,14 +135,12 @@ class Predecessors:
         role = self._role(number)
         if role.blocks[node] is None:
             return OpOnClass(number, cls, node)
-        assert role.role_timeline is not None, "only roles that were simulated have calls as nodes"
         ends: NDArray[np.float64] = role.role_timeline.call_times(cls, node)[1].end
         return OpOnClass(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
     def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:
         """What the ops of a call wait for inside it; the same wherever the call stands."""
-        block = role.blocks[place.node]
-        assert block is not None, f"node {place.node} is an op, not a call"
+        block = role.role_timeline.segmented.block(place.node)
         call = self.call(place)
         if call.block not in self._inner:
             mine = self.step.schedule.roles[place.role]

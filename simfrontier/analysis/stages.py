@@ -87,13 +87,10 @@ class Stages:
 def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> Stages | None:
     """The stages of a step, each on the rank class of it that ends last (the lowest of equals); None where there is one
     role. `peaks`: of each role, or none where memory is not wanted."""
-    if step.role_timelines is None:
+    if len(step.roles) == 1:
         return None
     ordered = sorted(
-        (
-            (_place(role_timeline), role, role_timeline)
-            for role, role_timeline in enumerate(step.role_timelines.by_role)
-        ),
+        ((_place(role_timeline), role, role_timeline) for role, role_timeline in enumerate(step.roles)),
         key=lambda each: each[0],
     )
     chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in ordered]

@@ -18,8 +18,8 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, Residual, call_of, messages_of
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
-from simfrontier.schedule import DIRECT, Collective, Compute, Exchange
-from simfrontier.simulation import DurationFactors, RoleFactors, SimulatedStep, resampled_roles_s, resampled_s
+from simfrontier.schedule import DIRECT, Compute, Exchange, SegmentedProgram
+from simfrontier.simulation import DurationFactors, SimulatedStep, resampled_s
 
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
 
@@ -60,8 +60,6 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
     spread = spread_of(step.cluster.machine, step.cluster.library)
     if not spread.is_known or num_samples == 0:
         return None
-    if step.role_timelines is not None:
-        return resampled_roles_s(step.role_timelines, step.cluster, role_factors(step, spread, plan, num_samples, seed))
     return resampled_s(step, factors(step, spread, plan, num_samples, seed))
 
 
@@ -69,52 +67,31 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     """Log-normal factors of median 1 on the durations of a step's ops.
 
     A collective takes exp(sd z + run_sd y) times as long, sd by kind and size of the call that carries it
-    (`Residual.sd`), z by kind of collective (none where its time was measured), y by op; all groups of an op share
-    both. With c = `common_share`, z is sqrt(c) of a number that all sizes of message of a kind have in common, and
-    sqrt(1 - c) of one of the size's own. A matrix product takes exp(matmul_sd x), x by sample alone. What a device does
-    by itself takes, besides, what the slowest of its rank class takes (`slowest`).
-
-    `of_op` is laid out whole, 8 bytes for every op and sample, though a step is resampled block by block.
+    (`Residual.sd`), z by kind of collective (none where its time was measured), y by role and node; all groups of an op
+    share both. With c = `common_share`, z is sqrt(c) of a number that all sizes of message of a kind have in common,
+    and sqrt(1 - c) of one of the size's own. An exchange errs as the all-to-all of two ranks that it is priced as. A
+    matrix product takes exp(matmul_sd x), x by sample alone. What a device does by itself takes, besides, what the
+    slowest of its rank class takes (`slowest`).
     """
     draws = Draws(seed=seed, num_samples=num_samples)
-    devices = step.schedule.mesh.num_ranks
-    calls = np.array([isinstance(op, Collective) for op in step.program.ops], bool)
-    logs = np.zeros((step.program.num_ops, num_samples))
-    logs[calls] = (
-        spread.law.run_sd * draws.stream("run", devices, plan).standard_normal((num_samples, int(calls.sum()))).T
-    )
-    errors = _errors(step, spread, draws)
-    for index, op in enumerate(step.program.ops):
-        if op.number in errors:
-            logs[index] += errors[op.number]
-    alone = [not isinstance(op, Collective) and op.kind != "hook" for op in step.program.ops]
     folding = step.cluster.folding
-    quantile = slowest(folding.rank_class, folding.representative, draws)
     return DurationFactors(
-        of_op=np.exp(logs, out=logs), of_class=np.exp(spread.speed_sd * quantile), on_device=np.array(alone, bool)
-    )
-
-
-def role_factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> RoleFactors:
-    """The same for a step of several roles: errors and slow devices by the same draws as `factors`, so that pipelines
-    and other plans of one size are paired; the noise of single calls by role and node. An exchange errs as the
-    all-to-all of two ranks that it is priced as."""
-    assert step.role_timelines is not None, "a step of one role has `factors`"
-    draws = Draws(seed=seed, num_samples=num_samples)
-    devices = step.schedule.mesh.num_ranks
-    folding, ops = step.cluster.folding, list(step.schedule.distinct_ops())
-    return RoleFactors(
-        of_op={op: np.exp(log) for op, log in _errors(step, spread, draws).items()},
+        of_op=_errors(step, spread, draws),
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
-        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in ops},
+        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in step.schedule.distinct_ops()},
         run_sd=spread.law.run_sd,
-        noise=[
-            draws.stream("run", devices, plan, number)
-            .standard_normal((num_samples, role_timeline.segmented.program.num_ops))
-            .T.copy()
-            for number, role_timeline in enumerate(step.role_timelines.by_role)
-        ],
+        noise=[_noise(role.segmented, plan, step.schedule.mesh.num_ranks, draws) for role in step.roles],
     )
+
+
+def _noise(part: SegmentedProgram, plan: str, devices: int, draws: Draws) -> Floats:
+    """The noise of single calls by node [num_nodes, num_samples]; none of single kernels."""
+    each = zip(part.program.ops, part.blocks, strict=True)
+    calls = np.array([block is not None or not isinstance(op, Compute) for op, block in each], bool)
+    place = () if part.role.at is None else part.role.at[1:]
+    out = np.zeros((len(calls), draws.num_samples))
+    out[calls] = draws.stream("run", devices, plan, *place).standard_normal((draws.num_samples, int(calls.sum()))).T
+    return out
 
 
 def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer], draws: Draws) -> Floats:

@@ -5,4 +5,5 @@ from .exchange import pair_shape as pair_shape
 from .on_machine import Placement as Placement, price as price
 from .prices import Prices as Prices
 from .rates import rates_alone as rates_alone
-from .work import OpWork as OpWork
+from .role_assignment import pairs_of as pairs_of
+from .work import LOCAL as LOCAL, Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

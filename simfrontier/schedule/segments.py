@@ -32,6 +32,17 @@ class SegmentedProgram:
     program: ExpandedProgram
     blocks: list[tuple[Op, ...] | None]
 
+    @classmethod
+    def of_ops(cls, role: Role, program: ExpandedProgram) -> SegmentedProgram:
+        """A role's expansion with every op as a node."""
+        return cls(role, program, [None] * program.num_ops)
+
+    def block(self, node: int) -> tuple[Op, ...]:
+        """The ops of the call that a node stands for."""
+        block = self.blocks[node]
+        assert block is not None, f"node {node} of role {self.role.name} is an op, not a call"
+        return block
+
     def block_number(self, node: int) -> int:
         """The number, in the schedule, of the block of the call that a node belongs to."""
         return self.program.calls[node].block

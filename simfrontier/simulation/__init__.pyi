@@ -4,11 +4,11 @@ from .memory import (
     KINDS as KINDS,
     MemoryTimeline as MemoryTimeline,
     fullest as fullest,
+    memory_of_role as memory_of_role,
     memory_timeline as memory_timeline,
 )
+from .nodes import number_nodes as number_nodes
 from .resample import DurationFactors as DurationFactors, resampled_s as resampled_s
-from .resample_roles import RoleFactors as RoleFactors, resampled_roles_s as resampled_roles_s
-from .role_timelines import RoleTimeline as RoleTimeline
 from .role_view import RoleView as RoleView
 from .step import (
     LEVELS as LEVELS,
@@ -17,5 +17,5 @@ from .step import (
     SimulatedStep as SimulatedStep,
     simulate_step as simulate_step,
 )
-from .timeline import Timeline as Timeline
+from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
 from .waits import earlier as earlier

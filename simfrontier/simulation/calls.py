@@ -1,4 +1,4 @@
-"""A lowered call of one group: per message its transfers, their sizes and ways, and the law that they follow."""
+"""A lowered call of a group or pair: per message its transfers, their sizes and ways, and the law that they follow."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from simfrontier.collectives import (
     Recipe,
     StepLaw,
     algorithm as algorithm_of,
+    exchanged_bytes,
     lower,
     messages_of,
     sent_share,
 )
-from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, rates_alone
+from simfrontier.cost import NO_CODING, Cluster, PerHopCoding, pair_shape, pairs_of, rates_alone
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.network import route, servers_of
-from simfrontier.schedule import Collective, CollectiveKind
-from simfrontier.simulation.lowering import recipes_of
+from simfrontier.schedule import DIRECT, Collective, CollectiveKind, Exchange
+from simfrontier.simulation.lowering import recipe, recipes_of
 from simfrontier.simulation.transfer_lists import TransferLists
 from simfrontier.simulation.transit import Path
 
@@ -69,7 +70,9 @@ class CallPlans:
 
     cluster: Cluster
     _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
-    _places: dict[tuple[str, ...], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(default_factory=dict)
+    _places: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(
+        default_factory=dict
+    )
     _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
     _forms: dict[tuple[CollectiveKind, Recipe], TransferLists] = field(default_factory=dict)
     _paths: dict[tuple[str, int, int], Path] = field(default_factory=dict)
@@ -78,14 +81,16 @@ class CallPlans:
     def __post_init__(self) -> None:
         self.servers = servers_of(self.cluster.fabric)
 
-    def place(self, op: Collective, rank: int) -> tuple[int, int]:
-        """The group that a rank is in, and its number there."""
-        return self._groups(op.axes)[1][rank]
+    def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
+        """The group, or the pair, that a rank is in, and its number there."""
+        return self._groups(op)[1][rank]
 
-    def planned(self, op: Collective, group: int) -> CallPlan:
-        """The op's call in one of its groups."""
+    def planned(self, op: Collective | Exchange, group: int) -> CallPlan:
+        """The op's call in one of its groups or pairs."""
         if (op.number, group) not in self._planned:
-            self._planned[op.number, group] = self._plan(op, group)
+            ranks = tuple(self._groups(op)[0][group].tolist())
+            made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._plan(op, group, ranks)
+            self._planned[op.number, group] = made
         return self._planned[op.number, group]
 
     def count(self, planned: CallPlan) -> None:
@@ -97,19 +102,44 @@ class CallPlans:
                     path.count(num_bytes if packets is None else packets.sent_bytes(num_bytes))
                     back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
 
-    def _groups(self, axes: tuple[str, ...]) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
-        if axes not in self._places:
-            groups = self.cluster.schedule.mesh.groups(axes)
+    def _groups(self, op: Collective | Exchange) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        """The ranks of every group or pair, and of every rank its group and its number there."""
+        key = ((op.axis,), op.ends) if isinstance(op, Exchange) else (op.axes, ())
+        if key not in self._places:
+            schedule = self.cluster.schedule
+            groups = pairs_of(op, schedule) if isinstance(op, Exchange) else schedule.mesh.groups(op.axes)
             places = [(0, 0)] * self.cluster.fabric.num_ranks
             for group, ranks in enumerate(groups.tolist()):
                 for member, rank in enumerate(ranks):
                     places[rank] = group, member
-            self._places[axes] = groups, places
-        return self._places[axes]
+            self._places[key] = groups, places
+        return self._places[key]
 
-    def _plan(self, op: Collective, group: int) -> CallPlan:
+    def _exchange(self, op: Exchange, ranks: tuple[int, ...]) -> CallPlan:
+        """A message each way, sent as direct messages of an all-to-all of two are (as `cost` prices it)."""
+        cluster, library = self.cluster, self.cluster.library
+        sizes = exchanged_bytes(op, cluster.schedule.tensors, cluster.schedule.mesh)
+        by, shape = algorithm_of(DIRECT), pair_shape(self.cluster.pattern_of(op).edges.sum(axis=0))
+        pair = recipe(cluster.fabric, np.array(ranks), DIRECT, library, max(sizes))
+        form = self._form("all_to_all", pair)
+        sent = {(0, 1): float(sizes[0]), (1, 0): float(sizes[1])}
+        most = by.most_at_once(library)
+        plan = MessagePlan(
+            form=form,
+            sizes=[sent.get(ends, 0.0) for ends in zip(form.src, form.dst, strict=True)],
+            paths=[self._path(DIRECT, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)],
+            backs=[self._path(DIRECT, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)],
+            law=library.step_law(DIRECT, "all_to_all", max(sizes), shape, math.inf, 1),
+            cap_bytes_per_s=math.inf,
+            most_at_once=most,
+            is_host=most is not None and not library.paced,
+            coding=NO_CODING,
+            gap_s=cluster.machine.device.kernel_gap_s,
+        )
+        return CallPlan(ranks=ranks, plans=(plan,), measured_s=None)
+
+    def _plan(self, op: Collective, group: int, ranks: tuple[int, ...]) -> CallPlan:
         cluster, algorithm = self.cluster, self.cluster.algorithms[op.number]
-        ranks = tuple(self._groups(op.axes)[0][group].tolist())
         shape = cluster.shape(op.axes)
         messages = messages_of(op, cluster.schedule.tensors, cluster.schedule.mesh)
         if op.number not in self._recipes:

@@ -1,17 +1,18 @@
 """Fidelity `chunk`: every message of every collective is an event, links serve messages one after the other.
 
-One issuer per rank. A collective is its lowered transfers: one may start when what it waits for has arrived, when the
-one before it between the same two ranks has started, and when both ranks have issued the call and have done with the
-call's message before. When it arrives, the links and the library's law of single messages say (`StepLaw`). Work of a
-rank by itself takes its time alone, and messages load wires only, not memory or compute units. A call of which times
-were measured takes the table's time as a whole, from when all its ranks have issued it; its bytes are counted.
+One issuer per rank, in its role's program. A collective is its lowered transfers, an exchange a message each way: one
+may start when what it waits for has arrived, when the one before it between the same two ranks has started, and when
+both ranks have issued the call and have done with the call's message before. When it arrives, the links and the
+library's law of single messages say (`StepLaw`). Work of a rank by itself takes its time alone, and messages load wires
+only, not memory or compute units. A call of which times were measured takes the table's time as a whole, from when all
+its ranks have issued it; its bytes are counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,19 +23,33 @@ from numpy.typing import NDArray
 from simfrontier.cost import Cluster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.network import Server
-from simfrontier.schedule import Collective, ExpandedProgram, Issuer, Op, ops_by_lane
+from simfrontier.schedule import (
+    Collective,
+    Compute,
+    Exchange,
+    ExpandedProgram,
+    Issuer,
+    Op,
+    SegmentedProgram,
+    ops_by_lane,
+)
 from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
-from simfrontier.simulation.timeline import Timeline
-from simfrontier.simulation.transit import Transit, at, at_end_of_instant
+from simfrontier.simulation.clock import at, at_end_of_instant
+from simfrontier.simulation.nodes import number_nodes
+from simfrontier.simulation.timeline import RoleTimeline, Timeline
+from simfrontier.simulation.transit import Transit
 from simfrontier.simulation.waits import blocked_lines
 
 MAX_RANKS = 128
 
 
-def chunked(program: ExpandedProgram, cluster: Cluster) -> tuple[Timeline, NDArray[np.float64]]:
-    """Run one step of a cluster without folding: its times, and the bytes that each link carried [num_links]."""
+def chunked(
+    parts: Sequence[SegmentedProgram], cluster: Cluster
+) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
+    """Run one step of a cluster without folding, every op a node: the times of each role, and the bytes that each link
+    carried [num_links]."""
     assert cluster.folding.num_rank_classes == cluster.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
-    return _Engine(program, cluster).run()
+    return _Engine(parts, cluster).run()
 
 
 def refuse_many(num_ranks: int) -> None:
@@ -104,9 +119,10 @@ class _Message:
 
 @dataclass(slots=True)
 class _Call:
-    """One collective of one group: which ranks have issued it, and its messages so far."""
+    """One collective of one group, or one exchange of one pair: which ranks have issued it, and its messages so far.
+    `key`: its number among the nodes of all roles."""
 
-    op: int
+    key: int
     group: int
     planned: CallPlan
     num_joined: int = 0
@@ -115,32 +131,44 @@ class _Call:
 
 
 class _Engine:
-    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
-        self.program, self.cluster = program, cluster
+    def __init__(self, parts: Sequence[SegmentedProgram], cluster: Cluster) -> None:
+        self.parts, self.cluster = parts, cluster
+        self.nodes = number_nodes(parts, cluster)
         self.env = simpy.Environment()
         self.calls = CallPlans(cluster)
         self.packets = cluster.machine.packets
-        num, by_lane = cluster.fabric.num_ranks, ops_by_lane(program)
-        self.issuers = [Issuer(program, by_lane) for _ in range(num)]
-        self.ready, self.start, self.end = (np.zeros((num, program.num_ops)) for _ in range(3))
+        self.role_of: list[int] = cluster.role_of.tolist()
+        num, by_lane = len(self.role_of), [ops_by_lane(part.program) for part in parts]
+        self.programs: list[ExpandedProgram] = [parts[role].program for role in self.role_of]
+        self.issuers = [Issuer(parts[role].program, by_lane[role]) for role in self.role_of]
+        self.ready, self.start, self.end = (
+            [[0.0] * self.programs[rank].num_ops for rank in range(num)] for _ in range(3)
+        )
         self.running: dict[tuple[int, int], _Call] = {}
         self.pending: dict[_Message, tuple[_Call, list[int]]] = {}
-        self.alone_s = {op.number: self._alone_s(op) for op in program.ops if not isinstance(op, Collective)}
+        distinct = {op.number: op for part in parts for op in part.program.ops if isinstance(op, Compute)}
+        self.alone_s = {number: self._alone_s(op) for number, op in distinct.items()}
 
-    def run(self) -> tuple[Timeline, NDArray[np.float64]]:
+    def run(self) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
         for rank in range(len(self.issuers)):
             self._start_ready(rank)
         self.env.run()
         if not all(issuer.is_finished for issuer in self.issuers):
             raise SimfrontierError(self._stuck())
-        timeline = Timeline(ready=self.ready, start=self.start, end=self.end, num_solves=0)
-        return timeline, np.array([server.num_bytes for server in self.calls.servers])
+        result = tuple(self._role_timeline(role) for role in range(len(self.parts)))
+        return result, np.array([server.num_bytes for server in self.calls.servers])
+
+    def _role_timeline(self, role: int) -> RoleTimeline:
+        ranks = tuple(rank for rank, its_role in enumerate(self.role_of) if its_role == role)
+        ready, start, end = (np.array([table[rank] for rank in ranks]) for table in (self.ready, self.start, self.end))
+        timeline = Timeline(ready=ready, start=start, end=end)
+        return RoleTimeline(segmented=self.parts[role], classes=ranks, timeline=timeline, by_class={}, by_node={})
 
     def _stuck(self) -> str:
         lines = []
         for rank, issuer in enumerate(self.issuers):
-            lines += blocked_lines(f"rank {rank}", issuer, self.program.ops)
-        names = dict.fromkeys(self.program.ops[call.op].name for call in self.running.values())
+            lines += blocked_lines(f"rank {rank}", issuer, self.programs[rank].ops)
+        names = dict.fromkeys(self._op(call, call.planned.ranks[0]).name for call in self.running.values())
         lines += [f"{name} is under way" for name in names]
         return "the simulated step is stuck: " + "; ".join(lines[:8])
 
@@ -152,30 +180,38 @@ class _Engine:
     # ── ops ──
 
     def _start_ready(self, rank: int) -> None:
-        now = self.env.now
+        now, ops = self.env.now, self.programs[rank].ops
         for index in self.issuers[rank].startable():
-            op = self.program.ops[index]
-            self.ready[rank, index] = now
-            if isinstance(op, Collective):
-                self._join(rank, index, op)
-            else:
-                self.start[rank, index] = now
+            op = ops[index]
+            self.ready[rank][index] = now
+            if isinstance(op, Compute):
+                self.start[rank][index] = now
                 at(self.env, now + self.alone_s[op.number][rank], partial(self._finish, rank, index))
+            else:
+                self._join(rank, index, op)
 
     def _finish(self, rank: int, index: int, _: object = None) -> None:
-        self.end[rank, index] = self.env.now
+        self.end[rank][index] = self.env.now
         self.issuers[rank].finish(index)
         self._start_ready(rank)
 
-    def _join(self, rank: int, index: int, op: Collective) -> None:
+    def _index(self, call: _Call, rank: int) -> int:
+        return self.nodes.node(call.key, self.role_of[rank])
+
+    def _op(self, call: _Call, rank: int) -> Op:
+        return self.programs[rank].ops[self._index(call, rank)]
+
+    def _join(self, rank: int, index: int, op: Collective | Exchange) -> None:
         group, member = self.calls.place(op, rank)
-        if (index, group) not in self.running:
-            self.running[index, group] = _Call(op=index, group=group, planned=self.calls.planned(op, group))
-        call = self.running[index, group]
+        key = self.nodes.keys[self.role_of[rank]][index]
+        if (key, group) not in self.running:
+            self.running[key, group] = _Call(key=key, group=group, planned=self.calls.planned(op, group))
+        call = self.running[key, group]
         planned = call.planned
         call.num_joined += 1
         if call.num_joined == len(planned.ranks):
-            self.start[list(planned.ranks), index] = self.env.now
+            for other in planned.ranks:
+                self.start[other][self._index(call, other)] = self.env.now
             if planned.measured_s is not None:
                 self.calls.count(planned)
                 at(self.env, self.env.now + planned.measured_s, partial(self._finish_all, call))
@@ -189,8 +225,8 @@ class _Engine:
     def _leave(self, call: _Call, rank: int) -> None:
         call.num_left += 1
         if call.num_left == len(call.planned.ranks):
-            del self.running[call.op, call.group]
-        self._finish(rank, call.op)
+            del self.running[call.key, call.group]
+        self._finish(rank, self._index(call, rank))
 
     # ── messages of a call ──
 
@@ -220,7 +256,7 @@ class _Engine:
             at_end_of_instant(self.env, self._start_pending)
         self.pending.setdefault(message, (call, []))[1].extend(ready)
 
-    def _start_pending(self, _: object) -> None:
+    def _start_pending(self) -> None:
         pending, self.pending = self.pending, {}
         for message, (call, ready) in pending.items():
             self._start(call, message, sorted(ready))

@@ -1,111 +1,371 @@
-"""The engine: one issuer per rank class, all of one role, on the clock of `flows`.
+"""The engine: one issuer per rank class in the nodes of its role's program, on one clock.
 
-Ops of a rank class stand for those of all its ranks; with an exact folding every rank is a class.
+Nodes of a rank class stand for those of all its ranks; with an exact folding every rank is a class. The k-th call of a
+communicator that spans roles, and the k-th exchange of two ends, is one call for all that take part.
+
+A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
+collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Where
+something begins to, before the call ends, the call goes on op by op from where it is then. Both give the same times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
-from simfrontier.cost import Cluster, OpWork
+from simfrontier.cost import Cluster
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane
-from simfrontier.simulation.flows import FlowEvents
-from simfrontier.simulation.timeline import Timeline
+from simfrontier.schedule import Issuer, SegmentedProgram, ops_by_lane
+from simfrontier.simulation.context import CallAlone, Classes, EngineContext, InnerCall, OpInfo
+from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
+from simfrontier.simulation.nodes import number_nodes
+from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.simulation.waits import blocked_lines
 
+MOST_ON_ONE_CLOCK = 16  # rank classes; a clock for each is faster from some 8 on, and gives the same but for rounding
 
-def simulate(program: ExpandedProgram, cluster: Cluster) -> Timeline:
-    """Run one step of a schedule of one role (fidelity `flow`)."""
-    return _Engine(program, cluster).run()
+
+def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> tuple[RoleTimeline, ...]:
+    """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
+    `analytic`)."""
+    classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
+    if contended and len(parts) == 1 and _are_many(cluster):
+        from simfrontier.simulation.local_clocks import simulate_many
+
+        timeline = simulate_many(parts[0].program, cluster)
+        return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
+    return Engine(EngineContext(cluster, contended), list(zip(parts, classes, strict=True))).run()
+
+
+def _are_many(cluster: Cluster) -> bool:
+    """Whether kernels end at many instants: of many rank classes, but for ranks that are alike and not folded."""
+    num = cluster.folding.num_rank_classes
+    is_folded = num < cluster.fabric.num_ranks
+    return num > MOST_ON_ONE_CLOCK and (is_folded or len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK)
+
+
+@dataclass(slots=True, eq=False)
+class _Ending:
+    """What ends: a node, an op of a call that runs op by op (`inner`), or a call that runs as a whole, on rank classes.
+
+    `key` is the number of the node, counted on from role to role; calls that roles share have that of the first role.
+    """
+
+    key: int
+    classes: Classes
+    inner: int = -1
 
 
 @dataclass(slots=True)
-class OpInfo:
-    """What an engine needs of one op: its works and groups by activity class."""
+class _CallByOps:
+    """A call that a rank class runs op by op: its node, how far it is, and the times so far."""
 
-    works: tuple[OpWork, ...]
-    group_of: list[int]
-    members: tuple[tuple[int, ...], ...]
-
-
-def groups_by_pattern(cluster: Cluster) -> dict[str, tuple[list[int], tuple[tuple[int, ...], ...]]]:
-    """Of each pattern: the group of every rank class, and the members of every group."""
-    folding = cluster.folding
-    return {
-        key: (folding.activity_of(key).tolist(), tuple(tuple(sorted(m)) for m in folding.members(key)))
-        for key in cluster.patterns
-    }
+    node: int
+    key: int
+    inner: InnerCall
+    issuer: Issuer
+    ready: list[float]
+    start: list[float]
+    end: list[float]
 
 
-class _Engine(FlowEvents):
-    def __init__(self, program: ExpandedProgram, cluster: Cluster) -> None:
-        super().__init__(cluster)
-        self.program = program
-        folding = cluster.folding
-        num = folding.num_rank_classes
-        by_lane = ops_by_lane(program)
-        self.issuers = [Issuer(program, by_lane) for _ in range(num)]
-        self.ready = [[0.0] * program.num_ops for _ in range(num)]
-        self.start = [[0.0] * program.num_ops for _ in range(num)]
-        self.end = [[0.0] * program.num_ops for _ in range(num)]
-        groups = groups_by_pattern(cluster)
-        known: dict[int, OpInfo] = {}
-        self.infos: list[OpInfo] = []
-        for op in program.ops:
-            info = known.get(op.number)
-            if info is None:
-                priced = cluster.of(op)
-                info = known[op.number] = OpInfo(priced.works, *groups[priced.pattern])
-            self.infos.append(info)
-        self.arrived: dict[tuple[int, int], int] = {}
+@dataclass(slots=True, eq=False)
+class _WholeCall:
+    """A call that runs as a whole: the links that it loads, and since when."""
 
-    def run(self) -> Timeline:
-        self._start_all(range(len(self.issuers)))
+    role: int
+    node: int
+    key: int
+    classes: Classes
+    load: int
+    since: float
+    left: set[int]  # rank classes on which it has not ended
+
+
+class Engine(FlowEvents):
+    """One step, or one call by itself, of rank classes that run programs in nodes."""
+
+    def __init__(self, context: EngineContext, parts: Sequence[tuple[SegmentedProgram, Classes]]) -> None:
+        super().__init__(context.rates)
+        self.context = context
+        self.parts = [part for part, _ in parts]
+        self.classes = [classes for _, classes in parts]
+        self.role_of = {cls: number for number, (_, classes) in enumerate(parts) for cls in classes}
+        self.infos: list[list[OpInfo | None]] = []
+        self.issuers: dict[int, Issuer] = {}
+        for part, classes in parts:
+            each = zip(part.program.ops, part.blocks, strict=True)
+            self.infos.append([context.info(op) if block is None else None for op, block in each])
+            by_lane = ops_by_lane(part.program)
+            self.issuers.update({cls: Issuer(part.program, by_lane) for cls in classes})
+        self.ready, self.start, self.end = (
+            {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
+        )
+        self.arrived: dict[tuple[int, int, int], int] = {}  # by node, inner op and group: how many are ready
+        self.by_ops: dict[int, _CallByOps] = {}
+        self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
+        self.coming: dict[int, dict[Classes, list[int]]] = {}
+        self.whole: list[_WholeCall] = []
+        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
+        self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
+        self.nodes = number_nodes(self.parts, context.cluster)
+
+    def run(self) -> tuple[RoleTimeline, ...]:
+        """The times of all roles."""
+        self._start_all(list(self.role_of))
         self._settle_soon()
         self.env.run()
-        if not all(issuer.is_finished for issuer in self.issuers):
+        if not all(issuer.is_finished for issuer in self.issuers.values()):
             raise SimfrontierError(self._stuck())
-        times = (np.array(table, float) for table in (self.ready, self.start, self.end))
-        ready, start, end = times
-        return Timeline(ready=ready, start=start, end=end, num_solves=len(self.memo))
+        return tuple(self._role_timeline(number) for number in range(len(self.parts)))
+
+    def run_until(self, time: float, instant: float) -> None:
+        """Run what comes up to a time, to an `instant`, and let what is under way then have gone on until then."""
+        self._start_all(list(self.role_of))
+        self._settle_soon()
+        self.env.run(until=time + instant)
+        for sharing in self.sharing:
+            for flow in sharing.flows:
+                flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
+
+    def _role_timeline(self, role: int) -> RoleTimeline:
+        ready, start, end = (
+            np.array([table[cls] for cls in self.classes[role]], float) for table in (self.ready, self.start, self.end)
+        )
+        return RoleTimeline(
+            segmented=self.parts[role],
+            classes=self.classes[role],
+            timeline=Timeline(ready=ready, start=start, end=end),
+            by_class=self.times_by_class[role],
+            by_node=self.times_by_node[role],
+        )
 
     def _stuck(self) -> str:
         lines = []
-        for number, issuer in enumerate(self.issuers):
-            lines += blocked_lines(f"rank class {number}", issuer, self.program.ops)
-        return "the simulated step is stuck: " + "; ".join(lines[:8])
+        for cls, issuer in self.issuers.items():
+            part = self.parts[self.role_of[cls]]
+            lines += blocked_lines(f"role {part.role.name}, rank class {cls}", issuer, part.program.ops)
+        return "the simulated step is stuck: " + "; ".join(
+            lines[:8] or [f"{len(self.arrived)} calls that not all ranks join"]
+        )
 
-    def _start_all(self, classes: range | list[int]) -> None:
+    # ── starting ──
+
+    def _start_all(self, classes: list[int]) -> None:
         now = self.env.now
-        for number in classes:
-            ready = self.ready[number]
-            for op in self.issuers[number].startable():
-                info = self.infos[op]
-                ready[op] = now
-                group = info.group_of[number]
-                members = info.members[group]
-                if len(members) > 1:
-                    count = self.arrived.get((op, group), 0) + 1
-                    if count < len(members):
-                        self.arrived[op, group] = count
-                        continue
-                    self.arrived.pop((op, group), None)
-                for member in members:
-                    self.start[member][op] = now
-                self._begin(info.works[group], op, group)
+        for cls in classes:
+            role = self.role_of[cls]
+            infos, keys, ready = self.infos[role], self.nodes.keys[role], self.ready[cls]
+            for node in self.issuers[cls].startable():
+                ready[node] = now
+                info = infos[node]
+                if info is not None:
+                    self._arrive(cls, keys[node], -1, info)
+                else:
+                    self._come(cls, role, node)
+
+    def _arrive(self, cls: int, key: int, inner: int, info: OpInfo) -> None:
+        """A rank class is ready for an op; with the last of its group the op begins."""
+        group = info.group_of[cls]
+        members = info.members[group]
+        if len(members) > 1:
+            place = key, inner, group
+            count = self.arrived.get(place, 0) + 1
+            if count < len(members):
+                self.arrived[place] = count
+                return
+            self.arrived.pop(place, None)
+        now = self.env.now
+        if inner >= 0:
+            for member in members:
+                self.by_ops[member].start[inner] = now
+        elif key in self.nodes.shared:
+            for member in members:
+                self.start[member][self.nodes.node(key, self.role_of[member])] = now
+        else:
+            node = key - self.nodes.first[self.role_of[cls]]
+            for member in members:
+                self.start[member][node] = now
+        self._begin(info.works[group], _Ending(key, members, inner))
+
+    # ── calls ──
+
+    def _come(self, cls: int, role: int, node: int) -> None:
+        """A rank class is ready for a call."""
+        coupled = self.context.coupled(self.parts[role], node, self.classes[role])[cls]
+        key = self.nodes.keys[role][node]
+        if self.by_ops_keys and (key, coupled) in self.by_ops_keys:
+            self._run_by_ops(cls, role, node)
+        else:
+            self.coming.setdefault(key, {}).setdefault(coupled, []).append(cls)
 
     def _settled(self) -> None:
-        """Every op begins when it may: none waits for the instant to be over."""
+        """Calls whose rank classes have come together run as a whole, if nothing disturbs them; others op by op."""
+        for key, sets in self.coming.items():
+            together: list[int] = []
+            for coupled, here in sets.items():
+                role = self.role_of[here[0]]
+                node = self.nodes.node(key, role)
+                if len(here) == len(coupled) and self._is_clear(role, node, coupled):
+                    together += coupled
+                    continue
+                self.by_ops_keys.add((key, coupled))
+                for cls in here:
+                    self._run_by_ops(cls, role, node)
+            if together:
+                self._run_whole(role, node, tuple(sorted(together)))
+        self.coming.clear()
+        if self.whole:
+            for flow in self.woken:
+                self._disturb(self.rates.load(flow.flow))
 
-    def _finish(self, ended: list[tuple[int, int]]) -> None:
+    def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
+        """Whether nothing that is under way uses a link that a call loads; whole calls that do go on op by op."""
+        load = self.context.load(self.parts[role], node, coupled)
+        return not self._disturb(load) and not self.under_way(load)
+
+    def _run_whole(self, role: int, node: int, classes: Classes) -> None:
+        """Rank classes that begin a call together, and do not disturb each other, are run as one."""
+        now, part = self.env.now, self.parts[role]
+        alone = self._alone(role, node, classes)
+        key, load = self.nodes.keys[role][node], self.context.load(part, node, classes)
+        self.whole.append(_WholeCall(role, node, key, classes, load, now, set(classes)))
+        self.times_by_node[role].setdefault(node, []).append((now, alone.times))
+        for cls in classes:
+            self.start[cls][node] = now
+        for delay, ending in alone.ends:
+            self._after(delay, _Ending(key, ending))
+
+    def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
+        """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
+        key, known = (self.parts[role].block_number(node), classes), self.context.alone
+        if key not in known:
+            part = self.context.inner(self.parts[role], node).segmented
+            (role_timeline,) = Engine(self.context, [(part, classes)]).run()
+            times, ends = role_timeline.timeline, dict[float, list[int]]()
+            for row, cls in enumerate(classes):
+                ends.setdefault(float(times.end[row].max()), []).append(cls)
+            known[key] = CallAlone(
+                times={
+                    cls: CallTimes(ready=times.ready[row], start=times.start[row], end=times.end[row])
+                    for row, cls in enumerate(classes)
+                },
+                ends=tuple((end, tuple(ending)) for end, ending in ends.items()),
+            )
+        return known[key]
+
+    def _run_by_ops(self, cls: int, role: int, node: int) -> None:
+        self.start[cls][node] = self.env.now
+        inner = self.context.inner(self.parts[role], node)
+        program = inner.segmented.program
+        times = ([0.0] * program.num_ops for _ in range(3))
+        issuer = Issuer(program, inner.by_lane)
+        self.by_ops[cls] = _CallByOps(node, self.nodes.keys[role][node], inner, issuer, *times)
+        self._next(cls)
+
+    def _next(self, cls: int) -> None:
+        """Start what a rank class may start of the call that it runs op by op."""
+        call = self.by_ops[cls]
+        for index in call.issuer.startable():
+            call.ready[index] = self.env.now
+            self._arrive(cls, call.key, index, call.inner.infos[index])
+
+    def _disturb(self, load: int) -> bool:
+        """Whether calls that run as a whole load these links: they go on op by op."""
+        disturbed = [call for call in self.whole if call.load & load]
+        for call in disturbed:
+            self._go_on_by_ops(call)
+        return bool(disturbed)
+
+    def _go_on_by_ops(self, call: _WholeCall) -> None:
+        """Run a call by itself once more until now, and take over what is under way in it."""
+        self.whole.remove(call)
+        now, inner = self.env.now, self.context.inner(self.parts[call.role], call.node)
+        alone = Engine(self.context, [(inner.segmented, call.classes)])
+        alone.run_until(now - call.since, max(INSTANT_S, now * RESOLUTION))
+        going = {cls for cls in call.left if not alone.issuers[cls].is_finished}
+        for waiting in self.timers.values():
+            waiting[:] = [what for what in waiting if not _is_end_of(what, call.key, going)]
+        for cls in going:
+            times = ([at + call.since for at in table[cls]] for table in (alone.ready, alone.start, alone.end))
+            self.by_ops[cls] = _CallByOps(call.node, call.key, inner, alone.issuers[cls], *times)
+        for (index, _, group), count in alone.arrived.items():
+            self.arrived[call.key, index, group] = count
+        for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
+            self.woken.append(_taken_over(flow, call.key))
+        for when, waiting in alone.timers.items():
+            for what in waiting:
+                self._after(max(0.0, call.since + when - now), _taken_over(what, call.key))
+
+    # ── ending ──
+
+    def _finish(self, ended: list[_Ending]) -> None:
         now = self.env.now
         touched: dict[int, None] = {}
-        for op, group in ended:
-            for member in self.infos[op].members[group]:
-                self.end[member][op] = now
-                self.issuers[member].finish(op)
-                touched[member] = None
+        inside: dict[int, None] = {}
+        for ending in ended:
+            if ending.inner >= 0:
+                for cls in ending.classes:
+                    call = self.by_ops[cls]
+                    call.end[ending.inner] = now
+                    call.issuer.finish(ending.inner)
+                    inside[cls] = None
+                continue
+            if self.whole:
+                self._end_whole(ending)
+            key = ending.key
+            if key in self.nodes.shared:
+                for cls in ending.classes:
+                    self._end(cls, self.nodes.node(key, self.role_of[cls]))
+                    touched[cls] = None
+                continue
+            node = key - self.nodes.first[self.role_of[ending.classes[0]]]
+            for cls in ending.classes:
+                self.end[cls][node] = now
+                self.issuers[cls].finish(node)
+                touched[cls] = None
+        for cls in sorted(inside):
+            call = self.by_ops[cls]
+            if not call.issuer.is_finished:
+                self._next(cls)
+                continue
+            del self.by_ops[cls]
+            ready, start, end = (np.array(table, float) for table in (call.ready, call.start, call.end))
+            self.times_by_class[self.role_of[cls]][cls, call.node] = CallTimes(ready=ready, start=start, end=end)
+            self._end(cls, call.node)
+            touched[cls] = None
         self._start_all(sorted(touched))
+
+    def _end(self, cls: int, node: int) -> None:
+        self.end[cls][node] = self.env.now
+        self.issuers[cls].finish(node)
+
+    def _end_whole(self, ending: _Ending) -> None:
+        for call in self.whole:
+            if call.key == ending.key and call.left.issuperset(ending.classes):
+                call.left.difference_update(ending.classes)
+                if not call.left:
+                    self.whole.remove(call)
+                return
+
+
+def _is_end_of(what: _Ending | RunningFlow, key: int, classes: set[int]) -> bool:
+    """Whether it is the end of a call that runs as a whole on some of these rank classes."""
+    return isinstance(what, _Ending) and what.key == key and what.inner < 0 and classes.issuperset(what.classes)
+
+
+@overload
+def _taken_over(what: RunningFlow, key: int) -> RunningFlow: ...
+@overload
+def _taken_over(what: _Ending | RunningFlow, key: int) -> _Ending | RunningFlow: ...
+def _taken_over(what: _Ending | RunningFlow, key: int) -> _Ending | RunningFlow:
+    """What is under way in a call that runs by itself, as it is in the step: nodes of the call are its inner ops."""
+    if isinstance(what, _Ending):
+        return _Ending(key, what.classes, what.key)
+    what.op, what.rate = _taken_over(what.op, key), 0.0
+    if what.then is not None:
+        what.then = _taken_over(what.then, key)
+    return what

@@ -1,6 +1,7 @@
 """The clock of the engine: SimPy's, timers that share instants, and flows at max-min fair rates.
 
-At every instant all that ends is ended, all that may start is started, and only then are rates solved once.
+At every instant all that ends is ended, all that may start is started, and only then are rates solved: of the flows
+that share links with what ended or started; the others go on as they do.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import simpy
 
-from simfrontier.cost import Cluster, OpWork
-from simfrontier.network import solve
-from simfrontier.simulation.transit import at_end_of_instant
+from simfrontier.cost import OpWork
+from simfrontier.simulation.clock import at_end_of_instant
+from simfrontier.simulation.flow_rates import FlowRates
 
+MOST_TOGETHER = 24  # flows that change together and are brought up to date together, whether they share links or not
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
-LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
-Memo = dict[tuple[int, ...], dict[int, float]]  # rates by the set of flows that run
 
 
 @dataclass(slots=True, eq=False)
@@ -30,136 +29,151 @@ class RunningFlow:
     left: float
     flow: int
     op: Any
-    group: int
     rate: float = 0.0
     then: RunningFlow | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Sharing:
+    """Flows that share no links with others: the links that they load, as bits, since when they go at their rates with
+    what was left of them then, and when the first of them ends."""
+
+    load: int
+    flows: list[RunningFlow]
+    since: float
+    due: float
+
+
 class FlowEvents(ABC):
     """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
-    and a group are."""
+    is."""
 
-    def __init__(self, cluster: Cluster, memo: Memo | None = None) -> None:
-        self.cluster = cluster
-        self.running: list[RunningFlow] = []
-        self.memo: Memo = {} if memo is None else memo
+    def __init__(self, rates: FlowRates) -> None:
+        self.rates = rates
         self.env = simpy.Environment()
-        self.timers: dict[tuple[float, bool], list[Any]] = {}
-        self.timers_at = -1.0
-        self.ended: list[tuple[Any, int]] = []
-        self.woken: list[RunningFlow] = []
-        self.settled_at = 0.0
+        self.timers: dict[float, list[Any]] = {}  # by when: flows that then begin, and ops that then end
+        self.ended: list[Any] = []
+        self.woken: list[RunningFlow] = []  # that begin now
+        self.loose: list[RunningFlow] = []  # that are to have new rates now
+        self.sharing: list[_Sharing] = []
         self.due = -1.0  # when the first of what runs ends
-        self.settling_at = -1.0
+        self.settling = False
 
     @abstractmethod
-    def _finish(self, ended: list[tuple[Any, int]]) -> None:
-        """Say that (op, group)s have ended now, and start what may start."""
+    def _finish(self, ended: list[Any]) -> None:
+        """Say that ops have ended now, and start what may start."""
 
     @abstractmethod
     def _settled(self) -> None:
         """Called when nothing more ends at this instant, before rates are set."""
 
-    def _begin(self, work: OpWork, op: Any, group: int) -> None:
+    def _begin(self, work: OpWork, op: Any) -> None:
         if work.amount <= 0.0:
-            self._after(work.latency_s, (op, group), self.ended)
+            self._after(work.latency_s, op)
+            return
+        flow = RunningFlow(work.amount, work.flow, op)
+        if work.starting >= 0:  # seconds, at one per second
+            self.woken.append(RunningFlow(work.latency_s, work.starting, op, then=flow))
+        elif work.latency_s > 0.0:
+            self._after(work.latency_s, flow)
         else:
-            flow = RunningFlow(work.amount, work.flow, op, group)
-            if work.starting >= 0:  # seconds, at one per second
-                self.woken.append(RunningFlow(work.latency_s, work.starting, op, group, then=flow))
-            elif work.latency_s > 0.0:
-                self._after(work.latency_s, flow, self.woken)
+            self.woken.append(flow)
+
+    def _after(self, delay: float, what: Any) -> None:
+        """After a delay, begin a flow or end an op; what comes at the same time shares one timer."""
+        when = self.env.now + delay
+        waiting = self.timers.get(when)
+        if waiting is None:
+            self.timers[when] = [what]
+            self.env.timeout(delay).callbacks.append(self._ring)
+        else:
+            waiting.append(what)
+
+    def _ring(self, _: object) -> None:
+        for what in self.timers.pop(self.env.now):
+            if isinstance(what, RunningFlow):
+                self.woken.append(what)
             else:
-                self.woken.append(flow)
-
-    def _after(self, delay: float, what: Any, where: list[Any]) -> None:
-        """Put `what` into the list `where` after a delay; equal delays from the same instant share one timer."""
-        now = self.env.now
-        if now != self.timers_at:
-            self.timers_at = now
-            self.timers.clear()
-        key = (delay, where is self.woken)
-        if key not in self.timers or delay == 0.0:
-            timed = self.timers[key] = []
-            self._wake(delay, lambda _: where.extend(timed))
-        self.timers[key].append(what)
-
-    def _wake(self, delay: float, then: Callable[[object], None]) -> None:
-        timer = self.env.timeout(delay)
-        assert timer.callbacks is not None
-        timer.callbacks.append(then)
-        timer.callbacks.append(self._settle_soon)
+                self.ended.append(what)
+        self._settle_soon()
 
     def _settle_soon(self, _: object = None) -> None:
         """Settle once, after everything else that happens at this time."""
-        if self.settling_at != self.env.now:
-            self.settling_at = self.env.now
+        if not self.settling:
+            self.settling = True
             at_end_of_instant(self.env, self._settle)
 
-    def _settle(self, _: object) -> None:
+    def _settle(self) -> None:
+        self.settling = False
         now = self.env.now
-        self.settling_at = -1.0
-        self._advance(now)
+        edge = now + max(INSTANT_S, now * RESOLUTION)
+        self._stop(lambda sharing: sharing.due <= edge)
         while self.ended:
-            ended = list(self.ended)
-            self.ended.clear()
+            ended, self.ended = self.ended, []
             self._finish(ended)
         self._settled()
-        self.running += self.woken
-        self.woken.clear()
-        if self.running:
+        if self.woken:
+            self._join()
+        if self.loose:
             self._go_on()
+        if self.sharing:
+            self._come_back()
+
+    def under_way(self, load: int) -> bool:
+        """Whether a flow that is under way, or begins now, loads some of these links."""
+        load_of = self.rates.load
+        return any(load & sharing.load for sharing in self.sharing) or any(
+            load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
+        )
+
+    def _stop(self, which: Callable[[_Sharing], bool]) -> None:
+        """Bring flows that share links up to now; what has not ended is to have new rates."""
+        now = self.env.now
+        instant, going = max(INSTANT_S, now * RESOLUTION), []
+        for sharing in self.sharing:
+            if not which(sharing):
+                going.append(sharing)
+                continue
+            elapsed = now - sharing.since
+            for flow in sharing.flows:
+                flow.left -= flow.rate * elapsed
+                if flow.left > flow.rate * instant:
+                    self.loose.append(flow)
+                elif flow.then is not None:
+                    self.woken.append(flow.then)
+                else:
+                    self.ended.append(flow.op)
+        self.sharing = going
+
+    def _join(self) -> None:
+        """Flows that begin now are to have rates, and all that share links with them."""
+        load = 0
+        for flow in self.woken:
+            load |= self.rates.load(flow.flow)
+        self.loose += self.woken
+        self.woken = []
+        self._stop(lambda sharing: bool(sharing.load & load))
+
+    def _come_back(self) -> None:
+        """Settle when the first flow ends."""
+        due = min([sharing.due for sharing in self.sharing])
+        if due != self.due:
+            self.due = due
+            self.env.timeout(due - self.env.now).callbacks.append(self._settle_soon)
 
     def _go_on(self) -> None:
-        """Set the rates of what runs now, and come back when the first of it ends."""
-        self._set_rates()
-        first_s = min([flow.left / flow.rate for flow in self.running])
-        self.due = self.env.now + first_s
-        self._wake(first_s, _nothing)
-
-    def _advance(self, now: float) -> None:
-        elapsed = now - self.settled_at
-        instant = max(INSTANT_S, now * RESOLUTION)
-        self.settled_at = now
-        kept = []
-        for flow in self.running:
-            flow.left -= flow.rate * elapsed
-            if flow.left > flow.rate * instant:
-                kept.append(flow)
-            elif flow.then is not None:
-                self.woken.append(flow.then)
-            else:
-                self.ended.append((flow.op, flow.group))
-        self.running = kept
-
-    def _set_rates(self) -> None:
-        self._rate(self.running)
-
-    def _rate(self, flows: list[RunningFlow]) -> None:
-        """Set the rates of flows that share links with no others."""
-        key = tuple(sorted([flow.flow for flow in flows]))
-        rates = self.memo.get(key)
-        if rates is None:
-            rates = self.memo[key] = self._solve(key)
-        for flow in flows:
-            flow.rate = rates[flow.flow]
-
-    def _solve(self, key: tuple[int, ...]) -> dict[int, float]:
-        flows = [self.cluster.flows[number] for number in key]
-        rows = np.unique(np.concatenate([flow.rows for flow in flows]))
-        usage, held = np.zeros((len(rows), len(flows))), np.zeros(len(rows))
-        for column, flow in enumerate(flows):
-            at = np.searchsorted(rows, flow.rows)
-            usage[at, column] = flow.load
-            held[at] += flow.reserved
-        capacity = self.cluster.folding.capacity[rows]
-        # Kernels share what is not held. Where calls ask for all units together, one is left, so that nothing stands
-        # still: a workgroup of a kernel finds room as soon as one of a call ends.
-        free = np.where(held > 0.0, np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS)), capacity)
-        caps = np.array([flow.cap for flow in flows])
-        rates = solve(usage, free, np.ones(len(flows)), caps)
-        return dict(zip(key, rates.tolist(), strict=True))
-
-
-def _nothing(_: object) -> None:
-    """A timer that only makes the engine settle."""
+        """Set rates."""
+        loose, self.loose = self.loose, []
+        apart = self.rates.apart(tuple(sorted([flow.flow for flow in loose])))
+        for flow in loose:
+            flow.rate = apart.rates[flow.flow][1]
+        sets = [loose]
+        if len(loose) > MOST_TOGETHER:
+            sets = [[] for _ in apart.loads]
+            for flow in loose:
+                sets[apart.rates[flow.flow][0]].append(flow)
+        now = self.env.now
+        for number, flows in enumerate(sets):
+            load = apart.loads[number] if len(sets) > 1 else apart.load
+            due = now + min([flow.left / flow.rate for flow in flows])
+            self.sharing.append(_Sharing(load, flows, now, due))

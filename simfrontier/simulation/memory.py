@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.schedule import Lifetime, Peak, lifetimes
+from simfrontier.schedule import Peak, lifetimes
 from simfrontier.simulation.step import SimulatedStep
 
 
@@ -44,8 +44,8 @@ KINDS = {
 
 def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeline:
     """The timeline of a rank class (by default the critical one). A buffer lives from the start of the op that writes
-    it first to the end of the op that touches it last; persistent tensors live throughout, where there are several
-    roles those that the rank's role touches."""
+    it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
+    throughout."""
     chosen = step.critical if cls is None else cls
     view = step.view(chosen)
     row = view.classes.index(chosen)
@@ -54,8 +54,9 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
     kind = {name: KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
     base: dict[str, int] = defaultdict(int)
-    for name, count in _persistent(step, lives).items():
-        base[kind[name]] += size[name] * count
+    for ref, _, _ in lives:
+        if schedule.tensors[ref.name].persistent:
+            base[kind[ref.name]] += size[ref.name]
     events: dict[str, list[tuple[float, int]]] = defaultdict(list)
     start, end = view.timeline.start[row], view.timeline.end[row]
     for ref, first, last in lives:
@@ -81,18 +82,13 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
 
 
 def fullest(step: SimulatedStep, peaks: Sequence[Peak]) -> MemoryTimeline:
-    """The timeline of the critical rank, or, where there are several roles, of a rank of the one that needs most;
-    `peaks`: the peak of each role, as its check finds it."""
-    if step.role_timelines is None:
-        return memory_timeline(step)
-    worst = max(range(len(peaks)), key=lambda role: peaks[role].num_bytes)
-    return memory_timeline(step, step.role_timelines.by_role[worst].classes[0])
+    """The timeline of a rank of the role that needs most; `peaks`: the peak of each role, as its check finds it (may be
+    left out where there is one)."""
+    needs = [peak.num_bytes for peak in peaks]
+    return memory_of_role(step, needs.index(max(needs)) if len(step.roles) > 1 else 0)
 
 
-def _persistent(step: SimulatedStep, lives: list[Lifetime]) -> Mapping[str, int]:
-    """How many instances of each persistent tensor a rank holds."""
-    tensors = step.schedule.tensors
-    if step.role_timelines is not None:
-        return Counter(ref.name for ref, _, _ in lives if tensors[ref.name].persistent)
-    layers = int(step.schedule.meta["num_layers"])
-    return {name: layers if tensor.per_layer else 1 for name, tensor in tensors.items() if tensor.persistent}
+def memory_of_role(step: SimulatedStep, role: int) -> MemoryTimeline:
+    """The timeline of a rank of a role: the critical one if it runs the role, else one of the lowest class."""
+    classes = step.roles[role].classes
+    return memory_timeline(step, step.critical if step.critical in classes else classes[0])

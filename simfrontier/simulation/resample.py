@@ -2,70 +2,201 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfrontier.arrays import Floats
+from simfrontier.schedule import Compute, Op, Role, expand
+from simfrontier.simulation.longest_path import LongestPath, Node, alone
+from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.step import SimulatedStep
-from simfrontier.simulation.waits import GroupWait, earlier, group_waits
-
-BLOCK_BYTES = 2**27  # ends of the samples that one pass holds: more samples than that are done one block after another
+from simfrontier.simulation.timeline import CallTimes
+from simfrontier.simulation.waits import GroupWait, earlier, group_wait_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DurationFactors:
-    """By how much longer ops take than simulated, sample by sample.
+    """By how much longer ops take than simulated, as logs, sample by sample.
 
-    of_op      [num_ops, num_samples]           on every rank
+    of_op      by number of the op [num_samples], on every rank; ops that are not in it take as long as simulated
     of_class   [num_rank_classes, num_samples]  what a rank class's devices compute by themselves (`on_device`), besides
-    on_device  [num_ops]
+    on_device  by number of the op
+    run_sd     standard deviation of the log time of single calls, of which `noise` is, in these, per role
+               [num_nodes, num_samples]
     """
 
-    of_op: NDArray[np.float64]
-    of_class: NDArray[np.float64]
-    on_device: NDArray[np.bool_]
-
-    @property
-    def num_samples(self) -> int:
-        return int(self.of_op.shape[1])
+    of_op: Mapping[int, Floats]
+    of_class: Floats
+    on_device: Mapping[int, bool]
+    run_sd: float
+    noise: Sequence[Floats]
 
 
-def resampled_s(step: SimulatedStep, factors: DurationFactors) -> NDArray[np.float64]:
+def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
     """Step times in seconds [num_samples] when every op takes its simulated time, times its factors.
 
     The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
     latest ready of its group; end = start + (simulated end - start) * factors. With all factors 1 that is the simulated
     step, at every fidelity: a rank that waits for its group loads nothing, so an op's duration counts from the start.
     What it does not know: what ran beside an op, and slowed it, stays as it was simulated, whatever runs beside it now.
+
+    A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready; else
+    its ops follow one another by the same rule. The noise of its single messages is one number, of the variance of
+    their sum.
     """
-    timeline = step.timeline
-    took = np.ascontiguousarray((timeline.end - timeline.start).T)[:, :, None]
-    before, waits = earlier(step.program), group_waits(step.cluster, step.program)
-    room = max(1, BLOCK_BYTES // max(1, took.nbytes))
-    blocks = [slice(begin, begin + room) for begin in range(0, factors.num_samples, room)]
-    return np.concatenate([_last_end(took, before, waits, factors, block) for block in blocks])
-
-
-def _last_end(
-    took: NDArray[np.float64],
-    before: list[list[int]],
-    waits: list[GroupWait | None],
-    factors: DurationFactors,
-    block: slice,
-) -> NDArray[np.float64]:
-    """The end of the last op on the slowest rank, for a block of samples; `took` [num_ops, num_rank_classes, 1]."""
-    of_op, of_class = factors.of_op[:, block], factors.of_class[:, block]
-    ends = np.zeros((len(took), *of_class.shape))
-    rows = list(ends)
-    for index, (end, others, group_wait) in enumerate(zip(rows, before, waits, strict=True)):
-        for other in others:
-            np.maximum(end, rows[other], out=end)
-        if group_wait is not None:
-            group_wait.wait(end)
-        longer = took[index] * of_op[index]
-        if factors.on_device[index]:
-            longer *= of_class
-        end += longer
-    last: NDArray[np.float64] = ends.max(axis=(0, 1), initial=0.0)
+    path = _Resampled(step, factors)
+    last = np.zeros(factors.of_class.shape[1])
+    for _, _, end in path.ends(path.begin):
+        np.maximum(last, end.max(axis=0), out=last)
     return last
+
+
+class _Resampled(LongestPath):
+    """The nodes of all roles of a step, on the rank classes of each role."""
+
+    def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
+        self.step, self.factors, self.cluster = step, factors, step.cluster
+        parts = [role.segmented for role in step.roles]
+        before = [earlier(part.program) for part in parts]
+        super().__init__(before, number_nodes(parts, step.cluster).order(before))
+        self.rows = [np.array(role.classes) for role in step.roles]
+        num_samples = factors.of_class.shape[1]
+        self.begin = [np.zeros((len(rows), num_samples)) for rows in self.rows]
+        self.took = [np.ascontiguousarray((role.timeline.end - role.timeline.start).T) for role in step.roles]
+        self.without_noise: dict[tuple[int, int], Floats] = {}
+        self.waits: dict[tuple[str, int], GroupWait | None] = {}
+        self.joint_waits: dict[str, GroupWait | None] = {}
+        self.coupled: dict[tuple[int, int], GroupWait | None] = {}
+        self.calls: dict[tuple[tuple[CallTimes, ...], int], _CallPass] = {}
+
+    def start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        role, node = takers[0]
+        part = self.step.roles[role].segmented
+        if len(takers) > 1:
+            return self._joint_start(part.program.ops[node], takers, ready)
+        if part.blocks[node] is None:
+            wait = self.group_wait(part.program.ops[node], role)
+        else:
+            wait = None if self._ran_by_ops(role, node) else self._couples(role, node)
+        return ready if wait is None else [wait.after(ready[0])]
+
+    def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        """A call of several roles: its groups wait across them."""
+        every = np.full_like(self.factors.of_class, -np.inf)
+        for (role, _), mine in zip(takers, ready, strict=True):
+            every[self.rows[role]] = mine
+        pattern = self.cluster.of(op).pattern
+        if pattern not in self.joint_waits:
+            self.joint_waits[pattern] = group_wait_of(self.cluster.folding.activity_of(pattern))
+        wait = self.joint_waits[pattern]
+        if wait is not None:
+            every = wait.after(every)
+        return [every[self.rows[role]] for role, _ in takers]
+
+    def end(self, node: Node, start: Floats) -> Floats:
+        role, index = node
+        op, noise = self.step.roles[role].segmented.program.ops[index], self.factors.noise[role][index]
+        if self.step.roles[role].segmented.blocks[index] is not None:
+            return self._end_of_call(node, start, noise)
+        took = self.took[role][index]
+        if isinstance(op, Compute):
+            return start + self.longer(op, role, took)
+        logs = self.factors.run_sd * noise
+        if op.number in self.factors.of_op:
+            logs += self.factors.of_op[op.number]
+        out: Floats = took[:, None] * np.exp(logs)
+        return start + out
+
+    def longer(self, op: Op, role: int, took: Floats) -> Floats:
+        """An op's time without noise on the role's rank classes [num_rank_classes of the role, num_samples]."""
+        key = op.number, role
+        if key not in self.without_noise:
+            logs = self.factors.of_op.get(op.number)
+            factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
+            slow = self.factors.on_device[op.number]
+            self.without_noise[key] = factor * self.factors.of_class[self.rows[role]] if slow else factor
+        out: Floats = took[:, None] * self.without_noise[key]
+        return out
+
+    def group_wait(self, op: Op, role: int) -> GroupWait | None:
+        """Who waits for whom at an op, of the role's rank classes."""
+        key = self.cluster.of(op).pattern, role
+        if key not in self.waits:
+            self.waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
+        return self.waits[key]
+
+    # ── calls ──
+
+    def _ran_by_ops(self, role: int, node: int) -> bool:
+        role_timeline = self.step.roles[role]
+        return any((cls, node) in role_timeline.by_class for cls in role_timeline.classes)
+
+    def _end_of_call(self, node: Node, start: Floats, noise: Floats) -> Floats:
+        """What ran as a whole on all rank classes takes the same time whenever it begins."""
+        role, index = node
+        made = self._pass(role, index)
+        end = made.after(start) if self._ran_by_ops(role, index) else start + made.alone()
+        return end + made.in_messages_s[:, None] * np.expm1(self.factors.run_sd * made.noise_share * noise)
+
+    def _pass(self, role: int, node: int) -> _CallPass:
+        role_timeline = self.step.roles[role]
+        inside = tuple(role_timeline.call_times(cls, node)[1] for cls in role_timeline.classes)
+        key = inside, role_timeline.segmented.block_number(node)
+        if key not in self.calls:
+            self.calls[key] = _CallPass(self, role, node, inside)
+        return self.calls[key]
+
+    def _couples(self, role: int, node: int) -> GroupWait | None:
+        """Which rank classes wait for each other at some collective of a call, one after the other."""
+        key = role, self.step.roles[role].segmented.block_number(node)
+        if key not in self.coupled:
+            label = np.arange(len(self.rows[role]), dtype=float)
+            waits = (self.group_wait(op, role) for op in self.step.roles[role].segmented.block(node))
+            several = [wait for wait in waits if wait is not None]
+            while True:
+                before = label
+                for wait in several:
+                    label = wait.after(label)
+                if (label == before).all():
+                    break
+            self.coupled[key] = group_wait_of(np.unique(label, return_inverse=True)[1])
+        return self.coupled[key]
+
+
+class _CallPass(LongestPath):
+    """A call op by op, without noise. `in_messages_s`: the simulated time in messages on each rank class of its role;
+    `noise_share`: the standard deviation of the noise of their sum, for one of single calls."""
+
+    def __init__(self, whole: _Resampled, role: int, node: int, inside: Sequence[CallTimes]) -> None:
+        part = whole.step.roles[role].segmented
+        self.whole, self.role, self.block = whole, role, part.block(node)
+        call = Role(part.role.name, (replace(part.program.calls[node], ops=self.block),), part.role.at)
+        super().__init__([earlier(expand(whole.step.schedule, call))], alone(len(self.block)))
+        self.took = np.stack([times.end - times.start for times in inside], axis=1)
+        messages = self.took[np.array([not isinstance(op, Compute) for op in self.block], bool)]
+        self.in_messages_s: Floats = messages.sum(axis=0)
+        whole_s = np.sqrt((self.in_messages_s**2).sum())
+        self.noise_share = float(np.sqrt((messages**2).sum()) / whole_s) if self.in_messages_s.any() else 0.0
+        self._alone: Floats | None = None
+
+    def start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        wait = self.whole.group_wait(self.block[takers[0][1]], self.role)
+        return ready if wait is None else [wait.after(ready[0])]
+
+    def end(self, node: Node, start: Floats) -> Floats:
+        return start + self.whole.longer(self.block[node[1]], self.role, self.took[node[1]])
+
+    def after(self, begin: Floats) -> Floats:
+        """When the call ends on rank classes that begin it then."""
+        out = begin
+        for _, _, end in self.ends([begin]):
+            out = np.maximum(out, end)
+        return out
+
+    def alone(self) -> Floats:
+        """When it ends if all begin at 0."""
+        if self._alone is None:
+            self._alone = self.after(np.zeros_like(self.whole.begin[self.role]))
+        return self._alone

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.schedule import Compute, ExpandedProgram, Op, Schedule, expand
-from simfrontier.simulation.role_timelines import RoleTimeline
-from simfrontier.simulation.timeline import CallTimes, Timeline
+from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,17 +26,34 @@ def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
     return np.array([op.lane == "compute" and isinstance(op, Compute) for op in ops], bool)
 
 
+@dataclass(slots=True)
+class RoleViews:
+    """The roles of a step, op by op, each made when it is asked for."""
+
+    schedule: Schedule
+    roles: Sequence[RoleTimeline]
+    _known: dict[int, RoleView] = field(default_factory=dict)
+
+    def of(self, role: int) -> RoleView:
+        """The role of that number."""
+        if role not in self._known:
+            self._known[role] = view_of(self.schedule, self.roles[role])
+        return self._known[role]
+
+
 def view_of(schedule: Schedule, role_timeline: RoleTimeline) -> RoleView:
     """The role expanded whole, and the times of nodes and of what is inside them."""
-    program = expand(schedule, role_timeline.segmented.role)
+    nodes, times = role_timeline.segmented, role_timeline.timeline
+    if nodes.num_ops == nodes.program.num_ops:  # every op is a node
+        return RoleView(program=nodes.program, timeline=times, classes=role_timeline.classes)
+    program = expand(schedule, nodes.role)
     shape = len(role_timeline.classes), program.num_ops
     ready, start, end = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     at = 0
-    for node, block in enumerate(role_timeline.segmented.blocks):
+    for node, block in enumerate(nodes.blocks):
         count = 1 if block is None else len(block)
         for row, cls in enumerate(role_timeline.classes):
             if block is None:
-                times = role_timeline.timeline
                 ready[row, at] = times.ready[row, node]
                 start[row, at] = times.start[row, node]
                 end[row, at] = times.end[row, node]
@@ -47,28 +63,26 @@ def view_of(schedule: Schedule, role_timeline: RoleTimeline) -> RoleView:
                 start[row, at : at + count] = since + inside.start
                 end[row, at : at + count] = since + inside.end
         at += count
-    timeline = Timeline(ready=ready, start=start, end=end, num_solves=role_timeline.timeline.num_solves)
+    timeline = Timeline(ready=ready, start=start, end=end)
     return RoleView(program=program, timeline=timeline, classes=role_timeline.classes)
 
 
-def busy_s(role_timeline: RoleTimeline, cls: int) -> float:
-    """Time that a rank class's compute lane is busy with kernels."""
-    nodes = role_timeline.segmented
-    spent = (
-        role_timeline.timeline.end[role_timeline.classes.index(cls)]
-        - role_timeline.timeline.start[role_timeline.classes.index(cls)]
-    )
+def busy_s(role_timeline: RoleTimeline) -> NDArray[np.float64]:
+    """Time that the compute lane of each of the role's rank classes is busy with kernels [num_rank_classes]."""
+    nodes, times = role_timeline.segmented, role_timeline.timeline
     single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
-    total = float(spent[single].sum())
+    total: NDArray[np.float64] = (times.end - times.start)[:, single].sum(axis=1)
     kernels: dict[int, NDArray[np.bool_]] = {}
     known: dict[CallTimes, float] = {}  # times of one call that many nodes share are one object
     for node, block in enumerate(nodes.blocks):
-        if block is not None:
-            number = nodes.block_number(node)
-            if number not in kernels:
-                kernels[number] = is_kernel(block)
+        if block is None:
+            continue
+        number = nodes.block_number(node)
+        if number not in kernels:
+            kernels[number] = is_kernel(block)
+        for row, cls in enumerate(role_timeline.classes):
             inside = role_timeline.call_times(cls, node)[1]
             if inside not in known:
                 known[inside] = float((inside.end - inside.start)[kernels[number]].sum())
-            total += known[inside]
+            total[row] += known[inside]
     return total

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from simfrontier.collectives import Library, exchanged_bytes, messages_of
 from simfrontier.cost import Cluster, Placement, price
-from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network import Perturbation, ends, joining_links
 from simfrontier.schedule import (
@@ -22,17 +21,15 @@ from simfrontier.schedule import (
     ExpandedProgram,
     Op,
     Schedule,
+    SegmentedProgram,
     expand,
     segmented,
     traffic_bytes,
 )
-from simfrontier.simulation.analytic import analytic
 from simfrontier.simulation.chunk import chunked, refuse_many
 from simfrontier.simulation.engine import simulate
-from simfrontier.simulation.role_timelines import RoleTimelines
-from simfrontier.simulation.role_view import RoleView, busy_s, is_kernel, view_of
-from simfrontier.simulation.roles import simulate_roles
-from simfrontier.simulation.timeline import Timeline
+from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
+from simfrontier.simulation.timeline import RoleTimeline, Timeline
 from simfrontier.trace import LinkBytes, LinkTable, Span, Trace
 
 Fidelity = Literal["analytic", "flow", "chunk"]
@@ -42,59 +39,62 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
-    """A step that was simulated; ranks are known by class, `critical` is the class that ends last (the lowest of
-    equals). `link_bytes`: what each link carried [num_links], where single messages were simulated.
+    """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
+    `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
+    `link_bytes`: what each link carried [num_links], where single messages were simulated.
 
-    `program` and `timeline` are those of the ranks that run the role of the critical one, `classes` the rank classes
-    that the timeline's rows stand for: all of them where there is one role. `role_timelines`: those of
-    all roles, where there are several.
+    `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
+    classes that the timeline's rows stand for.
     """
 
     schedule: Schedule
-    program: ExpandedProgram
     cluster: Cluster
-    timeline: Timeline
     fidelity: Fidelity
+    roles: tuple[RoleTimeline, ...]
     link_bytes: NDArray[np.float64] | None = None
-    role_timelines: RoleTimelines | None = None
 
     @cached_property
     def step_s(self) -> float:
-        if self.role_timelines is None:
-            return self.timeline.step_s
-        return max(role_timeline.timeline.step_s for role_timeline in self.role_timelines.by_role)
-
-    @cached_property
-    def classes(self) -> tuple[int, ...]:
-        if self.role_timelines is None:
-            return tuple(range(self.cluster.folding.num_rank_classes))
-        return self.role_timelines.by_role[self._last[0]].classes
-
-    @cached_property
-    def _last(self) -> tuple[int, int]:
-        """The role and the rank class that end last, of several roles."""
-        assert self.role_timelines is not None, "a step of one role"
-        return _last_role(self.role_timelines)
+        return max(role.timeline.step_s for role in self.roles)
 
     @cached_property
     def critical(self) -> int:
-        if self.role_timelines is not None:
-            return self._last[1]
-        ends = self.timeline.end.max(axis=1, initial=0.0)
-        last = ends >= ends.max() * (1 - 1e-9)
-        busy = (self.timeline.end - self.timeline.start)[:, self.is_kernel].sum(axis=1)
-        return int(np.argmax(np.where(last, busy, -1.0)))
+        last, ends = self.step_s * (1 - 1e-9), list[tuple[float, int]]()
+        for role in self.roles:
+            is_last = role.timeline.end.max(axis=1, initial=0.0) >= last
+            if is_last.any():
+                each = zip(busy_s(role).tolist(), role.classes, is_last.tolist(), strict=True)
+                ends += [(-busy, cls) for busy, cls, is_one in each if is_one]
+        return min(ends)[1]
 
     @property
     def critical_row(self) -> int:
         """Where the critical rank's times stand in `timeline`."""
         return self.classes.index(self.critical)
 
+    @property
+    def program(self) -> ExpandedProgram:
+        return self.view(self.critical).program
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.view(self.critical).timeline
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        return self.role_timeline(self.critical).classes
+
+    def role_timeline(self, cls: int) -> RoleTimeline:
+        """The times of the role that a rank class runs."""
+        return self.roles[int(self.cluster.role_of[cls])]
+
     def view(self, cls: int) -> RoleView:
         """Program and times, op by op, of the role that a rank class runs."""
-        if self.role_timelines is None or cls in self.classes:
-            return RoleView(program=self.program, timeline=self.timeline, classes=self.classes)
-        return view_of(self.schedule, self.role_timelines.by_role[int(self.cluster.role_of[cls])])
+        return self._views.of(int(self.cluster.role_of[cls]))
+
+    @cached_property
+    def _views(self) -> RoleViews:
+        return RoleViews(self.schedule, self.roles)
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
@@ -214,70 +214,19 @@ def simulate_step(
     program: ExpandedProgram | None = None,
 ) -> SimulatedStep:
     """Simulate one step; `program` is the expansion of a schedule of one role, if it is at hand. `exact` gives every
-    rank, link and activity its own class instead of folding what is alike, which fidelity `chunk` always does, and
-    calls of several roles are run op by op. Raises InputError where the machine or the fidelity cannot run it."""
-    if len(schedule.roles) > 1:
-        return _simulate_roles(schedule, machine, library, fidelity, perturbation, exact, placement)
-    program = expand(schedule, schedule.roles[0]) if program is None else program
+    rank, link and activity its own class instead of folding what is alike, and runs calls of several roles op by op;
+    fidelity `chunk` always does. Raises InputError where the machine or the fidelity cannot run it."""
     if fidelity == "chunk":
         refuse_many(schedule.mesh.num_ranks)
-    cluster = price(schedule, machine, library, perturbation, exact or fidelity == "chunk", placement)
-    link_bytes = None
-    match fidelity:
-        case "analytic":
-            timeline = analytic(program, cluster)
-        case "flow":
-            timeline = simulate(program, cluster)
-        case "chunk":
-            timeline, link_bytes = chunked(program, cluster)
-    return SimulatedStep(
-        schedule=schedule,
-        program=program,
-        cluster=cluster,
-        timeline=timeline,
-        fidelity=fidelity,
-        link_bytes=link_bytes,
-    )
-
-
-def _simulate_roles(
-    schedule: Schedule,
-    machine: Machine,
-    library: Library,
-    fidelity: Fidelity,
-    perturbation: Perturbation | None,
-    exact: bool,
-    placement: Placement,
-) -> SimulatedStep:
-    if fidelity == "chunk":
-        raise InputError(
-            f"fidelity chunk: got a schedule of {len(schedule.roles)} roles; allowed: one role (fidelity flow and "
-            "analytic run pipelines)"
-        )
+    exact = exact or fidelity == "chunk"
     cluster = price(schedule, machine, library, perturbation, exact, placement)
-    parts = [segmented(schedule, role, whole=not exact) for role in schedule.roles]
-    role_timelines = simulate_roles(parts, cluster, contended=fidelity == "flow")
-    last = view_of(schedule, role_timelines.by_role[_last_role(role_timelines)[0]])
-    return SimulatedStep(
-        schedule=schedule,
-        program=last.program,
-        cluster=cluster,
-        timeline=last.timeline,
-        fidelity=fidelity,
-        role_timelines=role_timelines,
-    )
-
-
-def _last_role(role_timelines: RoleTimelines) -> tuple[int, int]:
-    """The role and the rank class that end last; of equals the one whose kernels take longest, then the lowest."""
-    step_s = max(role_timeline.timeline.step_s for role_timeline in role_timelines.by_role)
-    last = [
-        (-busy_s(role_timeline, cls), cls, number)
-        for number, role_timeline in enumerate(role_timelines.by_role)
-        for cls, end in zip(
-            role_timeline.classes, role_timeline.timeline.end.max(axis=1, initial=0.0).tolist(), strict=True
-        )
-        if end >= step_s * (1 - 1e-9)
-    ]
-    _, cls, role = min(last)
-    return role, cls
+    if len(schedule.roles) == 1:  # its calls overlap: none could run as a whole
+        parts = [SegmentedProgram.of_ops(role, program or expand(schedule, role)) for role in schedule.roles]
+    else:
+        parts = [segmented(schedule, role, whole=not exact) for role in schedule.roles]
+    link_bytes = None
+    if fidelity == "chunk":
+        roles, link_bytes = chunked(parts, cluster)
+    else:
+        roles = simulate(parts, cluster, contended=fidelity == "flow")
+    return SimulatedStep(schedule=schedule, cluster=cluster, fidelity=fidelity, roles=roles, link_bytes=link_bytes)

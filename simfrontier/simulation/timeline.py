@@ -1,22 +1,24 @@
-"""The result of simulating one step: when every op ran on every rank class."""
+"""The result of simulating a step: when every op of every role ran on every rank class."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.schedule import SegmentedProgram
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """When every op ran on every rank class, in seconds: when the rank was ready for it, when all of its group were and
-    it started, when it ended. Arrays [num_rank_classes, num_ops]."""
+    """When ops ran on rank classes, in seconds: when the rank was ready for it, when all of its group were and it
+    started, when it ended. Arrays [num_rank_classes, num_ops]."""
 
     ready: NDArray[np.float64]
     start: NDArray[np.float64]
     end: NDArray[np.float64]
-    num_solves: int
 
     @property
     def step_s(self) -> float:
@@ -31,3 +33,25 @@ class CallTimes:
     ready: NDArray[np.float64]
     start: NDArray[np.float64]
     end: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleTimeline:
+    """A role that was simulated: its program in nodes, the rank classes that run it, and when they ran each node.
+
+    `timeline` has a row for each of `classes` and a column for each node. Of nodes that stand for calls, `by_class`
+    and `by_node` say when their ops ran: by (rank class, node) of calls that ran op by op, and by node of those that
+    ran as a whole, for several rank classes at once, each with the instant at which the call began.
+    """
+
+    segmented: SegmentedProgram
+    classes: tuple[int, ...]
+    timeline: Timeline
+    by_class: Mapping[tuple[int, int], CallTimes]
+    by_node: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
+
+    def call_times(self, cls: int, node: int) -> tuple[float, CallTimes]:
+        """When a call began on a rank class, and when its ops ran from then on."""
+        if (cls, node) in self.by_class:
+            return 0.0, self.by_class[cls, node]
+        return next((since, times[cls]) for since, times in self.by_node[node] if cls in times)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import simpy
 
 from simfrontier.network import Server
-
-_LAST = 2  # after SimPy's urgent (0) and normal (1) events of the same time
+from simfrontier.simulation.clock import at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,19 +56,3 @@ class Transit:
 
     def _wait(self, until: float) -> None:
         at(self.env, until, self.go_on)
-
-
-def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> None:
-    """Call `then` at a time; what is asked for first of the same time is called first."""
-    timer = env.timeout(max(0.0, time - env.now))
-    assert timer.callbacks is not None
-    timer.callbacks.append(then)
-
-
-def at_end_of_instant(env: simpy.Environment, then: Callable[[object], None]) -> None:
-    """Call `then` now, after everything else that happens at this time."""
-    event = simpy.Event(env)
-    event._ok, event._value = True, None
-    assert event.callbacks is not None
-    event.callbacks.append(then)
-    env.schedule(event, priority=_LAST)  # type: ignore[arg-type]

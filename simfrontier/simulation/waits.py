@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.cost import Cluster
 from simfrontier.schedule import ExpandedProgram, Issuer, Op, ops_by_lane
 
 
@@ -21,12 +20,12 @@ class GroupWait:
     first: NDArray[np.int64]
     group: NDArray[np.integer]
 
-    def wait(self, ready: NDArray[np.float64]) -> None:
-        """Turn the times at which classes are ready [num_rank_classes, ...] into those at which groups are."""
+    def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The times at which the groups are ready of classes that are at these [num_rank_classes, ...]."""
         if len(self.first) == 1:
-            ready[:] = ready.max(axis=0)
-        else:
-            ready[:] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
+            return np.broadcast_to(ready.max(axis=0), ready.shape)
+        together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
+        return together
 
 
 def earlier(program: ExpandedProgram) -> list[list[int]]:
@@ -59,16 +58,3 @@ def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
     place = np.empty(len(group), np.int64)
     place[order] = of_label
     return GroupWait(order=order, first=first, group=place)
-
-
-def group_waits(cluster: Cluster, program: ExpandedProgram) -> list[GroupWait | None]:
-    """Who waits for whom at each op; None where each rank class is a group by itself."""
-    known, by_op = dict[str, GroupWait | None](), dict[int, GroupWait | None]()
-    for op in program.ops:
-        if op.number in by_op:
-            continue
-        key = cluster.of(op).pattern
-        if key not in known:
-            known[key] = group_wait_of(cluster.folding.activity_of(key))
-        by_op[op.number] = known[key]
-    return [by_op[op.number] for op in program.ops]

@@ -14,7 +14,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import frozen
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.schedule import peak_bytes
-from simfrontier.simulation import SimulatedStep, memory_timeline
+from simfrontier.simulation import SimulatedStep, memory_of_role
 from simfrontier.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.tuning.estimate import Estimate, estimate, states_bytes
 from simfrontier.tuning.small_steps import SmallSchedules
@@ -140,12 +140,12 @@ def _parts(spent: Exposure) -> dict[str, float]:
 def _fullest_bytes(step: SimulatedStep) -> int:
     """Bytes on the fullest rank at its fullest moment. Of a pipeline's stages the first has the most micro-batches
     under way and the embedding, the second the most without it, and the last the head."""
-    if step.role_timelines is None:
-        return memory_timeline(step).peak_bytes
-    role_timeline = step.role_timelines.by_role
-    chosen = sorted({0, min(1, len(role_timeline) - 1), len(role_timeline) - 1})
+    last = len(step.roles) - 1
+    chosen = sorted({0, min(1, last), last})
+    if len(chosen) == 1:
+        return memory_of_role(step, 0).peak_bytes
     worst = max(chosen, key=lambda number: peak_bytes(step.schedule, step.schedule.roles[number]).num_bytes)
-    return memory_timeline(step, role_timeline[worst].classes[0]).peak_bytes
+    return memory_of_role(step, worst).peak_bytes
 
 
 def plain(value: SimulatedPlan | PlanFault | PlanOutline) -> dict[str, Any]:

@@ -244,7 +244,9 @@ def test_a_wait_that_nothing_explains_is_a_link_of_its_own() -> None:
     later = [times.copy() for times in (line.ready, line.start, line.end)]
     for times in later:
         times[:, 3:] += 1e-3
-    moved = replace(one, timeline=replace(line, ready=later[0], start=later[1], end=later[2]))
+    (role,) = one.roles
+    later_line = replace(line, ready=later[0], start=later[1], end=later[2])
+    moved = replace(one, roles=(replace(role, timeline=later_line),))
     path = critical_path(moved)
     waits = [link for link in path.links if link.kind == WAIT]
     assert [link.seconds for link in waits] == [pytest.approx(1e-3, rel=1e-6)]

@@ -12,13 +12,13 @@ from simfrontier.analysis import step_needs
 from simfrontier.analysis.bytes_moved import BOUNDARIES, moves_of, traffic
 from simfrontier.analysis.exposed_time import exposure
 from simfrontier.analysis.links import node_links
-from simfrontier.analysis.uncertainty import Spread, role_factors, sampled_step_s, spread_of
+from simfrontier.analysis.uncertainty import Spread, factors, sampled_step_s, spread_of
 from simfrontier.collectives import Residual, load_library
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
 from simfrontier.simulation import SimulatedStep, simulate_step
 from simfrontier.simulation.memory import memory_timeline
-from simfrontier.simulation.resample_roles import resampled_roles_s
+from simfrontier.simulation.resample import resampled_s
 from tests.simulation.pipelines import Pipeline
 
 KNOWN = Residual(model_sd=0.2, run_sd=0.1)
@@ -88,8 +88,7 @@ def test_a_role_holds_what_it_touches() -> None:
 
     def held(order: str, last: bool) -> tuple[int, int]:
         one = run(Pipeline(stages=2, micros=4, order=order))  # type: ignore[arg-type]
-        assert one.role_timelines is not None
-        memory = memory_timeline(one, one.role_timelines.by_role[1 if last else 0].classes[0])
+        memory = memory_timeline(one, one.roles[1 if last else 0].classes[0])
         assert memory.at_peak["weights"] == 2 * WEIGHT == memory.at_peak["gradients"]
         return memory.peak_bytes, memory.at_peak["activations"]
 
@@ -101,9 +100,8 @@ def test_a_role_holds_what_it_touches() -> None:
 @pytest.mark.parametrize("apart", [False, True])
 def test_factors_of_one_give_the_simulated_step(apart: bool, fidelity: str, fault: Perturbation | None) -> None:
     one = run(Pipeline(stages=4, micros=4, tensor=2, data=2, apart=apart, reduce_lane="reduce"), fault, fidelity)
-    assert one.role_timelines is not None
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.0)
-    result = resampled_roles_s(one.role_timelines, one.cluster, role_factors(one, spread, "any", 3, 1))
+    result = resampled_s(one, factors(one, spread, "any", 3, 1))
     assert result == pytest.approx(np.full(3, one.step_s), rel=1e-9)
 
 
@@ -121,12 +119,11 @@ def test_samples_are_their_own_and_the_same_again() -> None:
 def test_products_that_take_twice_as_long_lengthen_the_step() -> None:
     """Known times: of the critical path of a pipeline without exchanges that matter, all products take exp(sd z)."""
     one = run(Pipeline(stages=2, micros=4, rows=10**9, message=1, step=False))
-    assert one.role_timelines is not None
     spread = Spread(law=Residual(model_sd=0.0, run_sd=0.0), speed_sd=0.0, matmul_sd=0.1)
-    made = role_factors(one, spread, "any", 5, 1)
-    factor, *others = (value for value in made.of_op.values() if (value != 1.0).any())
+    made = factors(one, spread, "any", 5, 1)
+    factor, *others = (np.exp(value) for value in made.of_op.values() if value.any())
     assert all((other == factor).all() for other in others)
-    result = resampled_roles_s(one.role_timelines, one.cluster, made)
+    result = resampled_s(one, made)
     assert result == pytest.approx(one.step_s * factor, rel=1e-4)
 
 

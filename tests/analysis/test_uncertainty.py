@@ -23,11 +23,12 @@ from simfrontier.analysis.uncertainty import (
     slowest,
     spread_of,
 )
+from simfrontier.arrays import Floats
 from simfrontier.collectives import CallTable, Library, MeasuredPoint, Residual, load_library
 from simfrontier.machine import load_machine
 from simfrontier.schedule.ir import Collective
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.simulation import DurationFactors, SimulatedStep, simulate_step
 from simfrontier.workload import find_model
 from tests.simulation.singles import calls
 from tests.simulation.steps import schedule
@@ -114,10 +115,18 @@ def test_the_slowest_of_the_whole_of_frontier_is_a_few_deviations_slow() -> None
 # ── factors ──
 
 
+def logs_of(step: SimulatedStep, made: DurationFactors) -> Floats:
+    """By op of the program, the log of its factor [num_ops, num_samples]."""
+    (noise,) = made.noise
+    return np.stack(
+        [made.of_op.get(op.number, 0.0) + made.run_sd * noise[at] for at, op in enumerate(step.program.ops)]
+    )
+
+
 def test_factors_have_the_deviations_that_are_asked_for() -> None:
     step = done()
     made = factors(step, EVERYTHING, "zero3", MANY, 1)
-    logs = np.log(made.of_op)
+    logs = logs_of(step, made)
     calls = [index for index, op in enumerate(step.program.ops) if isinstance(op, Collective)]
     products = [i for i, op in enumerate(step.program.ops) if not isinstance(op, Collective) and op.matmul is not None]
     close = 5 / math.sqrt(2 * MANY)  # of a standard deviation from so many samples
@@ -125,7 +134,7 @@ def test_factors_have_the_deviations_that_are_asked_for() -> None:
     assert logs[products].std(axis=1) == pytest.approx(0.03, rel=close)
     assert (logs[products] == logs[products[0]]).all()
     others = sorted({*range(step.program.num_ops)} - {*calls, *products})
-    assert (made.of_op[others] == 1.0).all()
+    assert others and not logs[others].any()
     assert np.log(made.of_class[0]) == pytest.approx(0.02 * drawn([8])[0], rel=1e-12)
 
 
@@ -134,8 +143,8 @@ def test_a_device_slows_its_kernels_and_neither_hooks_nor_calls() -> None:
     built = schedule("zero3", Mesh((("node", 2), ("package", 2), ("gcd", 2))), find_model("tiny"), **small)
     step = simulate_step(built, load_machine("toy-cluster"), load_library("rccl"))
     made = factors(step, EVERYTHING, "zero3", 1, 1)
-    slowed = {op.kind for op, slow in zip(step.program.ops, made.on_device, strict=True) if slow}
-    other = {op.kind for op, slow in zip(step.program.ops, made.on_device, strict=True) if not slow}
+    slowed = {op.kind for op in step.program.ops if made.on_device[op.number]}
+    other = {op.kind for op in step.program.ops if not made.on_device[op.number]}
     assert {"matmul", "adam"} <= slowed and "hook" in other and not slowed & other
     assert {op.kind for op in step.program.ops if isinstance(op, Collective)} <= other
 
@@ -144,7 +153,7 @@ def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[obj
     """The factors of each kind of call, of which every op must have the same."""
     made = factors(step, spread, plan, 5, 1)
     known: dict[tuple[object, ...], list[float]] = {}
-    for op, row in zip(step.program.ops, made.of_op.tolist(), strict=True):
+    for op, row in zip(step.program.ops, logs_of(step, made).tolist(), strict=True):
         if isinstance(op, Collective):
             size = step.schedule.mesh.size(op.axes)
             kind = op.kind, step.cluster.algorithms[op.number], size, step.cluster.volume_bytes(op), op.codec
@@ -169,9 +178,8 @@ def test_sizes_of_one_kind_of_call_share_a_part_of_their_error(share: float) -> 
         load_machine("toy-quad"),
         load_library("rccl"),
     )
-    one, other = np.log(
-        factors(step, replace(NOTHING, law=replace(CERTAIN, model_sd=0.1, common_share=share)), "two", 2000, 1).of_op
-    )
+    law = replace(CERTAIN, model_sd=0.1, common_share=share)
+    one, other = logs_of(step, factors(step, replace(NOTHING, law=law), "two", 2000, 1))
     assert np.corrcoef(one, other)[0, 1] == pytest.approx(share, abs=0.07)
     assert one.std() == pytest.approx(0.1, rel=0.1)  # whatever is shared
 
@@ -186,7 +194,7 @@ def test_small_messages_and_kinds_without_times_err_more() -> None:
         load_machine("toy-cluster"),
         load_library("rccl"),
     )
-    logs = np.log(factors(step, replace(NOTHING, law=law), "three", 2000, 1).of_op)
+    logs = logs_of(step, factors(step, replace(NOTHING, law=law), "three", 2000, 1))
     assert logs.std(axis=1) == pytest.approx([0.1, 0.2, 0.3], rel=0.1)
 
 
@@ -200,7 +208,7 @@ def test_a_coded_reduction_errs_as_the_all_to_all_that_carries_it() -> None:
         load_machine("toy-cluster"),
         load_library("rccl"),
     )
-    logs = np.log(factors(step, replace(NOTHING, law=law), "coded", 2000, 1).of_op)
+    logs = logs_of(step, factors(step, replace(NOTHING, law=law), "coded", 2000, 1))
     assert logs.std(axis=1) == pytest.approx([0.3, 0.3, 0.1], rel=0.1)
 
 
@@ -212,7 +220,7 @@ def test_the_same_kind_of_call_errs_otherwise_at_another_number_of_devices() -> 
 
 def test_noise_from_run_to_run_is_a_plans_own_and_every_calls_own() -> None:
     noisy = replace(NOTHING, law=replace(CERTAIN, run_sd=0.1))
-    one, other = (factors(done(), noisy, plan, 3, 1).of_op for plan in ("a", "b"))
+    one, other = (logs_of(done(), factors(done(), noisy, plan, 3, 1)) for plan in ("a", "b"))
     calls = [index for index, op in enumerate(done().program.ops) if isinstance(op, Collective)]
     assert len(np.unique(one[calls])) == one[calls].size
     assert not np.isin(one[calls], other[calls]).any()
@@ -223,10 +231,11 @@ def test_a_measured_call_has_noise_but_no_error_of_a_law() -> None:
     table = CallTable(kind="all_gather", ranks=8, nodes=2, packages=4, points=points)
     step = run("zero3", replace(load_library("rccl"), tables={table.group: table}))
     made = factors(step, replace(EVERYTHING, law=replace(LAW, run_sd=0.0)), "zero3", 3, 1)
-    kinds = {"all_gather": False, "reduce_scatter": True}
-    for op, row in zip(step.program.ops, made.of_op, strict=True):
-        if isinstance(op, Collective) and op.kind in kinds:
-            assert (row != 1.0).all() == kinds[op.kind]
+    kinds = {"all_gather": False, "reduce_scatter": True, "all_reduce": True}
+    assert kinds.keys() == {op.kind for op in step.program.ops if isinstance(op, Collective)}
+    for op, row in zip(step.program.ops, logs_of(step, made), strict=True):
+        if isinstance(op, Collective):
+            assert row.all() == row.any() == kinds[op.kind]
 
 
 # ── steps ──
@@ -271,7 +280,7 @@ def test_the_slowest_device_makes_steps_longer_than_the_typical_one() -> None:
     step = done()
     made = factors(step, replace(NOTHING, speed_sd=0.02), "zero3", 200, 1)
     assert np.median(made.of_class) > 1.02  # of eight devices: half the time beyond 1.38 deviations
-    assert (made.of_op == 1.0).all()
+    assert not logs_of(step, made).any()
 
 
 # ── what samples say ──

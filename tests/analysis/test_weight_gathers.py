@@ -40,7 +40,8 @@ def by_hand(overlapped: bool = False, reductions: tuple[tuple[float, float], ...
         ready[1, at], start[1, at], end[1, at] = 10 * n, 11 * n, 11 * n + 2
     for (begun, ended), at in zip(reductions, calls_of(step, "step_reduction"), strict=True):
         start[1, at], end[1, at] = begun, ended
-    made = replace(step, timeline=Timeline(ready=ready, start=start, end=end, num_solves=0))
+    (role,) = step.roles
+    made = replace(step, roles=(replace(role, timeline=Timeline(ready=ready, start=start, end=end)),))
     assert made.critical_row == 1
     result = gathers(made)
     assert result is not None
@@ -72,7 +73,8 @@ def test_a_rank_waits_for_a_slower_one() -> None:
     assert late_s > 0
     end = line.end.copy()
     end[1, -1] += 1.0  # the rank that waited ends last
-    waiting = replace(step, timeline=replace(line, end=end))
+    (role,) = step.roles
+    waiting = replace(step, roles=(replace(role, timeline=replace(line, end=end)),))
     assert (step.critical_row, waiting.critical_row) == (0, 1)
     results = [gathers(each) for each in (step, waiting)]
     slow_s, waiting_s = (each.calls[0].seconds for each in results if each is not None)

@@ -14,7 +14,7 @@ import pytest
 from simfrontier.report.explanation import explanation_page
 from simfrontier.report.explanation_text import set_words, shown_differences, shown_parts
 from tests.explanation.toys import of_grids, of_toy
-from tests.invoke import ROOT, TOY, Ran, invoke, refusal
+from tests.invoke import TOY, Ran, invoke, refusal
 
 QUICK = ("--fidelity", "analytic", "--devices", "8")
 
@@ -192,12 +192,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Pa
     (tmp_path / "file").write_text("", encoding="utf-8")
     message = refusal("explain", TOY, *QUICK, "--out", tmp_path / "file")
     assert message.startswith(f"--out {tmp_path / 'file'}: cannot be written: ")
-
-
-def test_several_roles_have_no_single_messages() -> None:
-    message = refusal("explain", ROOT / "scenarios" / "toy.toml", "--plan", "megatron", "--fidelity", "chunk",
-                      "--devices", "8", "--set", "plans.megatron={ pipeline = 2 }")  # fmt: skip
-    assert message.endswith("allowed: one role (fidelity flow and analytic run pipelines)")
 
 
 def test_a_plan_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
+from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import view_of
-from simfrontier.simulation.roles import simulate_roles
 from tests.plan.grids import megatron, other, schedule_of
 
 TOY = load_machine("toy-cluster")
@@ -319,10 +319,8 @@ def test_folded_is_exact(policy: str, per_hop: bool) -> None:
     results = []
     for exact in (False, True):
         cluster = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
-        role_timelines = simulate_roles(
-            [segmented(schedule, role, not exact) for role in schedule.roles], cluster, True
-        )
-        lines = [view_of(schedule, one).timeline for one in role_timelines.by_role]
+        role_timelines = simulate([segmented(schedule, role, not exact) for role in schedule.roles], cluster, True)
+        lines = [view_of(schedule, one).timeline for one in role_timelines]
         results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
         assert (cluster.folding.num_rank_classes == 32) is exact
     step_s = max(ends.max() for ends in results[1])

@@ -15,10 +15,9 @@ from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.ir import Call, Collective
 from simfrontier.schedule.segments import segmented
-from simfrontier.simulation import simulate_step
-from simfrontier.simulation.role_timelines import RoleTimelines
+from simfrontier.simulation import simulate, simulate_step
 from simfrontier.simulation.role_view import view_of
-from simfrontier.simulation.roles import simulate_roles
+from simfrontier.simulation.timeline import RoleTimeline
 from tests.simulation.pipelines import Crossed, Order, Pipeline
 
 FAULTS = {
@@ -38,17 +37,17 @@ AXES = (("stage", "data", "tensor"), ("data", "stage", "tensor"))
 
 def role_timeline(
     pipeline: Pipeline, perturbation: Perturbation | None, whole: bool, exact: bool, contended: bool = True
-) -> RoleTimelines:
+) -> tuple[RoleTimeline, ...]:
     made = pipeline.schedule()
     cluster = price(made, load_machine("toy-cluster"), load_library("rccl"), perturbation, exact)
-    return simulate_roles([segmented(made, role, whole) for role in made.roles], cluster, contended)
+    return simulate([segmented(made, role, whole) for role in made.roles], cluster, contended)
 
 
-def times(pipeline: Pipeline, role_timelines: RoleTimelines) -> list[np.ndarray[Any, Any]]:
+def times(pipeline: Pipeline, role_timelines: tuple[RoleTimeline, ...]) -> list[np.ndarray[Any, Any]]:
     """Per role the starts and ends of all ops on the role's slowest rank, op by op."""
     made = pipeline.schedule()
     out = []
-    for one in role_timelines.by_role:
+    for one in role_timelines:
         line = view_of(made, one).timeline
         out += [line.ready.max(axis=0), line.start.max(axis=0), line.end.max(axis=0)]
     return out
@@ -62,7 +61,7 @@ def test_whole_calls_and_folding_are_exact(size: str, order: Order, axes: tuple[
     pipeline = Pipeline(order=order, axes=axes, **SIZES[size])
     exact = role_timeline(pipeline, FAULTS[fault], whole=False, exact=True)
     expected = times(pipeline, exact)
-    step_s = max(one.timeline.step_s for one in exact.by_role)
+    step_s = max(one.timeline.step_s for one in exact)
     for whole in (True, False):
         result = times(pipeline, role_timeline(pipeline, FAULTS[fault], whole, exact=False))
         assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * step_s
@@ -80,21 +79,19 @@ def test_whole_calls_are_exact_without_contention(size: str, fault: str) -> None
 def test_calls_do_run_as_a_whole_and_op_by_op_where_ranks_are_apart() -> None:
     """The comparison above is not one of a path with itself."""
     pipeline = Pipeline(**SIZES["a node each"])
-    for one in role_timeline(pipeline, None, whole=True, exact=False).by_role:
+    for one in role_timeline(pipeline, None, whole=True, exact=False):
         assert one.by_node and not one.by_class
     disturbed = Pipeline(**SIZES["exchanges apart"])
-    assert any(one.by_class for one in role_timeline(disturbed, None, whole=True, exact=False).by_role)
+    assert any(one.by_class for one in role_timeline(disturbed, None, whole=True, exact=False))
     skewed = Pipeline(**SIZES["tensor over nodes"], axes=("data", "stage", "tensor"))
-    assert any(one.by_class for one in role_timeline(skewed, FAULTS["slow device"], whole=True, exact=False).by_role)
+    assert any(one.by_class for one in role_timeline(skewed, FAULTS["slow device"], whole=True, exact=False))
 
 
 def test_a_fault_is_felt() -> None:
     pipeline = Pipeline(**SIZES["a node each"])
     healthy, *others = (role_timeline(pipeline, fault, True, False) for fault in FAULTS.values())
     for other in others:
-        assert max(one.timeline.step_s for one in other.by_role) > 1.01 * max(
-            one.timeline.step_s for one in healthy.by_role
-        )
+        assert max(one.timeline.step_s for one in other) > 1.01 * max(one.timeline.step_s for one in healthy)
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -117,7 +114,7 @@ def test_costs_grow_with_calls_not_with_ranks_or_ops() -> None:
         role_timelines = role_timeline(
             Pipeline(stages=2, micros=8, tensor=4, data=data, layers=4), None, whole=True, exact=False
         )
-        return [(one.segmented.program.num_ops, len(one.classes)) for one in role_timelines.by_role]
+        return [(one.segmented.program.num_ops, len(one.classes)) for one in role_timelines]
 
     assert [nodes for nodes, _ in sizes(2)] == [nodes for nodes, _ in sizes(4)]
     assert max(classes for _, classes in (*sizes(2), *sizes(4))) <= 4
@@ -130,7 +127,7 @@ def test_a_pair_that_ends_a_call_first_may_disturb_the_other() -> None:
     expected = times(pipeline, role_timeline(pipeline, slow, whole=False, exact=True))
     result = times(pipeline, role_timeline(pipeline, slow, whole=True, exact=False))
     assert max(np.abs(a - b).max() for a, b in zip(result, expected, strict=True)) <= 1e-9 * expected[2].max()
-    healthy = role_timeline(pipeline, None, whole=True, exact=False).by_role
+    healthy = role_timeline(pipeline, None, whole=True, exact=False)
     assert all(one.by_node and not one.by_class for one in healthy)
 
 

@@ -31,12 +31,13 @@ def done(family: str, mesh: Mesh, machine: str, grad_accum: int = 1, fidelity: s
 
 
 def persistent(one: SimulatedStep) -> Counter[str]:
-    """Bytes of persistent tensors by role, counted from their declarations."""
+    """Bytes of persistent tensors by role, counted from their declarations: one of each layer and micro-batch."""
     out: Counter[str] = Counter()
     for tensor in one.schedule.tensors.values():
         if tensor.persistent:
             layers = TINY.num_layers if tensor.per_layer else 1
-            out[tensor.role] += tensor.held_bytes(one.schedule.mesh) * layers
+            micros = int(one.schedule.meta["grad_accum"]) if tensor.per_micro else 1
+            out[tensor.role] += tensor.held_bytes(one.schedule.mesh) * layers * micros
     return out
 
 

@@ -100,9 +100,8 @@ def test_an_exchange_starts_up_by_its_hop_and_goes_both_ways_at_once(tensor: int
 
 def test_a_scalar_over_all_ranks_meets_in_all_roles() -> None:
     one = run(Pipeline(stages=4, micros=2))
-    assert one.role_timelines is not None
     ends = set()
-    for role_timeline in one.role_timelines.by_role:
+    for role_timeline in one.roles:
         node = next(i for i, op in enumerate(role_timeline.segmented.program.ops) if op.name == "scalar")
         ends |= set(role_timeline.timeline.end[:, node].tolist())
     assert len(ends) == 1
@@ -111,9 +110,8 @@ def test_a_scalar_over_all_ranks_meets_in_all_roles() -> None:
 def test_a_stage_that_waits_is_not_busy() -> None:
     """Lanes are FIFOs in every role, and an exchange begins at one instant at both of its ends."""
     one = run(Pipeline(stages=4, micros=5, tensor=2, data=2))
-    assert one.role_timelines is not None
     exchanges: dict[tuple[int, int], list[list[float]]] = {}
-    for role_timeline in one.role_timelines.by_role:
+    for role_timeline in one.roles:
         program = role_timeline.segmented.program
         line = role_timeline.timeline
         assert (np.diff(line.start, axis=1) >= 0).all() and (line.end[:, :-1] <= line.ready[:, 1:] + 1e-12).all()
@@ -124,14 +122,6 @@ def test_a_stage_that_waits_is_not_busy() -> None:
         for ends, starts in mine.items():
             exchanges.setdefault(ends, []).append(starts)
     assert all(len(both) == 2 and both[0] == both[1] for both in exchanges.values())
-
-
-def test_single_messages_are_for_one_role() -> None:
-    with pytest.raises(InputError) as raised:
-        simulate_step(Pipeline().schedule(), load_machine("toy-cluster"), library(), "chunk")
-    assert str(raised.value) == (
-        "fidelity chunk: got a schedule of 2 roles; allowed: one role (fidelity flow and analytic run pipelines)"
-    )
 
 
 def test_roles_have_places() -> None:

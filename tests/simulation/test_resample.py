@@ -15,22 +15,33 @@ from simfrontier.collectives import load_library
 from simfrontier.machine import load_machine
 from simfrontier.network import Perturbation
 from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.ir import Compute, Role
 from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, SimulatedStep, Timeline, resample, simulate_step
+from simfrontier.schedule.segments import SegmentedProgram
+from simfrontier.simulation import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
 from simfrontier.simulation.resample import DurationFactors, resampled_s
 from simfrontier.workload import find_model
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 
 
-def factors(of_op: NDArray[np.float64], of_class: NDArray[np.float64], on_device: object = True) -> DurationFactors:
+def factors(
+    done: SimulatedStep, of_op: NDArray[np.float64], of_class: NDArray[np.float64], on_device: object = True
+) -> DurationFactors:
+    """Factors of the ops of a program without noise; of an op that stands there several times those of the last."""
+    slowed = np.broadcast_to(np.array(on_device), (len(of_op),)).tolist()
+    numbers = [op.number for op in done.program.ops]
     return DurationFactors(
-        of_op=of_op, of_class=of_class, on_device=np.broadcast_to(np.array(on_device), (len(of_op),))
+        of_op=dict(zip(numbers, np.log(of_op), strict=True)),
+        of_class=of_class,
+        on_device=dict(zip(numbers, slowed, strict=True)),
+        run_sd=0.0,
+        noise=[np.zeros(of_op.shape)],
     )
 
 
 def ones(done: SimulatedStep, num_samples: int = 1) -> DurationFactors:
     classes = done.cluster.folding.num_rank_classes
-    return factors(np.ones((done.program.num_ops, num_samples)), np.ones((classes, num_samples)))
+    return factors(done, np.ones((done.program.num_ops, num_samples)), np.ones((classes, num_samples)))
 
 
 # ── without errors ──
@@ -73,10 +84,11 @@ def by_hand() -> SimulatedStep:
     a takes 1 s on class 0 and 2 s on class 1; b waits for a and takes 3 s: 2 to 5 on both; c takes 4 s: 1 to 5 and 2 to
     6; d waits for b as well and takes 1 s: 5 to 6 and 6 to 7.
     """
-    a, b, c, d = (SimpleNamespace(name=name, number=number) for number, name in enumerate("abcd"))
+    a, c, d = (Compute(kind="gelu", name=name, number=number) for number, name in enumerate("acd"))
+    b: Any = SimpleNamespace(name="b", number=3, lane="gather")
     program = ExpandedProgram(
         lanes=("compute", "gather"),
-        ops=[a, b, c, d],  # type: ignore[list-item]
+        ops=[a, b, c, d],
         calls=[],
         lane=[0, 1, 0, 0],
         position=[0, 0, 1, 2],
@@ -89,11 +101,15 @@ def by_hand() -> SimulatedStep:
     end = np.array([[1.0, 5.0, 5.0, 6.0], [2.0, 5.0, 6.0, 7.0]])
     meets = {"together": np.array([0, 0]), "alone": np.array([0, 1])}
     cluster: Any = SimpleNamespace(
+        role_of=np.array([0, 0]),
+        role_assignment=SimpleNamespace(is_shared=lambda _: False),
         of=lambda op: SimpleNamespace(pattern="together" if op is b else "alone"),
         folding=SimpleNamespace(activity_of=meets.__getitem__, num_rank_classes=2),
     )
-    timeline = Timeline(ready=start, start=start, end=end, num_solves=0)
-    return SimulatedStep(schedule=None, program=program, cluster=cluster, timeline=timeline, fidelity="flow")  # type: ignore[arg-type]
+    (role,) = [SegmentedProgram.of_ops(Role("all", ()), program)]
+    timeline = Timeline(ready=start, start=start, end=end)
+    times = RoleTimeline(segmented=role, classes=(0, 1), timeline=timeline, by_class={}, by_node={})
+    return SimulatedStep(schedule=None, cluster=cluster, fidelity="flow", roles=(times,))  # type: ignore[arg-type]
 
 
 def test_a_step_worked_by_hand() -> None:
@@ -102,7 +118,8 @@ def test_a_step_worked_by_hand() -> None:
     of_class[0, 2] = 3.0  # class 0: a 0 to 3, c 3 to 15, d 15 to 18
     of_class[1, 3] = 2.0  # class 1: a 0 to 4, c 4 to 12, d 12 to 14
     of_op[1, 4], of_class[1, 4] = 0.5, 0.5  # a 1 s on both: b 1 to 2.5; class 0: c 1 to 5, d 5 to 6
-    samples = resampled_s(by_hand(), factors(of_op, of_class, [True, False, True, True]))
+    done = by_hand()
+    samples = resampled_s(done, factors(done, of_op, of_class, [True, False, True, True]))
     assert samples.tolist() == pytest.approx([7.0, 9.0, 18.0, 14.0, 6.0], rel=1e-12)
 
 
@@ -111,7 +128,8 @@ def test_what_is_not_done_by_a_device_is_not_slowed_by_it() -> None:
     # slowed too, b is 6 to 15: hidden by c all the same; with nothing slowed but b, 2 to 11: d 11 to 12.
     slow = np.full((2, 1), 3.0)
     for on_device, seconds in (([1, 0, 1, 1], 21.0), ([1, 1, 1, 1], 21.0), ([0, 1, 0, 0], 12.0), ([0, 0, 0, 0], 7.0)):
-        samples = resampled_s(by_hand(), factors(np.ones((4, 1)), slow, np.array(on_device, bool)))
+        done = by_hand()
+        samples = resampled_s(done, factors(done, np.ones((4, 1)), slow, np.array(on_device, bool)))
         assert samples.tolist() == pytest.approx([seconds], rel=1e-12), on_device
 
 
@@ -127,7 +145,7 @@ def test_all_times_as_many_times_longer_make_the_step_as_many_times_longer(seed:
     done, random = several_classes(), np.random.default_rng(seed)
     of_op = np.exp(random.normal(size=(done.program.num_ops, 3)))
     of_class = np.ones((done.cluster.folding.num_rank_classes, 3))
-    once, scaled = (resampled_s(done, factors(of_op * by, of_class)) for by in (1.0, scale))
+    once, scaled = (resampled_s(done, factors(done, of_op * by, of_class)) for by in (1.0, scale))
     assert scaled == pytest.approx(scale * once, rel=1e-9)
 
 
@@ -139,15 +157,15 @@ def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
     of_class = np.exp(random.normal(size=(done.cluster.folding.num_rank_classes, 3)))
     longer = of_op * random.choice([1.0, 1.5], size=of_op.shape)
     more = of_class * random.choice([1.0, 1.5], size=of_class.shape)
-    before, after = resampled_s(done, factors(of_op, of_class)), resampled_s(done, factors(longer, more))
+    before, after = resampled_s(done, factors(done, of_op, of_class)), resampled_s(done, factors(done, longer, more))
     assert (after >= before).all()
 
 
-def test_samples_do_not_depend_on_how_many_are_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_do_not_depend_on_how_many_are_done_at_once() -> None:
     done, random = several_classes(), np.random.default_rng(1)
-    given = factors(np.exp(random.normal(size=(done.program.num_ops, 7))), np.ones((4, 7)))
+    of_op = np.exp(random.normal(size=(done.program.num_ops, 7)))
     assert done.cluster.folding.num_rank_classes == 4
-    together = resampled_s(done, given)
-    for room in (0, 3 * 8 * 4 * done.program.num_ops):  # one sample after the other; three at a time
-        monkeypatch.setattr(resample, "BLOCK_BYTES", room)
-        assert (resampled_s(done, given) == together).all()
+    together = resampled_s(done, factors(done, of_op, np.ones((4, 7))))
+    for sample in range(7):
+        one = resampled_s(done, factors(done, of_op[:, [sample]], np.ones((4, 1))))
+        assert one[0] == together[sample]

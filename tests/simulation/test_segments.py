@@ -15,9 +15,8 @@ from simfrontier.schedule.expansion import expand
 from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.segments import KIND, segmented
+from simfrontier.schedule.segments import KIND, SegmentedProgram, segmented
 from simfrontier.simulation import simulate
-from simfrontier.simulation.roles import simulate_roles
 from tests.simulation.pipelines import Pipeline
 
 NAMES = ("a", "b", "c", "d")
@@ -97,8 +96,10 @@ def schedules(draw: st.DrawFn) -> Schedule:
 def test_nodes_give_the_times_of_ops(made: Schedule) -> None:
     """Whatever waits for whatever: as many seconds as one rank that runs op by op, with contention for memory."""
     cluster = price(made, load_machine("toy-pair"), load_library("rccl"))
-    result = simulate_roles([segmented(made, made.roles[0])], cluster).by_role[0].timeline
-    assert result.step_s == pytest.approx(simulate(expand(made, made.roles[0]), cluster).step_s, rel=1e-9)
+    (role,) = made.roles
+    by_calls, by_ops = segmented(made, role), SegmentedProgram.of_ops(role, expand(made, role))
+    (result,), (expected,) = simulate([by_calls], cluster), simulate([by_ops], cluster)
+    assert result.timeline.step_s == pytest.approx(expected.timeline.step_s, rel=1e-9)
 
 
 def nodes(pipeline: Pipeline) -> Iterator[list[str]]:

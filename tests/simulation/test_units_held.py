@@ -16,7 +16,7 @@ from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import segmented
 from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.simulation.roles import simulate_roles
+from simfrontier.simulation.engine import simulate
 from tests.simulation.singles import calls
 
 MESH = Mesh((("package", 8), ("gcd", 2)))  # two nodes
@@ -139,7 +139,7 @@ def test_both_engines_and_the_exact_one_agree(size: int) -> None:
     exact = simulate_step(one, machine, library, "flow", exact=True)
     assert exact.step_s == pytest.approx(folded.step_s, rel=1e-9)
     cluster = price(one, machine, library)
-    (role_timeline,) = simulate_roles([segmented(one, one.roles[0])], cluster).by_role
+    (role_timeline,) = simulate([segmented(one, one.roles[0])], cluster)
     assert role_timeline.timeline.step_s == pytest.approx(folded.step_s, rel=1e-9)
 
 

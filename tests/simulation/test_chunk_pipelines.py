@@ -1,0 +1,97 @@
+"""Pipelines at fidelity `chunk`: an exchange is one message each way, and a step agrees with `flow`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simfrontier.collectives import load_library
+from simfrontier.machine import load_machine
+from simfrontier.network import Perturbation, ResourceKind
+from simfrontier.schedule.ir import Exchange
+from simfrontier.simulation import SimulatedStep, simulate_step
+from tests.simulation.pipelines import Order, Pipeline
+
+MACHINE, LIBRARY = load_machine("toy-cluster"), load_library("rccl")
+
+
+def run(pipeline: Pipeline, fidelity: str, fault: Perturbation | None = None) -> SimulatedStep:
+    return simulate_step(pipeline.schedule(), MACHINE, LIBRARY, fidelity, fault)  # type: ignore[arg-type]
+
+
+def exchanged(step: SimulatedStep) -> list[float]:
+    """Seconds of the exchanges of the critical rank."""
+    row = step.critical_row
+    took = (step.timeline.end - step.timeline.start)[row].tolist()
+    return [seconds for op, seconds in zip(step.program.ops, took, strict=True) if isinstance(op, Exchange)]
+
+
+def test_an_exchange_by_hand() -> None:
+    """Two stages on two nodes of 4 devices and 2 NICs of 1 GB/s: an activation of 64 MiB of each of two devices.
+
+    A direct message of RCCL: base and hop, then 2 x 67,108,864 B at the share of the NIC that direct messages reach:
+    fluid rates end both then, single messages the one and then the other.
+    """
+    pipeline = Pipeline(stages=2, micros=1, data=4, message=2**25, axes=("stage", "data", "tensor"))
+    hops = LIBRARY.direct
+    share = LIBRARY.shares_on(MACHINE, "direct")["nic"]
+    seconds = hops.base_s + hops.hop_between_nodes_s + 2 * 2**26 / (share * 1e9)
+    for fidelity in ("flow", "chunk"):
+        longest = max(exchanged(run(pipeline, fidelity)))
+        assert longest == pytest.approx(seconds, rel=0.02), fidelity
+
+
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("stages", [4, 8])
+def test_a_step_agrees_with_flow(stages: int, order: Order) -> None:
+    """One pair on every link, in one node and over two: single messages and fluid rates agree within 3 %."""
+    pipeline = Pipeline(order=order, stages=stages, micros=4, rows=8192, step=False)
+    chunk, flow = run(pipeline, "chunk"), run(pipeline, "flow")
+    assert chunk.step_s == pytest.approx(flow.step_s, rel=0.03)
+
+
+@pytest.mark.parametrize("order", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("stages", [4, 8])
+def test_exchanges_beside_kernels_slow_none_down(stages: int, order: Order) -> None:
+    """Messages load wires only: a step lies between one without contention and one with contention for memory too."""
+    pipeline = Pipeline(order=order, apart=True, stages=stages, micros=4, rows=8192, step=False)
+    alone, chunk, flow = (run(pipeline, fidelity).step_s for fidelity in ("analytic", "chunk", "flow"))
+    assert 0.97 * alone <= chunk <= 1.03 * flow
+
+
+def test_links_carry_what_ranks_send() -> None:
+    """Four pairs of ranks on two nodes: every micro-batch sends an activation ahead and one gradient back, so the NICs
+    into each node carry 3 x 4 activations of 512 x 256 fp16, and nothing else crosses."""
+    step = run(Pipeline(stages=2, micros=3, data=4, axes=("stage", "data", "tensor"), step=False), "chunk")
+    assert step.link_bytes is not None
+    fabric = step.cluster.fabric
+    nic = np.array([fabric.class_names[each] == "nic" for each in fabric.link_class])
+    wires = nic & (fabric.kind == ResourceKind.WIRE)
+    assert float(step.link_bytes[wires].sum()) == 2 * 2 * 3 * 4 * 512 * 256 * 2  # out of one node and into the other
+
+
+def test_a_slow_stage_holds_up_its_neighbours() -> None:
+    """Where exchanges do not matter, messages one by one are the closed form, with a stage of half the speed too."""
+    pipeline, fault = Pipeline(stages=4, micros=8, rows=10**7, message=1, step=False), Perturbation(slow={2: 0.5})
+    healthy, slow = (run(pipeline, "chunk", each).step_s for each in (None, fault))
+    assert healthy == pytest.approx(run(pipeline, "analytic").step_s, rel=1e-4)
+    assert slow == pytest.approx(run(pipeline, "analytic", fault).step_s, rel=1e-4)
+    assert slow > 1.6 * healthy  # of 8 micro-batches through 4 stages 8 take up to twice as long: up to 19 / 11
+
+
+def test_ends_meet_however_their_programs_order_their_calls() -> None:
+    """Both ends of an exchange start and end as one, at the time at which the later was ready."""
+    step = run(Pipeline(stages=4, micros=3, apart=True), "chunk")
+    ends: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for role in step.roles:
+        counts: dict[tuple[int, ...], int] = {}
+        for node, op in enumerate(role.segmented.program.ops):
+            if isinstance(op, Exchange):
+                pair = tuple(sorted(op.ends))
+                counts[pair] = counts.get(pair, 0) + 1
+                line = role.timeline
+                key = (*pair, counts[pair])
+                ends.setdefault(key, []).append((float(line.start[0, node]), float(line.ready[0, node])))
+    assert len(ends) > 6
+    for (start, ready), (other, later) in ends.values():
+        assert start == other == max(ready, later)
