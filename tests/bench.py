@@ -10,8 +10,10 @@ import statistics
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
+
+from simfrontier.extras import added
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
@@ -70,27 +72,11 @@ def inside() -> None:
     sys.stdout.write(f"{fold.num_rank_classes} rank classes, {fold.num_link_classes} link classes\n\n")
 
 
-def softmax() -> None:
-    """How much longer three passes over a row take than two, for a row that the last cache cannot hold; where the real
-    half is installed."""
-    if find_spec("numba") is None:
-        return
-    from simfrontier_real.softmax.timing import last_cache_bytes, time_all
-
-    cache_bytes = last_cache_bytes()
-    elements = cache_bytes  # floats: four times the cache
-    timed = {each.algorithm: each.median_s for each in time_all([elements], 9, cache_bytes, lambda: None)}
-    two = timed["two-pass"]
-    text = ", ".join(f"{name} {seconds / two:.2f} ×" for name, seconds in timed.items() if name != "two-pass")
-    what = f"softmax of {elements:,} float32: two-pass {1e3 * two:.1f} ms, {text}"
-    sys.stdout.write(f"{what}   aim 1.15 × both\n\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     os.chdir(ROOT)
     inside()
-    softmax()
+    for bench in added("tests.bench", FunctionType):
+        bench()
     with tempfile.TemporaryDirectory() as folder:
         one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
         line("simfrontier --help", median(["--help"]), "0.4 s")

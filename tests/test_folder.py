@@ -205,7 +205,6 @@ def test_a_file_has_the_mode_that_others_get(tmp_path: Path) -> None:
         ("validate", "--out"),
         ("crosscheck", "a", "b", "--out"),
         ("replay", "a.json", "--scenario", TOY, "--out"),
-        ("softmax", "a.csv", "--out"),
         ("calibrate", "a.csv", "--out"),
         ("calibrate", "a.csv", "--out", "a.toml", "--page"),
         ("show", TOY, "--save"),

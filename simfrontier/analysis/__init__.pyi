@@ -32,19 +32,6 @@ from .losses import (
     read_losses as read_losses,
 )
 from .softmax import LossCall as LossCall, Softmaxes as Softmaxes, softmaxes as softmaxes
-from .softmax_rates import (
-    CACHED as CACHED,
-    EXPONENTIALS as EXPONENTIALS,
-    FLOAT_BYTES as FLOAT_BYTES,
-    OTHERS as OTHERS,
-    STARTS as STARTS,
-    TWO_PASS as TWO_PASS,
-    UNCACHED as UNCACHED,
-    Rates as Rates,
-    bytes_per_element as bytes_per_element,
-    limit_of as limit_of,
-    read_rates as read_rates,
-)
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
 from .uncertainty import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simfrontier.analysis.softmax_rates import COLUMNS
+from simfrontier.extras import added
 from simfrontier.machine.wiring import save_wiring
 from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import NAME, journal_in
+from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.real.wirings import frontier
 
@@ -69,7 +70,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    out["softmax"] = [_softmax_table()]
     save_wiring(frontier(1e6), folder / "wiring.json")
     out["wiring"] = [(folder / "wiring.json").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
@@ -80,17 +80,8 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         b"plans.*.softmax=two-pass",
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
+    out |= {reader.kind: reader.samples() for reader in added("tests.fuzz", Reader) if reader.samples}
     return out
-
-
-def _softmax_table() -> bytes:
-    rows = [",".join(COLUMNS)]
-    for elements in (1_000, 30_000_000):
-        for algorithm, passes in (("two-pass", 3), ("three-pass-recompute", 4), ("three-pass-reload", 5)):
-            for starts in ("cached", "uncached"):
-                time_s = elements * passes * 4 / 20e9
-                rows.append(f"{elements},{algorithm},{starts},{time_s},{time_s},{elements * passes * 4},a CPU,33554432")
-    return "\n".join(rows).encode() + b"\n"
 
 
 def _journal(folder: Path) -> bytes:

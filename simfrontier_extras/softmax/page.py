@@ -7,7 +7,15 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from simfrontier.analysis import (
+from simfrontier.report.ending import how_to_read
+from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
+from simfrontier.report.phrases import binary, listed, number, percent, quantity
+from simfrontier.report.shell import whole_page
+from simfrontier.schedule import KERNELS
+from simfrontier.wholefile import write_whole
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.figures import MARKS, NAMES, charts
+from simfrontier_extras.softmax.rates import (
     CACHED,
     EXPONENTIALS,
     FLOAT_BYTES,
@@ -18,13 +26,6 @@ from simfrontier.analysis import (
     bytes_per_element,
     limit_of,
 )
-from simfrontier.report.ending import how_to_read
-from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
-from simfrontier.report.phrases import binary, listed, number, percent, quantity
-from simfrontier.report.shell import whole_page
-from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
-from simfrontier.schedule import IN_MEMORY, KERNELS
-from simfrontier.wholefile import write_whole
 
 CONTENTS: Final = {
     "headline": "In short",

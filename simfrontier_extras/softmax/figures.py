@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from math import log10
 from typing import Any, Final
 
-from simfrontier.analysis import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
-from simfrontier.report.crosscheck_figures import LINE
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import binary, number
 from simfrontier.report.theme import PlanMark, axis, decades, figure, marks
-from simfrontier.schedule import IN_MEMORY
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
 
+LINE: Final = "#8A8A8A"
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
 NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}
 _DASHES: Final = {"cached": "dot", "uncached": "solid"}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.schedule import IN_MEMORY
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
 
 Rows = NDArray[np.float32]
 Kernel = Callable[[Rows, Rows], int]
@@ -45,7 +45,7 @@ def kernel(algorithm: str) -> Kernel:
     """The compiled function of an algorithm: ([rows, elements], out) → the first row that has no softmax, or -1. Raises
     InputError where numba is not installed, or not one that works."""
     try:
-        from simfrontier_real.softmax import kernels
+        from simfrontier_extras.softmax.real import kernels
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError):
             raise InputError(

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import typer
 
-from simfrontier.analysis import OTHERS, Rates, limit_of, read_rates
-from simfrontier.cli.console import plain
-from simfrontier.report import outside_ratio, rows_csv, softmax_findings, softmax_lead, write_softmax_rates_page
-from simfrontier.schedule import IN_MEMORY
+from simfrontier.cli import plain
+from simfrontier.report import rows_csv
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.page import outside_ratio, softmax_findings, softmax_lead, write_softmax_rates_page
+from simfrontier_extras.softmax.rates import OTHERS, Rates, limit_of, read_rates
 
 _SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
 

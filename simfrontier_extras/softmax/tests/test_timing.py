@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("numba")
 
-from simfrontier.analysis.softmax_rates import COLUMNS as READ, read_rates
 from simfrontier.errors import InputError
-from simfrontier.schedule.softmax import IN_MEMORY
-from simfrontier_real.softmax.timing import COLUMNS, _share, parse_elements, refuse_too_large
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import COLUMNS as READ, read_rates
+from simfrontier_extras.softmax.real.timing import COLUMNS, _share, parse_elements, refuse_too_large
 from tests.invoke import invoke
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from simfrontier.errors import InputError, shown
 from simfrontier.measured import Line, read_lines
-from simfrontier.schedule import IN_MEMORY, KERNELS
+from simfrontier.schedule import KERNELS
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 TWO_PASS: Final = "two-pass"

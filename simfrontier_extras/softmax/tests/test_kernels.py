@@ -14,10 +14,11 @@ from scipy.special import softmax as of_scipy
 
 pytest.importorskip("numba")
 
-import simfrontier_real.softmax as package
+import simfrontier_extras.softmax.real as package
 from simfrontier.errors import InputError
-from simfrontier.schedule.softmax import IN_MEMORY
-from simfrontier_real.softmax import softmax
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.real.softmax import softmax
+from simfrontier_real import exponentials
 
 ULP = 2.0**-24
 LEAST = 2.0**-125
@@ -170,7 +171,7 @@ def test_a_row_of_nothing_is_refused(algorithm: str) -> None:
 
 def test_without_numba_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "simfrontier_real.softmax.kernels", raising=False)
+    monkeypatch.delitem(sys.modules, "simfrontier_extras.softmax.real.kernels", raising=False)
     monkeypatch.delattr(package, "kernels", raising=False)
     with pytest.raises(
         InputError, match=r"^numba is not installed, which compiles softmax; make setup-real installs it$"
@@ -183,7 +184,7 @@ def test_a_numba_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.9.')")
     for name in [each for each in sys.modules if each.split(".")[0] == "numba"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "simfrontier_real.softmax.kernels", raising=False)
+    monkeypatch.delitem(sys.modules, "simfrontier_extras.softmax.real.kernels", raising=False)
     monkeypatch.delattr(package, "kernels", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     message = "^numba, which compiles softmax, cannot be used: Numba needs NumPy 2.4 or less.$"
@@ -205,3 +206,10 @@ def test_wrong_arguments_are_one_line() -> None:
         softmax(row, out=np.zeros(3, dtype=np.float32))
     with pytest.raises(InputError, match=r"^out: got shape"):
         softmax(row, out=row)
+
+
+def test_the_compiled_kernels_have_the_same_parts_of_ln_2() -> None:
+    from simfrontier_extras.softmax.real import kernels
+
+    for name in ("LOG2E", "LN2_HIGH", "LN2_LOW"):
+        assert getattr(kernels, name) == getattr(exponentials, name)

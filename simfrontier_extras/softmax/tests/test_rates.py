@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.analysis.softmax_rates import bytes_per_element, limit_of, read_rates
-from simfrontier.report.softmax_rates import reasons, softmax_findings, softmax_lead, softmax_rates_page
-from simfrontier.schedule.softmax import IN_MEMORY
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.page import reasons, softmax_findings, softmax_lead, softmax_rates_page
+from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
 from tests.invoke import invoke, refusal
+from tests.limited import limited_refusal
 
 HEAD = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes\n"
 PASSES = {"two-pass": 3, "three-pass-recompute": 4, "three-pass-reload": 5}
@@ -167,3 +168,19 @@ def test_a_row_that_fills_the_cache_is_not_larger_than_it(tmp_path: Path) -> Non
 
 def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:
     assert "Against recompute: 1.25 × at 100,000 elements; bytes alone" in said(table(tmp_path, lines(IN_CACHE, LARGE)))
+
+
+def test_a_table_is_bounded(tmp_path: Path) -> None:
+    softmax = tmp_path / "softmax.csv"
+    head = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes"
+    softmax.write_text(f"{head}\n1000,two-pass,cached,1e308,1e308,12000,CPU,1048576\n", encoding="utf-8")
+    assert 'line 2: median_s: got "1e308", allowed: ' in limited_refusal("softmax", softmax)
+    softmax.write_text(head + "," * 70_000, encoding="utf-8")
+    assert "characters in a line; allowed: up to 65,536" in limited_refusal("softmax", softmax)
+    softmax.write_text(head + "," * 2_000 + "\n1\n", encoding="utf-8")
+    assert "columns; allowed: up to 1,000" in limited_refusal("softmax", softmax)
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_folder_is_refused(empty: str) -> None:
+    assert refusal("softmax", "a.csv", "--out", empty) == f"--out: got {empty!r}; allowed: a name"

@@ -17,11 +17,12 @@ import numpy as np
 import typer
 
 from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import IN_MEMORY, KERNELS
+from simfrontier.schedule import KERNELS
 from simfrontier.wholefile import write_whole
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.real.softmax import Rows, kernel
 from simfrontier_real.free_memory import free_bytes
 from simfrontier_real.progress import progress
-from simfrontier_real.softmax import Rows, kernel
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 STARTS: Final = ("cached", "uncached")  # where a row is when a call begins
