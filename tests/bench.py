@@ -18,7 +18,6 @@ from simfrontier.extras import added
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
-GRIDS = str(ROOT / "scenarios" / "axonn-perlmutter-80b.toml")
 SIZES = (8, 64, 384, 3072, 75264)
 CHUNK_SIZES = (16, 64, 128)
 
@@ -96,14 +95,9 @@ def main() -> None:
         steps = ["run", PIPELINE, *rest, "--plans"]
         line("  1T, 3,072 GCDs: 16 stages, 64 micro-batches, tensor 8", median([*steps, "1f1b"], runs=3), "10 s")
         line("  the same, sequence-parallel", median([*steps, "sequence-parallel"], runs=3), "10 s")
-        for plan, count in (("megatron", 24), ("axonn", 8)):
-            what = f"  80B, 1,024 A100: {plan}, best of {count} candidates"
-            line(what, median(["run", GRIDS, *rest, "--plans", plan], runs=3), "")
-        line("  tune: 230 grids by AxoNN's model", median(["tune", GRIDS, "--fidelity", "axonn-a"], runs=3), "")
         sys.stdout.write("\nsearches over plans, one process (aims are wall time on two cores):\n")
         for what, file, aim in (
             ("20B, 384 GCDs", SCENARIO, "60 s"),
-            ("80B, 1,024 A100", GRIDS, "120 s"),
             ("1T, 3,072 GCDs", PIPELINE, "180 s"),
         ):
             line(f"  tune: {what}", measure(["tune", file, "--jobs", "1", "--fresh", "--out", folder]), aim)

@@ -40,6 +40,7 @@ SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, ne
 PUBLIC: dict[str, set[str]] = {
     "cli": {"plain", "to_write"},
     "explanation": {"explain"},
+    "scenario": {"GridOrder"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"

@@ -4,15 +4,6 @@ from .attribution import (
     part_words as part_words,
     why_faster as why_faster,
 )
-from .axonn_model import (
-    Bandwidths as Bandwidths,
-    Ranked as Ranked,
-    Transformer as Transformer,
-    VersionName as VersionName,
-    load_bandwidths as load_bandwidths,
-    ranked as ranked,
-    transformer_of as transformer_of,
-)
 from .bytes_moved import BOUNDARIES as BOUNDARIES, PARTS as PARTS, moves_of as moves_of, traffic as traffic
 from .critical import (
     WAIT as WAIT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -10,8 +10,14 @@ from simfrontier.io import Strict, Text
 from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
 from simfrontier.machine import Emulation
 from simfrontier.plan import Engine
+from simfrontier.scenario.extended import extended
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.workload import Attention, Softmax
+
+if TYPE_CHECKING:
+    Tune = TuneTable
+else:
+    Tune = extended(TuneTable, "tune_keys", "Tune", __name__)
 
 Positive = Annotated[int, Field(ge=1, le=COUNT.most)]
 Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
@@ -193,7 +199,7 @@ class ScenarioFile(Strict):
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     perturbation: PerturbationTable = PerturbationTable()
     uncertainty: UncertaintyTable = UncertaintyTable()
-    tune: TuneTable = TuneTable()
+    tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
     earlier: EarlierTable | None = None

@@ -12,6 +12,7 @@ from simfrontier.tuning.journal import NAME, journal_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.real.wirings import frontier
+from tests.scenario_files import SCENARIOS
 
 OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
 # Datatype: MPI_CHAR.
@@ -55,7 +56,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         assert out[kind], kind
     out["schedule"].sort(key=len)
     catalog = ROOT / "simfrontier"
-    out["scenario"] = [path.read_bytes() for path in sorted((ROOT / "scenarios").glob("*.toml"))]
+    out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simfrontier.analysis.axonn_model.bandwidth import Bandwidths
-from simfrontier.analysis.axonn_model.grid import Grid
-from simfrontier.analysis.axonn_model.transformer import Layer, Transformer
 from simfrontier.errors import InputError
+from simfrontier_extras.axonn_model.bandwidth import Bandwidths
+from simfrontier_extras.axonn_model.grid import Grid
+from simfrontier_extras.axonn_model.transformer import Layer, Transformer
 
 GIB = 1024.0**3
 ELEMENT_BYTES = 2  # BF16

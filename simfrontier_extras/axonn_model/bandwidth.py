@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final
 
-from simfrontier.analysis.axonn_model.schema import MachineBandwidths, Tables
 from simfrontier.errors import InputError
 from simfrontier.io import read_toml, typed
+from simfrontier_extras.axonn_model.schema import MachineBandwidths, Tables
+from simfrontier_extras.axonn_model.versions import VersionName
 
 CATALOG: Final = Path(__file__).parent / "catalog"
-VersionName = Literal["axonn-a", "axonn-b"]
-VERSIONS: Final[tuple[VersionName, ...]] = get_args(VersionName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.analysis.axonn_model.bandwidth import VersionName
-from simfrontier.analysis.axonn_model.grid import Grid
 from simfrontier.errors import InputError
 from simfrontier.workload import GptShape
+from simfrontier_extras.axonn_model.grid import Grid
+from simfrontier_extras.axonn_model.versions import VersionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.scenario import scenario_of
-from simfrontier.tuning import rank_grids
+from simfrontier_extras.axonn_model.of_scenario import rank_grids
 from tests.invoke import ROOT, TOY, Ran, invoke, refusal
 
 MAIN = ROOT / "scenarios" / "frontier-20b.toml"

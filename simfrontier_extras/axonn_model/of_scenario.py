@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.analysis import Bandwidths, Ranked, Transformer, VersionName, load_bandwidths, ranked, transformer_of
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.scenario import Scenario
 from simfrontier.workload import GptShape
+from simfrontier_extras.axonn_model.bandwidth import Bandwidths, load_bandwidths
+from simfrontier_extras.axonn_model.ranking import Ranked, ranked
+from simfrontier_extras.axonn_model.transformer import Transformer, transformer_of
+from simfrontier_extras.axonn_model.tune_keys import AxonnKeys
+from simfrontier_extras.axonn_model.versions import VersionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,7 @@ def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> GridRa
     Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
     SimfrontierError where no grid is allowed. One line each, with the scenario's file.
     """
-    table, training = scenario.file.tune, scenario.file.training
+    table, training = _table(scenario), scenario.file.training
     shape = scenario.shape
     try:
         if not isinstance(shape, GptShape):
@@ -55,10 +59,17 @@ def rank_grids(scenario: Scenario, version: VersionName, devices: int) -> GridRa
     )
 
 
+def _table(scenario: Scenario) -> AxonnKeys:
+    """The scenario's table `tune`, which has this extra's keys."""
+    table = scenario.file.tune
+    assert isinstance(table, AxonnKeys)
+    return table
+
+
 def _ranked(
     scenario: Scenario, bandwidths: Bandwidths, transformer: Transformer, devices: int, batch: int
 ) -> tuple[Ranked, ...]:
-    table = scenario.file.tune
+    table = _table(scenario)
     try:
         return ranked(
             bandwidths,
@@ -74,7 +85,7 @@ def _ranked(
 
 
 def _bandwidths(scenario: Scenario, version: VersionName) -> Bandwidths:
-    machine = scenario.file.tune.bandwidth
+    machine = _table(scenario).bandwidth
     try:
         return load_bandwidths(version, machine or scenario.machine.name)
     except InputError as error:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.analysis.axonn_model import VERSIONS, VersionName, load_bandwidths
-from simfrontier.analysis.axonn_model.bandwidth import CATALOG
 from simfrontier.errors import InputError
 from simfrontier.io import read_toml
+from simfrontier_extras.axonn_model.bandwidth import CATALOG, load_bandwidths
+from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
 
 # As get_bw(ip, my) of the source has them: (inner, size) -> GB/s.
 VERSION_A = {

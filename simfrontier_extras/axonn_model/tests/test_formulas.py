@@ -8,18 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.analysis.axonn_model import (
-    VERSIONS,
-    CommTimes,
-    Grid,
-    Transformer,
-    VersionName,
-    comm_times,
-    load_bandwidths,
-    transformer_of,
-)
 from simfrontier.errors import InputError
 from simfrontier.workload import MODELS, GptShape
+from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
+from simfrontier_extras.axonn_model.formulas import CommTimes, comm_times
+from simfrontier_extras.axonn_model.grid import Grid
+from simfrontier_extras.axonn_model.transformer import Transformer, transformer_of
+from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
 
 MACHINES = ("frontier", "perlmutter")
 

@@ -7,19 +7,13 @@ from math import comb, prod
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.analysis.axonn_model import (
-    VERSIONS,
-    Grid,
-    Ranked,
-    Transformer,
-    VersionName,
-    grids,
-    load_bandwidths,
-    ranked,
-    transformer_of,
-)
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.workload import MODELS, GptShape
+from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
+from simfrontier_extras.axonn_model.grid import Grid, grids
+from simfrontier_extras.axonn_model.ranking import Ranked, ranked
+from simfrontier_extras.axonn_model.transformer import Transformer, transformer_of
+from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
 
 BATCH = 2048  # assumed; the batches of the published runs are not known
 

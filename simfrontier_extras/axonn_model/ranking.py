@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.analysis.axonn_model.bandwidth import Bandwidths
-from simfrontier.analysis.axonn_model.formulas import CommTimes, comm_times
-from simfrontier.analysis.axonn_model.grid import Grid, grids
-from simfrontier.analysis.axonn_model.transformer import Transformer
 from simfrontier.errors import SimfrontierError
+from simfrontier_extras.axonn_model.bandwidth import Bandwidths
+from simfrontier_extras.axonn_model.formulas import CommTimes, comm_times
+from simfrontier_extras.axonn_model.grid import Grid, grids
+from simfrontier_extras.axonn_model.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
