@@ -7,7 +7,6 @@ INSTALLED_REAL := .venv/.installed-real
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
-EMULATE := reports/emulate
 VALIDATE := reports/validate
 LOSSES := reports/losses
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
@@ -19,7 +18,7 @@ FUZZ_SEED :=
 REF := HEAD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses test exhaustive mutants mutated-schedules fuzz check same bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck losses test exhaustive mutants mutated-schedules fuzz check same bench golden clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -27,7 +26,6 @@ help::
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
-	@echo "make emulate     two nodes of Frontier laid out on this machine, simulated and run: $(EMULATE)/index.html"
 	@echo "make losses      a small GPT trained on $(RANKS) ranks under every policy of compression (half an hour): $(LOSS_TABLE)"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
@@ -74,11 +72,6 @@ crosscheck: setup-real
 	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
 	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
 
-# Two nodes of Frontier as network namespaces with shaped links, three plans and single collectives on sixteen ranks in
-# them, and every link's byte counters, against the simulation of the same. (Exit code 1: a limit is missed; it is said which.)
-emulate: setup-real
-	$(BIN)/simfrontier emulate scenarios/emulate.toml --out $(EMULATE) || [ $$? -eq 1 ]
-
 # Trains on $(RANKS) gloo ranks and rewrites the table that the page of scenarios/lassen-neox-20b.toml shows. (Exit code 1 of
 # the last line: a policy leaves the band; it is said which.)
 losses: setup-real
@@ -121,7 +114,7 @@ golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) --golden
 
 clean::
-	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(EMULATE) $(VALIDATE)
+	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
 	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What extras add: targets of their own, and lines of help and clean.

@@ -26,6 +26,13 @@ class Verb:
     hidden: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A line of `simfrontier doctor`: `run` gives what was looked at, whether it works, and what was found."""
+
+    run: Callable[[], tuple[str, bool, str]]
+
+
 @cache
 def extras() -> tuple[str, ...]:
     """The names of all extras, in alphabetical order."""

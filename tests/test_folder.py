@@ -201,7 +201,6 @@ def test_a_file_has_the_mode_that_others_get(tmp_path: Path) -> None:
         ("tune", TOY, "--out"),
         ("explain", TOY, "--out"),
         ("export", TOY, "--out"),
-        ("emulate", TOY, "--out"),
         ("validate", "--out"),
         ("crosscheck", "a", "b", "--out"),
         ("replay", "a.json", "--scenario", TOY, "--out"),

@@ -38,9 +38,18 @@ LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
-    "cli": {"plain", "to_write"},
+    "cli": {
+        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "json_document", "load"),
+        *("plain", "print_check", "to_write", "write_simulated"),
+    },
     "explanation": {"explain"},
-    "scenario": {"GridOrder"},
+    "io": {"Line", "Parsed"},
+    "machine": {"Device", "Matmul"},
+    "network": {"box"},
+    "report": {"limits_words"},
+    "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
+    "schedule": {"SweepCall", "sweep"},
+    "trace": {"save_slowed", "save_sweep"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"

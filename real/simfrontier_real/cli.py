@@ -192,56 +192,6 @@ def measure(
         measure(opened, plan, out, datetime.date.today().isoformat(), command)
 
 
-@app.command()
-def emulate(
-    jobs: Annotated[Path, typer.Argument(help="file of jobs, from `simfrontier emulate`")],
-    timeout: TimeoutOption = 120.0,
-    join_timeout: JoinOption = 60.0,
-) -> None:
-    """Lay an emulated fabric out on this box and replay schedules on ranks in it, by a file of jobs."""
-    import sys
-
-    from simfrontier_real.fabric.client import is_inside
-    from simfrontier_real.jobs import load_jobs
-
-    wiring, loaded = load_jobs(jobs)
-    if not is_inside():
-        from simfrontier_real.fabric.launch import run_in_fabric
-        from simfrontier_real.world import end_with_starter
-
-        end_with_starter()
-        raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]]))
-    from simfrontier_real.jobs import run_jobs
-    from simfrontier_real.session import session
-
-    with session([], "gloo", True, join_timeout, timeout) as opened:
-        run_jobs(opened, loaded)
-
-
-@app.command("in-fabric", hidden=True)
-def in_fabric(
-    wiring: Annotated[Path, typer.Argument(help="wiring file (JSON) of the fabric to lay out")],
-    arguments: Annotated[list[str], typer.Argument(help="after `--`: what every rank runs, as for simfrontier-real")],
-) -> None:
-    """Lay an emulated fabric out on this box and run `simfrontier-real ARGUMENTS` as every rank of it."""
-    import sys
-
-    from simfrontier_real.fabric.launch import run_in_fabric
-
-    raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *arguments]))
-
-
-@app.command("fabric-check", hidden=True)
-def fabric_check() -> None:
-    """Say what this system lacks for an emulated fabric, a line each; exit code 1 where it lacks something."""
-    from simfrontier_real.fabric.probe import missing
-
-    lacking = missing()
-    for line in lacking:
-        typer.echo(f"missing: {line}")
-    raise typer.Exit(1 if lacking else 0)
-
-
 for verb in added("real.verbs", Verb):
     app.command(verb.name, hidden=verb.hidden)(verb.function)
 

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import create_model
 
-from simfrontier.extras import added
 from simfrontier.io import Strict
+
+if TYPE_CHECKING:
+    from simfrontier.machine import Machine
+    from simfrontier.scenario.form import ScenarioFile
 
 Form = TypeVar("Form", bound=Strict)
 
 
-def extended(form: type[Form], module: str, name: str, owner: str) -> type[Form]:
-    """A form that also has the keys of the forms that extras add by their module of that name: each key with a default.
-    An extra finds them in a table of the form by `isinstance(table, ItsOwnForm)`. `name`, `owner`: what the result is
-    called in which module, where pickle finds it."""
-    more = added(module, type)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioKeys:
+    """Tables that an extra adds to scenario files, by its module `scenario_keys`.
+
+    `form`: has them as fields, each with a default. `machine`: the machine that a scenario means by them, out of that
+    of its table `machine`; raises InputError that names the key.
+    """
+
+    form: type[Strict]
+    machine: Callable[[ScenarioFile, Machine], Machine]
+
+
+def extended(form: type[Form], more: Sequence[type[Strict]], name: str, owner: str) -> type[Form]:
+    """A form that also has the keys of other forms, which are found in it by `isinstance(table, OtherForm)`. `name`,
+    `owner`: what the result is called in which module, where pickle finds it."""
     if not more:
         return form
-    return create_model(name, __base__=(form, *more), __doc__=form.__doc__, __module__=owner)
+    bases: tuple[type[Strict], ...] = (form, *more)
+    made = create_model(name, __base__=bases, __doc__=form.__doc__, __module__=owner)
+    return cast("type[Form]", made)

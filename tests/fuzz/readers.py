@@ -117,18 +117,6 @@ def _losses(path: Path, _: random.Random) -> None:
     command("losses", path)
 
 
-def _jobs(path: Path, _: random.Random) -> None:
-    from simfrontier_real.jobs import load_jobs
-
-    load_jobs(path)
-
-
-def _wiring(path: Path, _: random.Random) -> None:
-    from simfrontier.machine.wiring import load_wiring
-
-    load_wiring(path)
-
-
 def _setting(path: Path, _: random.Random) -> None:
     text = path.read_bytes().decode("utf-8", "replace").replace("\0", "")
     command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
@@ -194,8 +182,6 @@ READERS: dict[str, Reader] = {
     "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
     "losses": Reader(kind="losses", suffix=".csv", share=4.0, read=_losses),
-    "jobs": Reader(kind="jobs", suffix=".json", share=4.0, read=_jobs),
-    "wiring": Reader(kind="wiring", suffix=".json", share=4.0, read=_wiring),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),

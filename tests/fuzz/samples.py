@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from simfrontier.extras import added
-from simfrontier.machine.wiring import save_wiring
 from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import NAME, journal_in
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
-from tests.real.wirings import frontier
 from tests.scenario_files import SCENARIOS
 
 OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
@@ -71,11 +68,8 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    save_wiring(frontier(1e6), folder / "wiring.json")
-    out["wiring"] = [(folder / "wiring.json").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
     out["losses"] = [b"\n".join(LOSSES.read_bytes().split(b"\n")[:60])]
-    out["jobs"] = [json.dumps(_jobs()).encode()]
     out["setting"] = [
         b"training.micro_batch=2",
         b"plans.*.softmax=two-pass",
@@ -94,16 +88,3 @@ def _journal(folder: Path) -> bytes:
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         return (folder / NAME).read_bytes()
-
-
-def _jobs() -> object:
-    job = {
-        "out": "a",
-        "schedules": ["s.json"],
-        "waits": "w",
-        "collectives": "lowered",
-        "iterations": 2,
-        "warmup": 1,
-        "rates": {"node 0 nic0>net": 0.5},
-    }
-    return {"wiring": "wiring.json", "jobs": [job]}
