@@ -254,7 +254,7 @@ def _measured(rates: Rates) -> str:
         ["row in the cache", "the same few rows again and again"],
         ["row in memory", "rows of twice the last cache in turn, so that each has left it when it comes again"],
         ["turns", "the three algorithms one after the other, over and over; medians"],
-        ["kernels", "the same exponential, vectors and sums in all three: simfrontier_real.softmax"],
+        ["kernels", "the same exponential, vectors and sums in all three: simfrontier_extras.softmax"],
         ["table", text(rates.source)],
     ]
     return section("measured", "How it was measured", table(["what", "how"], rows, "words"))
