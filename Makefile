@@ -7,10 +7,8 @@ INSTALLED_REAL := .venv/.installed-real
 SCENARIO := scenarios/frontier-20b.toml
 OUT := reports/frontier-20b
 CROSSCHECK := reports/crosscheck
-EMULATE := reports/emulate
 VALIDATE := reports/validate
 LOSSES := reports/losses
-SOFTMAX := reports/softmax-measured
 LOSS_TABLE := scenarios/losses/compressed-3d.csv
 RANKS := 8
 SEED := 0
@@ -20,17 +18,15 @@ FUZZ_SEED :=
 REF := HEAD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck emulate losses softmax test exhaustive mutants mutated-schedules fuzz check same bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck losses test exhaustive mutants mutated-schedules fuzz check same bench golden clean
 
-help:
+help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
 	@echo "make setup-real  and torch, to execute schedules for real"
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
-	@echo "make emulate     two nodes of Frontier laid out on this machine, simulated and run: $(EMULATE)/index.html"
 	@echo "make losses      a small GPT trained on $(RANKS) ranks under every policy of compression (half an hour): $(LOSS_TABLE)"
-	@echo "make softmax     softmax by two passes over memory against three, timed on this CPU: $(SOFTMAX)/index.html"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
@@ -76,11 +72,6 @@ crosscheck: setup-real
 	$(BIN)/simfrontier-real replay $(CROSSCHECK)/sim/schedule-*.json --ranks $(RANKS) --compute wait --waits $(CROSSCHECK)/sim --out $(CROSSCHECK)/real
 	$(BIN)/simfrontier crosscheck $(CROSSCHECK)/sim $(CROSSCHECK)/real --out $(CROSSCHECK)
 
-# Two nodes of Frontier as network namespaces with shaped links, three plans and single collectives on sixteen ranks in
-# them, and every link's byte counters, against the simulation of the same. (Exit code 1: a limit is missed; it is said which.)
-emulate: setup-real
-	$(BIN)/simfrontier emulate scenarios/emulate.toml --out $(EMULATE) || [ $$? -eq 1 ]
-
 # Trains on $(RANKS) gloo ranks and rewrites the table that the page of scenarios/lassen-neox-20b.toml shows. (Exit code 1 of
 # the last line: a policy leaves the band; it is said which.)
 losses: setup-real
@@ -88,12 +79,6 @@ losses: setup-real
 	$(BIN)/simfrontier export scenarios/compressed-3d.toml --out $(LOSSES)
 	$(BIN)/simfrontier-real losses $(LOSSES)/schedule-*.json --ranks $(RANKS) --steps 200 --seeds 1,2,3 --out $(LOSS_TABLE)
 	$(BIN)/simfrontier losses $(LOSS_TABLE) --last 100 || [ $$? -eq 1 ]
-
-# One thread, half a minute; other work on the cores shows. (Exit code 1 of the last line: two passes are not the fastest.)
-softmax: setup-real
-	@mkdir -p $(SOFTMAX)
-	$(BIN)/simfrontier-real softmax --out $(SOFTMAX)/softmax.csv
-	$(BIN)/simfrontier softmax $(SOFTMAX)/softmax.csv --out $(SOFTMAX) || [ $$? -eq 1 ]
 
 test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
@@ -116,7 +101,7 @@ fuzz: setup-real
 check: setup-real
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict simfrontier real/simfrontier_real
+	$(BIN)/mypy --strict simfrontier simfrontier_extras real/simfrontier_real
 
 # Exit code 1 where anything differs; it is said what. Both commits run at once, so their CPU seconds are under the same load.
 same: setup
@@ -128,6 +113,9 @@ bench: setup
 golden: setup-real
 	$(BIN)/python -m pytest -n $(JOBS) --golden
 
-clean:
-	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(EMULATE) $(VALIDATE) $(SOFTMAX)
-	find simfrontier real tests -name __pycache__ -type d -prune -exec rm -rf {} +
+clean::
+	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)
+	find simfrontier simfrontier_extras real tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What extras add: targets of their own, and lines of help and clean.
+-include $(sort $(wildcard simfrontier_extras/*/Makefile))

@@ -62,7 +62,6 @@ TOML_FILE: Final = FileLimit(most_bytes=4 << 20, why="the largest file of the ca
 TABLE_FILE: Final = FileLimit(most_bytes=64 << 20, why="a million lines of measurements, losses or a job's log")
 JOURNAL_FILE: Final = FileLimit(most_bytes=256 << 20, why="one line of a search per plan: 2,700 plans take 1 MB")
 
-ITERATIONS: Final = Limit(most=1_000_000, what="runs", why="of a job of an emulation, which takes a minute for some")
 
 # ── lines and names, in characters ──
 

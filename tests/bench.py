@@ -10,13 +10,14 @@ import statistics
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
+
+from simfrontier.extras import added
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
-GRIDS = str(ROOT / "scenarios" / "axonn-perlmutter-80b.toml")
 SIZES = (8, 64, 384, 3072, 75264)
 CHUNK_SIZES = (16, 64, 128)
 
@@ -89,27 +90,11 @@ def inside() -> None:
     sys.stdout.write(f"{fold.num_rank_classes} rank classes, {fold.num_link_classes} link classes\n\n")
 
 
-def softmax() -> None:
-    """How much longer three passes over a row take than two, for a row that the last cache cannot hold; where the real
-    half is installed."""
-    if find_spec("numba") is None:
-        return
-    from simfrontier_real.softmax.timing import last_cache_bytes, time_all
-
-    cache_bytes = last_cache_bytes()
-    elements = cache_bytes  # floats: four times the cache
-    timed = {each.algorithm: each.median_s for each in time_all([elements], 9, cache_bytes, lambda: None)}
-    two = timed["two-pass"]
-    text = ", ".join(f"{name} {seconds / two:.2f} ×" for name, seconds in timed.items() if name != "two-pass")
-    what = f"softmax of {elements:,} float32: two-pass {1e3 * two:.1f} ms, {text}"
-    sys.stdout.write(f"{what}   aim 1.15 × both\n\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     os.chdir(ROOT)
     inside()
-    softmax()
+    for bench in added("tests.bench", FunctionType):
+        bench()
     with tempfile.TemporaryDirectory() as folder:
         one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
         line("simfrontier --help", median(["--help"]), "0.4 s")
@@ -133,14 +118,9 @@ def main() -> None:
         steps = ["run", PIPELINE, *rest, "--plans"]
         line("  1T, 3,072 GCDs: 16 stages, 64 micro-batches, tensor 8", median([*steps, "1f1b"], runs=3), "10 s")
         line("  the same, sequence-parallel", median([*steps, "sequence-parallel"], runs=3), "10 s")
-        for plan, count in (("megatron", 24), ("axonn", 8)):
-            what = f"  80B, 1,024 A100: {plan}, best of {count} candidates"
-            line(what, median(["run", GRIDS, *rest, "--plans", plan], runs=3), "")
-        line("  tune: 230 grids by AxoNN's model", median(["tune", GRIDS, "--fidelity", "axonn-a"], runs=3), "")
         sys.stdout.write("\nsearches over plans, one process (aims are wall time on two cores):\n")
         for what, file, aim in (
             ("20B, 384 GCDs", SCENARIO, "60 s"),
-            ("80B, 1,024 A100", GRIDS, "120 s"),
             ("1T, 3,072 GCDs", PIPELINE, "180 s"),
         ):
             line(f"  tune: {what}", measure(["tune", file, "--jobs", "1", "--fresh", "--out", folder]), aim)

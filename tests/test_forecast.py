@@ -22,6 +22,7 @@ from simfrontier.scenario import Scenario, load_scenario
 from simfrontier.study import schedule_of
 from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.limited import limited_refusal
+from tests.scenario_files import SCENARIOS
 
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
@@ -118,7 +119,7 @@ def test_forecasts_grow_with_every_size() -> None:
     assert also.seconds > 5 * alone.seconds
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_no_scenario_of_the_project_is_refused(path: Path) -> None:
     scenario = load_scenario(path)
     results = [forecast_run(scenario, None), forecast_export(scenario, None), forecast_check(scenario)]

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "simfrontier"
 # From the bottom up. A part may import parts of lower layers, and its neighbours unless they are strangers.
 LAYERS = (
     ("limits",),
-    ("arrays", "dtypes", "errors", "opnames", "plaintext", "units"),
+    ("arrays", "dtypes", "errors", "extras", "opnames", "plaintext", "units"),
     ("ending", "io", "parent", "wholefile"),
     ("codecs", "pool"),
     ("machine", "workload", "schedule", "trace"),
@@ -36,8 +36,27 @@ LAYERS = (
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
-PUBLIC: dict[str, set[str]] = {"explanation": {"explain"}, "tuning": {"tune"}}  # what `import simfrontier` offers
+# What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
+PUBLIC: dict[str, set[str]] = {
+    "cli": {
+        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "json_document", "load"),
+        *("plain", "print_check", "to_write", "write_simulated"),
+    },
+    "explanation": {"explain"},
+    "io": {"Line", "Parsed"},
+    "machine": {"Device", "Matmul"},
+    "network": {"box"},
+    "report": {"limits_words"},
+    "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
+    "schedule": {"SweepCall", "sweep"},
+    "trace": {"save_slowed", "save_sweep"},
+    "tuning": {"tune"},
+}
+EXTRAS = ROOT / "simfrontier_extras"
+# Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.
+FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("ending", "markup", "phrases", "shell", "theme", "view")}
 REAL_MAY_IMPORT = {
+    "extras",
     "codecs",
     "dtypes",
     "io",
@@ -152,7 +171,8 @@ def test_neighbours_do_not_import_each_other_both_ways() -> None:
 def test_slow_libraries_are_not_imported_at_the_top() -> None:
     slow = [
         f"{path.relative_to(ROOT)} imports {name}"
-        for path in [*files(), PACKAGE / "__init__.py"]
+        for path in [*files(), *of_extras(), PACKAGE / "__init__.py"]
+        if "real" not in path.parts
         for statement in at_import(parsed(path))
         for name in imports(statement, package_of(path))
         if name.split(".")[0] in SLOW
@@ -224,6 +244,56 @@ except ImportError:
     import e
 """
     assert {name for statement in at_import(ast.parse(code)) for name in imports(statement, "")} == set("abcde")
+
+
+# ── extras ──
+
+
+def of_extras() -> list[Path]:
+    """The product's files of all extras."""
+    return sorted(path for path in EXTRAS.rglob("*.py") if "tests" not in path.parts)
+
+
+def test_the_core_does_not_import_extras() -> None:
+    core = [*files(), *sorted((ROOT / "real").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+    named = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in core
+        for name in imports(parsed(path), package_of(path))
+        if name.split(".")[0] == EXTRAS.name
+    ]
+    assert named == []
+
+
+def test_extras_do_not_import_each_other() -> None:
+    others = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in of_extras()
+        for name in imports(parsed(path), package_of(path))
+        if name.split(".")[0] == EXTRAS.name and name.split(".")[1] != path.relative_to(EXTRAS).parts[0]
+    ]
+    assert others == []
+
+
+def test_only_the_real_part_of_an_extra_imports_the_real_half() -> None:
+    beyond = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in of_extras()
+        for name in imports(parsed(path), package_of(path))
+        if name.split(".")[0] in ("torch", "simfrontier_real") or ".real" in name
+        if path.relative_to(EXTRAS).parts[1] != "real"
+    ]
+    assert beyond == []
+
+
+def test_extras_use_front_doors_and_what_is_meant_for_them() -> None:
+    past = [
+        f"{path.relative_to(ROOT)}: from {module} import {name}"
+        for path in of_extras()
+        for module, name in taken(path)
+        if module.count(".") > 1 and module.split(".")[1] in packages() and module not in FOR_EXTRAS
+    ]
+    assert past == []
 
 
 # ── front doors ──

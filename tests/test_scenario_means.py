@@ -13,6 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario, parse_setting, scenario_of
 from simfrontier.workload import PRECISIONS, MlpShape, find_model
 from tests.invoke import ROOT, TOY
+from tests.scenario_files import SCENARIOS
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
 
@@ -112,7 +113,7 @@ def test_a_size_off_the_mesh_is_refused_when_asked_for() -> None:
         load_scenario(TOY).mesh(3)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_and_all_its_variations_can_be_made(path: Path) -> None:
     load_scenario(path).refuse_variations()
 

@@ -13,6 +13,7 @@ import pytest
 from simfrontier.errors import InputError
 from simfrontier.scenario import load_scenario
 from tests.invoke import ROOT, TOY, invoke, refusal
+from tests.scenario_files import SCENARIOS, small_settings
 
 COLUMNS = [
     *("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "step_time_s", "compute_time_s"),
@@ -270,26 +271,12 @@ def test_every_plan_is_built_before_the_first_is_simulated(tmp_path: Path, monke
 # ── all scenarios ──
 
 
-TINY = ("model.name=tiny", "training.batch=64")
-STAGES = ("pipeline=2", "tensor=2")
-# what makes scenarios of thousands of devices small enough for a few
-SMALL = {
-    "axonn-frontier-weak-scaling": TINY,
-    "axonn-perlmutter-80b": (*TINY, "tune.min_tensor=1"),
-    "lassen-neox-20b": ("model.name=tiny", *(f"plans.*.{key}" for key in STAGES), "plans.*.compress_from=0"),
-    "frontier-1t-3d": (
-        "model.name=tiny",
-        *(f"plans.{plan}.{key}" for plan in ("1f1b", "gpipe", "sequence-parallel") for key in STAGES),
-    ),
-}
-
-
 @pytest.mark.parametrize(
     ("path", "fidelity"),
     [
         (path, fidelity)
         for path, fidelity in zip(
-            sorted(p for p in (ROOT / "scenarios").glob("*.toml") if p != TOY), ["analytic", "flow"] * 9, strict=False
+            (path for path in SCENARIOS if path != TOY), ["analytic", "flow"] * len(SCENARIOS), strict=False
         )
     ],
     ids=lambda value: value.stem if isinstance(value, Path) else "",
@@ -297,7 +284,7 @@ SMALL = {
 def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
     room = load_scenario(path).machine.num_devices
     sizes = [size for size in ("8", "16") if int(size) <= room]
-    settings = [part for setting in SMALL.get(path.stem, ()) for part in ("--set", setting)]
+    settings = [part for setting in small_settings(path.stem) for part in ("--set", setting)]
     options = ("--devices", ",".join(sizes), "--no-sensitivity", "--fidelity", fidelity, *settings)
     rows = ran(tmp_path, *options, scenario=path)
     plans = list(dict.fromkeys(row["plan"] for row in rows))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from simfrontier.ending import TRACEBACK, run_to_end
-from simfrontier.wholefile import parse_place
+from simfrontier.extras import Verb, added
+from simfrontier_real.cli_options import (
+    BackendOption,
+    CollectivesOption,
+    JoinOption,
+    Ranks,
+    Schedules,
+    TimeoutOption,
+    Unchecked,
+    launch_ranks,
+    to_write,
+)
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
@@ -32,28 +43,6 @@ def about(
     Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 simfrontier could not go on. Errors are one line."""
 
 
-def to_write(option: str, help: str) -> Any:
-    """An option that names a file or folder to write."""
-    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
-
-
-Schedules = Annotated[
-    list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
-]
-BackendOption = Annotated[str, typer.Option(help="gloo (CPUs) or nccl (NVIDIA; RCCL on ROCm)")]
-CollectivesOption = Annotated[
-    str, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
-]
-TimeoutOption = Annotated[
-    float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
-]
-JoinOption = Annotated[float, typer.Option(min=1.0, help="seconds within which all ranks must have come")]
-Ranks = Annotated[
-    int | None, typer.Option(min=1, help="start so many ranks on this machine (else torchrun or srun does)")
-]
-Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and the comparison of digests")]
-
-
 @app.command()
 def replay(
     schedules: Schedules,
@@ -75,7 +64,7 @@ def replay(
 
     refuse_collectives(collectives)
     refuse_places(out, None)
-    _launch(ranks)
+    launch_ranks(ranks)
     from simfrontier_real.replay_session import ReplaySettings, replay_all
     from simfrontier_real.session import session
 
@@ -119,7 +108,7 @@ def train(
     refuse_number("--clip", clip)
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
-    _launch(ranks)
+    launch_ranks(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import TrainingSettings
@@ -155,7 +144,7 @@ def losses(
     refuse_number("--learning-rate", learning_rate)
     refuse_places(None, out)
     chosen = parse_seeds(seeds)
-    _launch(ranks)
+    launch_ranks(ranks)
     from simfrontier_real.optimizer import Adam
     from simfrontier_real.session import session
     from simfrontier_real.train import TrainingSettings
@@ -188,7 +177,7 @@ def measure(
     refuse_precision(precision)
     refuse_places(None, out)
     chosen = parse_sizes(sizes)
-    _launch(ranks)
+    launch_ranks(ranks)
     from simfrontier_real.measure import MeasureSettings, measure
     from simfrontier_real.session import session
 
@@ -203,82 +192,8 @@ def measure(
         measure(opened, plan, out, datetime.date.today().isoformat(), command)
 
 
-@app.command()
-def softmax(
-    sizes: Annotated[str, typer.Option(help="elements of a row, e.g. 1e3,3e7 (default: 1e3, 3e3 ... 1e8)")] = "",
-    repeat: Annotated[int, typer.Option(min=1, help="timed calls of each algorithm; the table holds medians")] = 15,
-    cache_bytes: Annotated[
-        int | None, typer.Option(min=1, help="size of the last cache, where the system does not tell it")
-    ] = None,
-    out: Annotated[Path | None, to_write("--out", "table (CSV) to write (default: print it)")] = None,
-) -> None:
-    """Time softmax of float32 rows by two passes over memory and by three, on one thread of this CPU: `simfrontier
-    softmax` makes a page of the table."""
-    from simfrontier_real.options import refuse_places
-    from simfrontier_real.softmax.timing import DEFAULT_SIZES, parse_elements, time_to
-
-    refuse_places(None, out)
-    time_to(out, parse_elements(sizes or DEFAULT_SIZES), repeat, cache_bytes)
-
-
-@app.command()
-def emulate(
-    jobs: Annotated[Path, typer.Argument(help="file of jobs, from `simfrontier emulate`")],
-    timeout: TimeoutOption = 120.0,
-    join_timeout: JoinOption = 60.0,
-) -> None:
-    """Lay an emulated fabric out on this box and replay schedules on ranks in it, by a file of jobs."""
-    import sys
-
-    from simfrontier_real.fabric.client import is_inside
-    from simfrontier_real.jobs import load_jobs
-
-    wiring, loaded = load_jobs(jobs)
-    if not is_inside():
-        from simfrontier_real.fabric.launch import run_in_fabric
-        from simfrontier_real.world import end_with_starter
-
-        end_with_starter()
-        raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]]))
-    from simfrontier_real.jobs import run_jobs
-    from simfrontier_real.session import session
-
-    with session([], "gloo", True, join_timeout, timeout) as opened:
-        run_jobs(opened, loaded)
-
-
-@app.command("in-fabric", hidden=True)
-def in_fabric(
-    wiring: Annotated[Path, typer.Argument(help="wiring file (JSON) of the fabric to lay out")],
-    arguments: Annotated[list[str], typer.Argument(help="after `--`: what every rank runs, as for simfrontier-real")],
-) -> None:
-    """Lay an emulated fabric out on this box and run `simfrontier-real ARGUMENTS` as every rank of it."""
-    import sys
-
-    from simfrontier_real.fabric.launch import run_in_fabric
-
-    raise typer.Exit(run_in_fabric(wiring, [sys.executable, "-m", "simfrontier_real", *arguments]))
-
-
-@app.command("fabric-check", hidden=True)
-def fabric_check() -> None:
-    """Say what this system lacks for an emulated fabric, a line each; exit code 1 where it lacks something."""
-    from simfrontier_real.fabric.probe import missing
-
-    lacking = missing()
-    for line in lacking:
-        typer.echo(f"missing: {line}")
-    raise typer.Exit(1 if lacking else 0)
-
-
-def _launch(ranks: int | None) -> None:
-    """Become the launcher of so many ranks, if asked to."""
-    if ranks is not None:
-        import sys
-
-        from simfrontier_real.launch import launch, without_ranks
-
-        raise typer.Exit(launch(ranks, without_ranks(sys.argv[1:])))
+for verb in added("real.verbs", Verb):
+    app.command(verb.name, hidden=verb.hidden)(verb.function)
 
 
 def main() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from simfrontier.errors import InputError, nearest
 from simfrontier.trace import read_perfetto, save_links
 from simfrontier.wholefile import refuse_unfinished
-from simfrontier_real.fabric.meter import ByteMeter, link_table
 from simfrontier_real.lanes import LaneStep
 from simfrontier_real.layout import layouts_of
 from simfrontier_real.rank_context import rank_context_of
 from simfrontier_real.replay import ReplayRunner, StandInKernels, waits_of
 from simfrontier_real.session import LoadedSchedule, Session
+from simfrontier_real.step_meter import meters_of
 from simfrontier_real.timed import timed_steps, write_trace
 from simfrontier_real.transport import Transport
 
@@ -47,7 +47,7 @@ def replay_all(session: Session, settings: ReplaySettings) -> None:
 
 
 def replay(session: Session, several: Sequence[LoadedSchedule], settings: ReplaySettings) -> None:
-    """Replay schedules one after the other; in an emulated fabric also count the bytes of its cables."""
+    """Replay schedules one after the other, with the meters that extras add."""
     if session.world.rank == 0:
         settings.out.mkdir(parents=True, exist_ok=True)
     for loaded in several:
@@ -66,20 +66,24 @@ def _replay(session: Session, loaded: LoadedSchedule, settings: ReplaySettings) 
         return LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
 
     step = session.ready(loaded, step_of)
-    meter = ByteMeter(world, settings.warmup)
+    meters = meters_of(world, settings.warmup)
+
+    def begin(number: int) -> None:
+        for meter in meters:
+            meter.begin(number)
+
     ranks, clock_error_s = timed_steps(
         session,
         step,
         settings.iterations,
         f"replaying {loaded.name}",
         settings.warmup,
-        before=meter.begin,
+        before=begin,
     )
-    counted = meter.end()
+    tables = [meter.end(settings.iterations, loaded.digest, f"{loaded.name}, counted") for meter in meters]
     if ranks is None:
         return
-    if counted is not None:
-        table = link_table(counted, settings.iterations, loaded.digest, f"{loaded.name}, counted")
+    for table in filter(None, tables):
         save_links(table, settings.out / f"links-{loaded.name}.json")
     notes = {"mode": f"replay, compute {settings.compute}", "warmup": str(settings.warmup)}
     write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes)

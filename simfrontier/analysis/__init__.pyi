@@ -4,15 +4,6 @@ from .attribution import (
     part_words as part_words,
     why_faster as why_faster,
 )
-from .axonn_model import (
-    Bandwidths as Bandwidths,
-    Ranked as Ranked,
-    Transformer as Transformer,
-    VersionName as VersionName,
-    load_bandwidths as load_bandwidths,
-    ranked as ranked,
-    transformer_of as transformer_of,
-)
 from .bytes_moved import BOUNDARIES as BOUNDARIES, PARTS as PARTS, moves_of as moves_of, traffic as traffic
 from .critical import (
     WAIT as WAIT,
@@ -32,19 +23,6 @@ from .losses import (
     read_losses as read_losses,
 )
 from .softmax import LossCall as LossCall, Softmaxes as Softmaxes, softmaxes as softmaxes
-from .softmax_rates import (
-    CACHED as CACHED,
-    EXPONENTIALS as EXPONENTIALS,
-    FLOAT_BYTES as FLOAT_BYTES,
-    OTHERS as OTHERS,
-    STARTS as STARTS,
-    TWO_PASS as TWO_PASS,
-    UNCACHED as UNCACHED,
-    Rates as Rates,
-    bytes_per_element as bytes_per_element,
-    limit_of as limit_of,
-    read_rates as read_rates,
-)
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
 from .uncertainty import (

@@ -14,6 +14,7 @@ import typer
 import simfrontier
 from simfrontier.collectives import libraries, load_library
 from simfrontier.errors import SimfrontierError
+from simfrontier.extras import Check, added
 from simfrontier.machine import catalog, load_machine
 
 NEEDED = ("numpy", "simpy", "pydantic", "typer", "rich", "plotly", "pandas")
@@ -31,7 +32,7 @@ def diagnose(as_json: bool) -> bool:
     rows.append(_checked("simulation", _simulate))
     rows.append(_checked("temporary files", _write))
     rows.append(("processors", True, str(os.cpu_count())))
-    rows.append(_emulation())
+    rows += [check.run() for check in added("doctor", Check)]
     if as_json:
         listed = [dict(zip(("what", "works", "found"), row, strict=True)) for row in rows]
         typer.echo(json.dumps(listed, indent=1))
@@ -46,23 +47,6 @@ def _package(name: str, needed: bool) -> tuple[str, bool, str]:
         return name, True, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return name, not needed, "not installed" if needed else "not installed (only for running schedules for real)"
-
-
-def _emulation() -> tuple[str, bool, str]:
-    """Whether a fabric can be laid out here; the real half tries it, in namespaces that end with the trial."""
-    import subprocess
-    import sys
-
-    only = "only for simfrontier emulate"
-    try:
-        asked = [sys.executable, "-m", "simfrontier_real", "fabric-check"]
-        tried = subprocess.run(asked, capture_output=True, text=True, timeout=60.0, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "emulated fabric", True, f"cannot be tried ({only}): {error}"
-    lines = [line.removeprefix("missing: ") for line in tried.stdout.splitlines()]
-    if tried.returncode and not lines:
-        return "emulated fabric", True, f"cannot be tried ({only})"
-    return "emulated fabric", True, f"not here ({only}): {'; '.join(lines)}" if lines else "can be laid out"
 
 
 def _checked(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:

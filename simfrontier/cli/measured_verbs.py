@@ -1,4 +1,4 @@
-"""Commands for measured times: `calibrate`, `validate` and `softmax`, with their options."""
+"""Commands for measured times: `calibrate` and `validate`, with their options."""
 
 from __future__ import annotations
 
@@ -109,15 +109,3 @@ def validate(
 
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
     raise typer.Exit(0 if validate_tables(data or (), setup, harness, cross, out, json) else 1)
-
-
-def softmax(
-    table: Annotated[Path, typer.Argument(help="table (CSV) of times, from `simfrontier-real softmax`")],
-    out: Annotated[Path | None, to_write("--out", "folder for index.html and results.csv (default: no page)")] = None,
-    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-) -> None:
-    """Say where softmax by two passes over memory beats three, and why. Exit code 1 if it is not the fastest for rows
-    that are larger than the last cache."""
-    from simfrontier.cli.softmax import print_softmax
-
-    raise typer.Exit(0 if print_softmax(table, out, json) else 1)

@@ -1,4 +1,4 @@
-"""Commands for what ran on real processes: `crosscheck`, `emulate` and `losses`, with their options."""
+"""Commands for what ran on real processes: `crosscheck` and `losses`, with their options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.options import Plans, Settings, byte_sizes, load, num_bytes, to_write
+from simfrontier.cli.options import num_bytes, to_write
 from simfrontier.errors import InputError
 
 
@@ -27,42 +27,6 @@ def crosscheck(
         raise InputError(f"--tolerance: got {tolerance}; allowed: a share greater than 0, e.g. 0.25")
     agree = crosscheck_paths(sim, real, out, num_bytes("--min-bytes", min_bytes), tolerance, json)
     raise typer.Exit(0 if agree else 1)
-
-
-def emulate(
-    scenario: Annotated[Path, typer.Argument(help="scenario (TOML) with a table `emulation`")],
-    out: Annotated[Path | None, to_write("--out", "folder for everything (default: reports/NAME)")] = None,
-    set_: Settings = None,
-    plans: Plans = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="nodes to emulate (default: the scenario's size)")] = None,
-    scale: Annotated[
-        float | None, typer.Option(help="of the machine's rates, e.g. 2.5e-5 (default: the scenario's)")
-    ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="timed runs of every plan, after one to warm up")] = 1,
-    sizes: Annotated[
-        str, typer.Option(help="messages of collectives measured alone, as explicit transfers")
-    ] = "1MiB,2MiB",
-    native_sizes: Annotated[str, typer.Option(help="the same, as the library's own calls")] = "1MiB",
-    slow: Annotated[str, typer.Option(help="wire of node 0 that has half its rate in the last job")] = "nic0>net",
-    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
-) -> None:
-    """Lay the machine out in network namespaces, run a scenario's plans in it, and hold them against the simulation.
-    Exit code 1 where a limit is missed."""
-    from simfrontier.cli.emulate import emulate as run_emulated
-    from simfrontier.cli.emulate_jobs import EmulateSettings
-
-    settings = [*(set_ or ()), *(() if scale is None else (f"emulation.scale={scale!r}",))]
-    loaded = load(scenario, settings, plans, None)
-    if nodes is not None:
-        loaded = load(scenario, settings, plans, str(nodes * loaded.machine.devices_per_node))
-    how = EmulateSettings(
-        iterations=iterations,
-        lowered_sizes=byte_sizes("--sizes", sizes),
-        native_sizes=byte_sizes("--native-sizes", native_sizes),
-        slow_wire=slow,
-    )
-    good = run_emulated(loaded, how, out or Path("reports") / loaded.name, json)
-    raise typer.Exit(0 if good else 1)
 
 
 def losses(

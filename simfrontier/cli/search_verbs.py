@@ -14,7 +14,7 @@ from simfrontier.errors import InputError, nearest
 if TYPE_CHECKING:
     from simfrontier.cli.tune import SearchSettings
 
-SEARCHED, GRIDS = ("flow", "analytic"), ("axonn-a", "axonn-b")
+SEARCHED = ("flow", "analytic")
 
 
 def tune(
@@ -52,8 +52,8 @@ def tune(
         str | None,
         typer.Option(
             "--fidelity",
-            help="flow (links shared fairly) or analytic (no contention); axonn-a or axonn-b list AxoNN's grids by the "
-            "communication model of its authors instead",
+            help="flow (links shared fairly) or analytic (no contention); another name lists grids in the order of a "
+            "model that an extra adds, such as axonn-a",
         ),
     ] = None,
     page: Annotated[bool | None, typer.Option("--page/--no-page", help="write index.html (default: yes)")] = None,
@@ -62,18 +62,18 @@ def tune(
     """Search for the fastest plan for a scenario's machine, model and batch: every plan of the space is estimated, the
     best are simulated. A search that was stopped goes on where it was. Exit code 1 where no plan fits into memory."""
     size = None if devices is None else str(devices)
-    match fidelity:
-        case "axonn-a" | "axonn-b":
-            of_a_search = {
-                **{"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out},
-                **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
-            }
-            _refuse_of_search(of_a_search, fidelity)
-            from simfrontier.cli.tune_grids import tune_scenario
-
-            raise typer.Exit(0 if tune_scenario(load(scenario, set_, None, size), fidelity, top, json) else 1)
     if fidelity is not None and fidelity not in SEARCHED:
-        raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *GRIDS))}", where="--fidelity")
+        from simfrontier.scenario import grid_orders
+
+        if fidelity not in grid_orders():
+            raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
+        of_a_search = {
+            **{"--pin": pin, "--lossy": lossy, "--simulate": simulate, "--jobs": jobs, "--out": out},
+            **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
+        }
+        _refuse_of_search(of_a_search, fidelity)
+        order = grid_orders()[fidelity]
+        raise typer.Exit(0 if order.listing(load(scenario, set_, None, size), top, json) else 1)
     from simfrontier.cli.tune import cores, search_plans
 
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.cli.measured_verbs import calibrate, softmax, validate
+from simfrontier.cli.measured_verbs import calibrate, validate
 from simfrontier.cli.options import (
     Devices,
     FidelityOption,
@@ -20,10 +20,11 @@ from simfrontier.cli.options import (
     load,
     to_write,
 )
-from simfrontier.cli.real_verbs import crosscheck, emulate, losses
+from simfrontier.cli.real_verbs import crosscheck, losses
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
 from simfrontier.ending import TRACEBACK, run_to_end
+from simfrontier.extras import Verb, added
 
 app = typer.Typer(
     name="simfrontier",
@@ -92,11 +93,13 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
 
 
 VERBS = (
-    *(run, show, losses, softmax, check, calibrate, export, replay, crosscheck, emulate, validate, tune, explain),
+    *(run, show, losses, check, calibrate, export, replay, crosscheck, validate, tune, explain),
     *(algorithms, doctor),
 )
 for verb in VERBS:  # in the order of --help
     app.command()(verb)
+for each in added("verbs", Verb):
+    app.command(each.name, hidden=each.hidden)(each.function)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
-from simfrontier.scenario import GRID, Scenario, SearchTable, options_of, scenario_of
+from simfrontier.scenario import Scenario, SearchTable, options_of, scenario_of
 from simfrontier.tuning import GridSearcher
 
 _ABOUT_PLANS = ("published", "sensitivity", "earlier")  # tables that compare plans, and name those that are not here
@@ -59,6 +59,6 @@ def _table(plan: str, given: Mapping[str, Any], search: SearchTable, options: Op
 
 
 def _combinations(search: SearchTable, options: Options) -> Iterator[dict[str, Any]]:
-    grid = {key: getattr(options, key) for key in GRID} if search.by is not None else {}
+    grid = {key: getattr(options, key) for key in search.grid_keys}
     for values in product(*search.values.values()):
         yield {**grid, **dict(zip(search.values, values, strict=True))}

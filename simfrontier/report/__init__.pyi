@@ -39,12 +39,6 @@ from .probability import sampled_rate as sampled_rate
 from .published import comparable as comparable, ratio_sentences as ratio_sentences
 from .ranks import found_grid as found_grid
 from .sensitivity import named as named, published_values as published_values, value as value
-from .softmax_rates import (
-    outside_ratio as outside_ratio,
-    softmax_findings as softmax_findings,
-    softmax_lead as softmax_lead,
-    write_softmax_rates_page as write_softmax_rates_page,
-)
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
 from .tuning_text import (

@@ -1,5 +1,12 @@
 from .case import Case as Case, mesh_of as mesh_of
-from .form import PublishedTable as PublishedTable, RequiredTable as RequiredTable, SensitivityTable as SensitivityTable
+from .extended import ScenarioKeys as ScenarioKeys
+from .form import (
+    PublishedTable as PublishedTable,
+    RequiredTable as RequiredTable,
+    ScenarioFile as ScenarioFile,
+    SensitivityTable as SensitivityTable,
+)
+from .grid_order import GridOrder as GridOrder, grid_orders as grid_orders
 from .load import Scenario as Scenario, load_scenario as load_scenario, scenario_of as scenario_of
-from .plans import GRID as GRID, SearchTable as SearchTable, options_of as options_of
+from .plans import SearchTable as SearchTable, options_of as options_of
 from .settings import parse_setting as parse_setting

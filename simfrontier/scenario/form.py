@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from simfrontier.extras import added
 from simfrontier.io import Strict, Text
 from simfrontier.limits import COUNT, ENTRIES, PLANS, RANKS, SIZES
-from simfrontier.machine import Emulation
 from simfrontier.plan import Engine
+from simfrontier.scenario.extended import ScenarioKeys, extended
 from simfrontier.scenario.tuning import TuneTable
 from simfrontier.workload import Attention, Softmax
+
+if TYPE_CHECKING:
+    Tune = TuneTable
+else:
+    Tune = extended(TuneTable, added("tune_keys", type), "Tune", __name__)
 
 Positive = Annotated[int, Field(ge=1, le=COUNT.most)]
 Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
@@ -177,13 +183,14 @@ class SensitivityTable(Strict):
 
 
 class ScenarioFile(Strict):
-    """A scenario file."""
+    """A scenario file, but for tables that extras add."""
+
+    model_config = ConfigDict(defer_build=True)  # FileForm is built
 
     name: Text
     title: Text
     machine: MachineTable
     library: LibraryTable = LibraryTable()
-    emulation: Emulation | None = None  # the machine as it is emulated on one box
     mesh: MeshTable = MeshTable()
     model: ModelTable
     training: TrainingTable = TrainingTable()
@@ -193,8 +200,12 @@ class ScenarioFile(Strict):
     at: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)  # tables that a size puts over these
     perturbation: PerturbationTable = PerturbationTable()
     uncertainty: UncertaintyTable = UncertaintyTable()
-    tune: TuneTable = TuneTable()
+    tune: Tune = Tune()
     sensitivity: SensitivityTable | None = None
     published: PublishedTable | None = None
     earlier: EarlierTable | None = None
     losses: LossesTable | None = None
+
+
+SCENARIO_KEYS: Final = added("scenario_keys", ScenarioKeys)
+FileForm: Final = extended(ScenarioFile, [keys.form for keys in SCENARIO_KEYS], "FileForm", __name__)

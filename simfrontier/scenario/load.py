@@ -14,10 +14,10 @@ from simfrontier.collectives import Library, load_calibration, load_library, mac
 from simfrontier.errors import InputError, Key, nearest, shown, unknown_key
 from simfrontier.io import read_toml, typed
 from simfrontier.limits import CASES
-from simfrontier.machine import Machine, SizeError, emulated, load_machine
+from simfrontier.machine import Machine, SizeError, load_machine
 from simfrontier.plan import Options
 from simfrontier.scenario.case import Case, case_of, mesh_of
-from simfrontier.scenario.form import ScenarioFile
+from simfrontier.scenario.form import SCENARIO_KEYS, FileForm, ScenarioFile
 from simfrontier.scenario.plans import SearchTable, choose_plans, name_plans, names_softmax, options_of, searched
 from simfrontier.scenario.settings import hold_everywhere, is_of_every_plan, path_of, put
 from simfrontier.scenario.shape import shape_of
@@ -180,7 +180,7 @@ def scenario_of(
         put(changed, ("run", "devices"), list(devices), where)
     if plans:
         choose_plans(changed, plans, where)
-    file = typed(changed, ScenarioFile, where)
+    file = typed(changed, FileForm, where)
     try:
         scenario = _resolve(changed, where, file, named, laid_out)
         return replace(scenario, settings=tuple(f"{key} = {value}" for key, value in known.items()))
@@ -196,8 +196,8 @@ def _resolve(
     _refuse_few_samples(file)
     _refuse_two_batches(file)
     machine, library = _machine_and_library(where, file)
-    if file.emulation is not None:
-        machine = emulated(machine, file.emulation)
+    for keys in SCENARIO_KEYS:
+        machine = keys.machine(file, machine)
     tables = {name: searched(table, name) for name, table in file.plans.items()}
     scenario = Scenario(
         where=where,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, wrong
-from simfrontier.io import Strict, checked
+from simfrontier.errors import InputError, Key, dotted, nearest, shown, unknown, unknown_key, wrong
+from simfrontier.io import Names, Strict, checked
 from simfrontier.plan import (
     DATA_AXES,
     FAMILIES,
@@ -21,9 +21,9 @@ from simfrontier.plan import (
     codec_of,
     written,
 )
+from simfrontier.scenario.grid_order import GridOrder, grid_orders, order_names
 from simfrontier.workload import USUAL_CROSS_ENTROPY
 
-GRID = ("x", "y", "z")  # what `by` searches for
 AXES = ("node", "package", "gcd")
 AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
 DATA_KEY = "data"
@@ -32,12 +32,22 @@ STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax
 
 
 class SearchTable(Strict):
-    """What of a plan is searched for: X, Y and Z in the order of AxoNN's model of communication (`by`), the first `top`
-    that fit the model, or every combination of `values`; of all these the fastest that fits into memory is taken."""
+    """What of a plan is searched for: its grid, in the order of a model that an extra adds (`by`), the first `top` that
+    fit the model, or every combination of `values`; of all these the fastest that fits into memory is taken."""
 
-    by: Literal["axonn-a", "axonn-b"] | None = None
+    by: Annotated[str | None, Names(order_names)] = None
     top: Annotated[int, Field(ge=1, le=1000)] = 20
     values: dict[str, Annotated[list[int | str | bool], Field(min_length=1)]] = Field(default_factory=dict)
+
+    @property
+    def order(self) -> GridOrder | None:
+        """The order in which grids are tried, where one is asked for."""
+        return None if self.by is None else grid_orders()[self.by]
+
+    @property
+    def grid_keys(self) -> tuple[str, ...]:
+        """The options that the order gives."""
+        return () if self.order is None else self.order.keys
 
 
 def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], SearchTable | None]:
@@ -47,15 +57,19 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
         return rest, None
     plan: Key = ("plans", name)
     place: Key = (*plan, "search")
+    if isinstance(table["search"], dict) and "by" in table["search"] and not grid_orders():
+        raise InputError(unknown_key("by", ("top", "values")), key=(*place, "by"))
     search: SearchTable = checked(table["search"], SearchTable, place)
     if search.by is None and not search.values:
-        raise InputError('got nothing to search; allowed: by = "axonn-a", or values', key=place)
-    if search.by is not None and rest.get("family", name) != "axonn":
-        raise InputError(f"{search.by} is of the grids of family axonn; allowed: values", key=(*place, "by"))
-    for key in ("family", *(GRID if search.by is not None else ())):
+        by = "".join(f"by = {shown(order)}, or " for order in order_names()[:1])
+        raise InputError(f"got nothing to search; allowed: {by}values", key=place)
+    if search.order is not None and rest.get("family", name) != search.order.family:
+        text = f"{search.by} is of the grids of family {search.order.family}; allowed: values"
+        raise InputError(text, key=(*place, "by"))
+    for key in ("family", *search.grid_keys):
         if key in search.values:
             raise InputError("cannot be searched for here; leave it out", key=(*place, "values", key))
-    for key in (*search.values, *(GRID if search.by is not None else ())):
+    for key in (*search.values, *search.grid_keys):
         if key in rest:
             text = f"got {shown(rest[key])}, but it is searched for; leave one of the two out"
             raise InputError(text, key=(*plan, key))

@@ -59,6 +59,6 @@ from .roles import (
     sequence_of as sequence_of,
 )
 from .segments import LANE as LANE, SegmentedProgram as SegmentedProgram, segmented as segmented
-from .softmax import IN_MEMORY as IN_MEMORY, KERNELS as KERNELS, MemoryPasses as MemoryPasses
+from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
 from .sweep_calls import SweepCall as SweepCall, sweep as sweep

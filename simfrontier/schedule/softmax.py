@@ -29,5 +29,4 @@ KERNELS: Final[Mapping[str, MemoryPasses]] = {
     "three-pass-recompute": MemoryPasses(row_reads=3, result_reads=0, result_writes=1),
     "three-pass-reload": MemoryPasses(row_reads=2, result_reads=1, result_writes=2),
 }
-IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # those for rows that do not stay on the chip
 SOFTMAX_KINDS: Final = frozenset({"softmax", "loss"})  # ops that take one: the loss's last pass writes its gradient

@@ -1,5 +1,5 @@
-"""Tuning: which plan to take: a search over the space of plans, AxoNN's grids by its authors' model, and searches that
-plans of a scenario leave open."""
+"""Tuning: which plan to take: a search over the space of plans, and searches that plans of a scenario
+leave open."""
 
 import lazy_loader
 

@@ -1,4 +1,3 @@
-from .axonn import GridRanking as GridRanking, rank_grids as rank_grids
 from .best import best_toml as best_toml
 from .evaluator import SimulatedPlan as SimulatedPlan
 from .grids import GridSearcher as GridSearcher, TriedGrid as TriedGrid

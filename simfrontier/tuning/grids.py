@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
-from simfrontier.analysis import VersionName
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tuning.axonn import rank_grids
 from simfrontier.tuning.estimate import states_bytes
 from simfrontier.tuning.nothing_fits import NothingFitsError
 
@@ -97,11 +95,11 @@ class GridSearcher:
 
 
 def _candidates(scenario: Scenario, plan: str, size: int) -> Iterator[Options]:
-    """The options to compare: grids in the order of AxoNN's model, times all combinations of values."""
+    """The options to compare: grids in the order that the search names, times all combinations of values."""
     search, base = scenario.searches[plan], scenario.plans[plan]
-    grids: list[dict[str, int]] = [{}]
-    if search.by is not None:
-        grids = list(islice(_axonn_grids(scenario, search.by, size), search.top))
+    grids: list[Mapping[str, int]] = [{}]
+    if search.order is not None:
+        grids = list(islice(search.order.grids(scenario, size), search.top))
     for grid in grids:
         for values in product(*search.values.values()):
             yield _changed(scenario, plan, base, {**grid, **dict(zip(search.values, values, strict=True))})
@@ -113,9 +111,3 @@ def _changed(scenario: Scenario, plan: str, base: Options, changes: Mapping[str,
         return options_of(plan, {**table, **changes, "family": base.family})
     except InputError as error:
         raise error.within(scenario.where) from None
-
-
-def _axonn_grids(scenario: Scenario, version: VersionName, size: int) -> Iterator[dict[str, int]]:
-    for one in rank_grids(scenario, version, size).grids:
-        if one.runs:
-            yield {"x": one.grid.x, "y": one.grid.y, "z": one.grid.z}

@@ -41,11 +41,11 @@ def test_each_change_is_the_step_of_the_scenario_with_its_settings(plan: str) ->
         assert change.fits
 
 
-@pytest.mark.parametrize("plan", ["pipe", "grid", "searched", "by-model"])
+@pytest.mark.parametrize("plan", ["pipe", "grid", "searched"])
 def test_changes_of_grids_too_with_what_a_search_has_found(plan: str) -> None:
     explanation = of_grids(plan)
     kept = dict(map(parse_setting, explanation.kept))
-    assert bool(kept) == (plan in ("searched", "by-model"))
+    assert bool(kept) == (plan == "searched")
     for change in explanation.changes[:: 1 if plan == "grid" else 4]:
         scenario = scenario_of(GRIDS, "grids.toml", {**kept, **told(change)}, (plan,))
         assert (change.step_s, change.peak_bytes) == ran(scenario, plan, 8), change

@@ -23,9 +23,7 @@ GRIDS: dict[str, Any] = {
         "pipe": {"family": "megatron", "tensor": 2, "pipeline": 2, "grad_accum": 2, "data": "zero1"},
         "grid": {"family": "axonn", "x": 2, "z": 2, "oag": False, "data": {"family": "ddp"}},
         "searched": {"family": "megatron", "search": {"values": {"tensor": [1, 2], "data": ["zero1", "ddp"]}}},
-        "by-model": {"family": "axonn", "search": {"by": "axonn-a", "top": 4}},
     },
-    "tune": {"bandwidth": "frontier"},
 }
 
 

@@ -9,51 +9,21 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from simfrontier.errors import SimfrontierError
+from simfrontier.extras import added
 from simfrontier.wholefile import MANIFEST, MARK, refuse_unfinished
+from tests.fuzz.reader import Reader, command
 from tests.fuzz.samples import DIGEST
-from tests.invoke import TOY, invoke
+from tests.invoke import TOY
 
-Read = Callable[[Path, random.Random], None]
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
 
 
 class HalfWritten(Exception):
     """A folder that is neither old, nor new, nor told as unfinished."""
-
-
-class Defect(Exception):
-    """A command ended as no command should."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """`read` gets a file with this suffix, changed from a sample of `kind`; `share`: how often, beside others."""
-
-    kind: str
-    suffix: str
-    share: float
-    read: Read
-
-
-def command(*arguments: str | Path) -> int:
-    """A command line in this process, as a user would give it; its exit code. Raises Defect for a fault of its own."""
-    ran = invoke(*arguments)
-    code, message = ran.code, ran.err
-    if code == 3 and "out of memory" in message:
-        raise MemoryError
-    if code not in (0, 1, 2) or "Traceback" in message:
-        raise Defect(f"exit code {code}: {message.strip()[-300:]}")
-    if code == 2 and not message.strip():
-        raise Defect("exit code 2, and nothing said")
-    if any(not character.isprintable() for character in message.replace("\n", "")):
-        raise Defect(f"a control character in {message[:200]!r}")
-    return code
 
 
 def _show(path: Path, _: random.Random) -> None:
@@ -147,22 +117,6 @@ def _losses(path: Path, _: random.Random) -> None:
     command("losses", path)
 
 
-def _softmax(path: Path, _: random.Random) -> None:
-    command("softmax", path)
-
-
-def _jobs(path: Path, _: random.Random) -> None:
-    from simfrontier_real.jobs import load_jobs
-
-    load_jobs(path)
-
-
-def _wiring(path: Path, _: random.Random) -> None:
-    from simfrontier.machine.wiring import load_wiring
-
-    load_wiring(path)
-
-
 def _setting(path: Path, _: random.Random) -> None:
     text = path.read_bytes().decode("utf-8", "replace").replace("\0", "")
     command("check", TOY, "--plans", "zero3", "--devices", "8", "--set", text)
@@ -228,10 +182,8 @@ READERS: dict[str, Reader] = {
     "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
     "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
     "losses": Reader(kind="losses", suffix=".csv", share=4.0, read=_losses),
-    "softmax": Reader(kind="softmax", suffix=".csv", share=4.0, read=_softmax),
-    "jobs": Reader(kind="jobs", suffix=".json", share=4.0, read=_jobs),
-    "wiring": Reader(kind="wiring", suffix=".json", share=4.0, read=_wiring),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
     "journal": Reader(kind="journal", suffix=".jsonl", share=8.0, read=_journal),
     "killed-run": Reader(kind="setting", suffix=".txt", share=0.02, read=_killed),
 }
+READERS |= {reader.kind: reader for reader in added("tests.fuzz", Reader)}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from simfrontier.analysis.softmax_rates import COLUMNS
-from simfrontier.machine.wiring import save_wiring
+from simfrontier.extras import added
 from simfrontier.tuning.evaluator import READERS
 from simfrontier.tuning.journal import NAME, journal_in
+from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
-from tests.real.wirings import frontier
+from tests.scenario_files import SCENARIOS
 
 OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
 # Datatype: MPI_CHAR.
@@ -54,7 +53,7 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         assert out[kind], kind
     out["schedule"].sort(key=len)
     catalog = ROOT / "simfrontier"
-    out["scenario"] = [path.read_bytes() for path in sorted((ROOT / "scenarios").glob("*.toml"))]
+    out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()
@@ -69,28 +68,15 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     made = invoke("calibrate", folder / "all_gather_perf.log", "--tables", "--out", folder / "box.toml")
     assert made.code == 0, made
     out["calibration"] = [(folder / "box.toml").read_bytes()]
-    out["softmax"] = [_softmax_table()]
-    save_wiring(frontier(1e6), folder / "wiring.json")
-    out["wiring"] = [(folder / "wiring.json").read_bytes()]
     out["journal"] = [_journal(folder / "tuned")]
     out["losses"] = [b"\n".join(LOSSES.read_bytes().split(b"\n")[:60])]
-    out["jobs"] = [json.dumps(_jobs()).encode()]
     out["setting"] = [
         b"training.micro_batch=2",
         b"plans.*.softmax=two-pass",
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
+    out |= {reader.kind: reader.samples() for reader in added("tests.fuzz", Reader) if reader.samples}
     return out
-
-
-def _softmax_table() -> bytes:
-    rows = [",".join(COLUMNS)]
-    for elements in (1_000, 30_000_000):
-        for algorithm, passes in (("two-pass", 3), ("three-pass-recompute", 4), ("three-pass-reload", 5)):
-            for starts in ("cached", "uncached"):
-                time_s = elements * passes * 4 / 20e9
-                rows.append(f"{elements},{algorithm},{starts},{time_s},{time_s},{elements * passes * 4},a CPU,33554432")
-    return "\n".join(rows).encode() + b"\n"
 
 
 def _journal(folder: Path) -> bytes:
@@ -102,16 +88,3 @@ def _journal(folder: Path) -> bytes:
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         return (folder / NAME).read_bytes()
-
-
-def _jobs() -> object:
-    job = {
-        "out": "a",
-        "schedules": ["s.json"],
-        "waits": "w",
-        "collectives": "lowered",
-        "iterations": 2,
-        "warmup": 1,
-        "rates": {"node 0 nic0>net": 0.5},
-    }
-    return {"wiring": "wiring.json", "jobs": [job]}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.machine import CodecSpeeds, Emulation, catalog, emulated, load_machine
+from simfrontier.machine import CodecSpeeds, catalog, load_machine
 from simfrontier.machine.load import CATALOG
 
 PART = 'encode_bytes_per_s = { value = 1e9, kind = "measured", source = "toy" }\n'
@@ -54,11 +54,6 @@ def test_overrides_set_codecs_also_those_of_which_a_file_is_silent(name: str) ->
     assert machine.device.codecs[name] == CodecSpeeds(encode_bytes_per_s=2e9, decode_bytes_per_s=3e9)
     assert hash(machine.device) == hash(load_machine("frontier").device)  # not of the codecs
     assert machine.device != load_machine("frontier").device
-
-
-def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
-    small = emulated(load_machine("lassen"), Emulation(scale=1e-5))
-    assert small.device.codecs["mpc"] == CodecSpeeds(encode_bytes_per_s=2.25e6, decode_bytes_per_s=2.25e6)
 
 
 @pytest.mark.parametrize(

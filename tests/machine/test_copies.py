@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Copies, Emulation, Messages, catalog, emulated, load_machine
+from simfrontier.machine import Copies, Messages, catalog, load_machine
 
 MESSAGES = Messages(gap_s=1e-6, bytes_per_s=10e9, half_bytes=2000.0, rendezvous_bytes=10_000.0)
 COPIES = Copies(
@@ -69,12 +69,6 @@ def test_start_up_of_copies_in_a_node_is_the_same_in_all_classes() -> None:
     ]
     assert starts == pytest.approx([10.7e-6] * 3, rel=0.02)
     assert {links[name].half_bytes for name in ("pcie", "nic", "global")} == {0.0}
-
-
-def test_an_emulated_machine_has_none_of_the_hardwares_copies() -> None:
-    machine = emulated(load_machine("frontier"), Emulation(scale=1e-3))
-    assert machine.copies is None
-    assert {link.half_bytes for link in machine.link_classes.values()} == {0.0}
 
 
 def test_numbers_of_copies_can_be_overridden_and_are_checked() -> None:

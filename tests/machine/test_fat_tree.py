@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.machine import Emulation, FatTree, Machine, emulated, load_machine
+from simfrontier.machine import FatTree, Machine, load_machine
 from simfrontier.machine.load import CATALOG
 
 TOY = '{ value = %s, kind = "assumed", source = "toy" }'
@@ -35,13 +35,6 @@ def test_overrides_reach_the_uplinks() -> None:
     assert changed.fat_tree is not None and changed.fat_tree.bytes_per_s == 2 * 2 * 3e9 / 2
     uplink = changed.link_classes["uplink"]
     assert (uplink.bytes_per_s, uplink.share) == (6e9, 0.5)
-
-
-def test_an_emulated_tree_is_scaled_with_its_links() -> None:
-    small = emulated(load_machine("toy-tree"), Emulation(scale=1e-3))
-    assert small.fat_tree == FatTree(nodes_per_leaf=2, num_leaves=4, taper=4.0, bytes_per_s=1e6)
-    assert small.link_classes["uplink"].bytes_per_s == 1e6
-    assert small.link_classes["uplink"].share == small.link_classes["nic"].share
 
 
 def test_other_machines_have_no_tree() -> None:

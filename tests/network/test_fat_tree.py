@@ -6,7 +6,6 @@ The toy tree has 8 nodes under four leaves: 2 NICs of 1 GB/s per node, 1 GB/s up
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +18,8 @@ from simfrontier.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.cost import EqualGroups
 from simfrontier.errors import InputError
-from simfrontier.machine import Emulation, emulated, load_machine
-from simfrontier.machine.wiring import load_wiring, save_wiring
+from simfrontier.machine import load_machine
 from simfrontier.network import Fabric, Pattern, Perturbation, fold, paired
-from simfrontier.network.wiring import wiring_of
 from simfrontier.schedule import Mesh
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.fold_timing import six_patterns
@@ -238,28 +235,6 @@ def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     assert tapered.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (8 * 24))
     assert flat.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (2 * 28))
     assert tapered.sent_per_s("ring", library) == flat.sent_per_s("ring", library) == pytest.approx(1e9)
-
-
-def test_a_tree_is_laid_out_with_a_box_per_leaf_and_a_spine(tmp_path: Path) -> None:
-    fabric = Fabric.build(emulated(TREE, Emulation(scale=1e-3)), 3)
-    wiring = wiring_of(fabric, "x")
-    assert [box for box in wiring.boxes if not box.startswith("node")] == ["leaf 0", "leaf 1", "spine"]
-    assert len(wiring.cables) == 3 * 16 + 2 * 2
-    cables = {cable.name: cable for cable in wiring.cables}
-    up, down = cables["leaf 0 up"], cables["leaf 1 down"]
-    assert (up.src, up.dst, up.bytes_per_s, up.link_class) == ("leaf 0", "spine", 1e6, "uplink")
-    assert (down.src, down.dst) == ("spine", "leaf 1")
-    assert cables["node 2 nic0>net"].dst == "leaf 1"
-    far, near = wiring.routes[0][8], wiring.routes[0][4]
-    assert [wiring.cables[k].name for k in far[2:6]] == [
-        "node 0 nic0>net",
-        "leaf 0 up",
-        "leaf 1 down",
-        "node 2 net>nic0",
-    ]
-    assert not any(wiring.cables[k].name.startswith("leaf") for k in near)
-    save_wiring(wiring, tmp_path / "wiring.json")
-    assert load_wiring(tmp_path / "wiring.json") == wiring  # reading follows every route from box to box
 
 
 def test_a_table_of_links_says_the_leaves_by_name() -> None:

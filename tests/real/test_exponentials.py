@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier_real import exponentials
 from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.exponentials import (
     as_pairs,
@@ -148,9 +147,3 @@ def test_softmax_of_any_finite_float32_is_softmax(backend: Backend, row: list[fl
     result = backend.numpy(softmax_by_pairs(backend.xp, backend.array(values, "fp32")))
     assert np.isfinite(result).all()
     assert np.allclose(result, softmax(values.astype(np.float64)), rtol=2e-6, atol=1e-37)
-
-
-def test_the_compiled_kernels_have_the_same_parts_of_ln_2() -> None:
-    kernels = pytest.importorskip("simfrontier_real.softmax.kernels")
-    for name in ("LOG2E", "LN2_HIGH", "LN2_LOW"):
-        assert getattr(kernels, name) == getattr(exponentials, name)

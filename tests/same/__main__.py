@@ -36,7 +36,9 @@ def _start(checkout: Path, out: Path) -> subprocess.Popen[bytes]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"PYTHONPATH": os.pathsep.join(map(str, (checkout, checkout / "real")))}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    parts = [str(checkout / part) for part in ("simfrontier", "tests/same")]
+    parts = [
+        str(part) for name in ("simfrontier", "simfrontier_extras", "tests/same") if (part := checkout / name).is_dir()
+    ]
     subprocess.run([sys.executable, "-m", "compileall", "-q", *parts], env=environment, check=True)
     return subprocess.Popen([sys.executable, "-m", "tests.same.collect", str(out)], cwd=checkout, env=environment)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
 
 PERTURBED: Final = (
     "perturbation.slow=[{device=3, factor=0.5}, {device=6, factor=0.9}]",
@@ -34,8 +37,16 @@ class Step:
     settings: tuple[str, ...] = ()
 
 
+def path_of(scenario: str) -> str:
+    """Where the scenario of that name is, from the top of the checkout: with the core's, or in the folder of an
+    extra."""
+    name = f"{scenario}.toml"
+    of_extra = ROOT.glob(f"simfrontier_extras/*/scenarios/{name}")
+    return next((str(path.relative_to(ROOT)) for path in of_extra), f"scenarios/{name}")
+
+
 def _run(name: str, scenario: str, *more: str, repeats: int = 1) -> Job:
-    return Job(name=name, arguments=("run", f"scenarios/{scenario}.toml", "--out", "{out}", *more), repeats=repeats)
+    return Job(name=name, arguments=("run", path_of(scenario), "--out", "{out}", *more), repeats=repeats)
 
 
 MAIN_JOB: Final = _run("main job", "frontier-20b")

@@ -12,7 +12,7 @@ from simfrontier.scenario import load_scenario, parse_setting
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import simulated
 from simfrontier.tuning import GridSearcher
-from tests.same.jobs import STEPS, Step
+from tests.same.jobs import STEPS, Step, path_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ def times_of(step: SimulatedStep) -> NDArray[np.float64]:
 def simulate(step: Step, searcher: GridSearcher) -> SimulatedStep:
     """Simulate one of the fixed steps; schedules that the searcher's shop has built before are used again."""
     scenario = load_scenario(
-        ROOT / "scenarios" / f"{step.scenario}.toml",
+        ROOT / path_of(step.scenario),
         settings=dict(parse_setting(setting) for setting in step.settings),
         plans=(step.plan,),
         devices=(step.devices,),

@@ -1,0 +1,42 @@
+"""Options that several verbs of simfrontier-real have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from simfrontier.wholefile import parse_place
+
+
+def to_write(option: str, help: str) -> Any:
+    """An option that names a file or folder to write."""
+    return typer.Option(parser=parse_place(option), metavar="PATH", help=help)
+
+
+Schedules = Annotated[
+    list[Path], typer.Argument(help="schedule files (JSON), from `simfrontier export` or `simfrontier show --save`")
+]
+BackendOption = Annotated[str, typer.Option(help="gloo (CPUs) or nccl (NVIDIA; RCCL on ROCm)")]
+CollectivesOption = Annotated[
+    str, typer.Option(help="native (the library's own) or lowered (explicit transfers, by lowered-NAME.json)")
+]
+TimeoutOption = Annotated[
+    float, typer.Option(min=1.0, help="seconds without progress after which a run counts as stuck")
+]
+JoinOption = Annotated[float, typer.Option(min=1.0, help="seconds within which all ranks must have come")]
+Ranks = Annotated[
+    int | None, typer.Option(min=1, help="start so many ranks on this machine (else torchrun or srun does)")
+]
+Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and the comparison of digests")]
+
+
+def launch_ranks(ranks: int | None) -> None:
+    """Become the launcher of so many ranks, if asked to."""
+    if ranks is not None:
+        import sys
+
+        from simfrontier_real.launch import launch, without_ranks
+
+        raise typer.Exit(launch(ranks, without_ranks(sys.argv[1:])))

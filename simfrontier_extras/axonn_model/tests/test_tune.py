@@ -1,0 +1,216 @@
+"""`simfrontier tune`: what it lists, as text and JSON, its exit codes and its one-line refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.scenario import scenario_of
+from simfrontier_extras.axonn_model.of_scenario import rank_grids
+from tests.invoke import ROOT, TOY, Ran, invoke, refusal
+
+MAIN = ROOT / "scenarios" / "frontier-20b.toml"
+GPT_80B = ("model.name=gpt-80b", "machine.name=perlmutter", "training.batch=2048", "tune.min_tensor=64")
+
+
+def tune(*settings: str, scenario: Path = MAIN, fidelity: str = "axonn-a", devices: int = 1024, more: str = "") -> Ran:
+    given = [word for setting in settings for word in ("--set", setting)]
+    return invoke("tune", scenario, "--fidelity", fidelity, "--devices", str(devices), *given, *more.split())
+
+
+def rows(*settings: str, **options: Any) -> list[dict[str, Any]]:
+    ran = tune(*settings, **{"more": "--json", **options})
+    assert (ran.code, ran.err) == (0, "")
+    listed: list[dict[str, Any]] = json.loads(ran.out)
+    return listed
+
+
+def test_json_lists_every_grid_with_sizes_and_time_best_first() -> None:
+    listed = rows(*GPT_80B)
+    assert len(listed) == 230
+    assert [row["rank"] for row in listed] == list(range(1, 231))
+    assert all(row["x"] * row["y"] * row["z"] * row["data"] == 1024 for row in listed)
+    assert all(row["x"] * row["y"] * row["z"] >= 64 and 2048 % (row["z"] * row["data"]) == 0 for row in listed)
+    times = [row["comm_time_s"] for row in listed]
+    assert times == sorted(times)
+    assert [[row[key] for key in ("x", "y", "z", "data")] for row in listed[:2]] == [[1, 1, 1024, 1], [1, 1, 512, 2]]
+    # Z = 1024: 42 layers, 3 * 1023/1024 * 12 * 12288² weights * 2 bytes over 80 GiB/s
+    assert times[0] == pytest.approx(42 * 3 * 1023 / 1024 * 12 * 12288**2 * 2 / 1024**3 / 80, rel=1e-9)
+    for row in listed:
+        parts = sum(row[f"{name}_time_s"] for name in ("data", "z", "y", "x"))
+        assert row["comm_time_s"] == pytest.approx(parts, rel=1e-12)
+        assert row["runs"] == (row["obstacle"] == "")
+
+
+def test_equal_input_gives_equal_bytes() -> None:
+    assert tune(*GPT_80B, more="--json") == tune(*GPT_80B, more="--json")
+
+
+def test_the_table_has_the_best_twenty_and_says_how_many_there_are() -> None:
+    ran = tune(*GPT_80B)
+    assert (ran.code, ran.err) == (0, "")
+    title, heading, *lines = ran.out.splitlines()
+    assert title == ("20B GPT on Frontier: gpt-80b on 1,024 devices, grids by communication in a step (axonn-a)")
+    assert heading.split() == ["X", "Y", "Z", "data", "comm.", "time", *["in", "X", "in", "Y", "in", "Z", "in", "data"]]
+    assert lines[0].split() == ["1", "1", "1", "1024", "1", "5.31", "s", "–", "–", "5.31", "s", "–"]
+    assert [line.split()[0] for line in lines[:20]] == [str(place) for place in range(1, 21)]
+    assert lines[20] == "The best 20 of 230 grids (--top, --json); 195 of 230 can run."
+    assert lines[21] == "Batch 2,048 of 2,048 tokens; widths of the layer down: as the authors' code has them."
+    assert "examples/comm_model.py" in lines[22]
+    assert len(lines) == 24
+
+
+@pytest.mark.parametrize(("top", "shown"), [(1, "The best 1 of 230 grids"), (500, "All 230 grids")])
+def test_top_says_how_many_are_shown(top: int, shown: str) -> None:
+    ran = tune(*GPT_80B, more=f"--top {top}")
+    assert sum("1024" in line or "ms" in line for line in ran.out.splitlines()) >= 1
+    assert len(ran.out.splitlines()) == 2 + min(top, 230) + 4
+    assert shown in ran.out
+    assert len(rows(*GPT_80B, more=f"--json --top {top}")) == min(top, 230)
+
+
+def test_a_grid_that_cannot_run_is_shown_with_its_reason() -> None:
+    ran = tune("model.name=gpt-40b", "training.batch=2048", devices=512, more="--top 300")
+    marked = [line for line in ran.out.splitlines() if "cannot run" in line]
+    assert any(line.endswith("cannot run: heads = 72 does not divide into Y = 16") for line in marked)
+
+
+def test_where_no_grid_can_run_the_answer_is_no() -> None:
+    # all 10 grids with X·Y·Z = 8: X·Y > 1 divides neither 3 hidden features nor 3 heads, Z = 8 not 3·3 weights
+    own = ("model.name=odd", "model.num_layers=1", "model.hidden=3", "model.heads=3", "model.vocabulary=5")
+    ran = tune(*own, "model.sequence=8", "training.batch=8", "tune.min_tensor=8", devices=8)
+    assert ran.code == 1
+    assert "All 10 grids; 0 of 10 can run." in ran.out
+
+
+def test_without_a_batch_it_is_that_of_all_micro_batches() -> None:
+    per_device = ("training.micro_batch=2", "training.grad_accum=3")
+    assert rows(*per_device, devices=64) == rows("training.batch=384", devices=64)
+
+
+def test_without_devices_the_largest_size_is_taken() -> None:
+    document = json.loads(
+        invoke("tune", TOY, "--fidelity", "axonn-a", "--set", "tune.bandwidth=frontier", "--json").out
+    )
+    assert {row["x"] * row["y"] * row["z"] * row["data"] for row in document} == {16}
+
+
+def test_keys_of_the_table_reach_the_model() -> None:
+    base = rows(*GPT_80B, devices=1024)
+    assert rows(*GPT_80B, "tune.quirk=false") != base
+    assert rows(*GPT_80B, "tune.bandwidth=frontier") != base
+    accumulated = {(r["x"], r["y"], r["z"], r["data"]): r for r in rows(*GPT_80B, "tune.accumulation=2")}
+    for row in base:
+        other = accumulated[row["x"], row["y"], row["z"], row["data"]]
+        assert other["z_time_s"] == pytest.approx(2 * row["z_time_s"], rel=1e-12)
+        assert other["x_time_s"] == row["x_time_s"]
+
+
+def test_a_llama_is_ranked_by_version_b() -> None:
+    llama = (
+        "model.name=llama-2-7b", "model.num_layers=32", "model.hidden=4096", "model.heads=32", "model.vocabulary=32000",
+        "model.sequence=1", "tune.intermediate=11008", "tune.swiglu=true", "tune.min_tensor=8",
+        "training.batch=16", "machine.name=perlmutter",
+    )  # fmt: skip
+    listed = rows(*llama, fidelity="axonn-b", devices=8)
+    whole = next(row for row in listed if (row["x"], row["y"], row["z"], row["data"]) == (1, 1, 8, 1))
+    # 32 layers, Z = 8 over two nodes: five layers of 8 ranks' latency, 3 * 7/8 of (3 + 1) 4096² + 3 * 4096 * 11008
+    weights = 4 * 4096**2 + 3 * 4096 * 11008
+    assert whole["comm_time_s"] == pytest.approx(
+        32 * (5 * 8 * 9e-6 + 3 * 7 / 8 * weights * 2 / 1024**3 / 59.52), rel=1e-9
+    )
+
+
+def test_the_library_gives_what_the_command_prints() -> None:
+    document = {
+        "name": "made", "title": "made",
+        "machine": {"name": "frontier"},
+        "model": {"name": "gpt-5b"},
+        "training": {"batch": 2048},
+        "run": {"devices": [512]},
+        "tune": {"min_tensor": 4},
+        "plans": {"zero3": {}},
+    }  # fmt: skip
+    ranking = rank_grids(scenario_of(document, "made"), "axonn-a", 512)
+    printed = rows("model.name=gpt-5b", "training.batch=2048", "tune.min_tensor=4", devices=512)
+    assert [one.grid.sizes for one in ranking.grids] == [(r["x"], r["y"], r["z"], r["data"]) for r in printed]
+    assert [one.times.total_s for one in ranking.grids] == [row["comm_time_s"] for row in printed]
+
+
+# ── refusals ──
+
+
+def refused(*settings: str, fidelity: str = "axonn-a", devices: int = 64) -> str:
+    given = [word for setting in settings for word in ("--set", setting)]
+    return refusal("tune", MAIN, "--fidelity", fidelity, "--devices", str(devices), *given)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fidelity", "message"),
+    [
+        (
+            ("machine.name=lumi-g",),
+            "axonn-a",
+            f"{MAIN}: machine.name: axonn-a has no table of bandwidths on 'lumi-g'; allowed: frontier, perlmutter, "
+            "perlmutter-80gb (tune.bandwidth takes another machine's)",
+        ),
+        (
+            ("tune.bandwidth=alps",),
+            "axonn-b",
+            f"{MAIN}: tune.bandwidth: axonn-b has no table of bandwidths on 'alps'; "
+            "allowed: frontier, perlmutter, perlmutter-80gb",
+        ),
+        (
+            ("tune.swiglu=true",),
+            "axonn-a",
+            f"{MAIN}: tune.swiglu: got true, allowed: false with axonn-a (only axonn-b has others)",
+        ),
+        (
+            ("tune.accumulation=4",),
+            "axonn-b",
+            f"{MAIN}: tune.accumulation: got 4, allowed: 1 with axonn-b (only axonn-a has others)",
+        ),
+        (("model.name=tiny-mlp",), "axonn-a", f"{MAIN}: model.name: got 'tiny-mlp', an MLP; allowed: a GPT"),
+        (("tune.min_tenser=4",), "axonn-a", f'{MAIN}: tune.min_tenser: unknown key; did you mean "min_tensor"?'),
+        (("tune.gqa=0",), "axonn-b", f"{MAIN}: tune.gqa: got 0, allowed: at least 1"),
+        (("tune.quirk=1",), "axonn-b", f"{MAIN}: tune.quirk: got 1, allowed: true or false"),
+        ((), "axon-a", "--fidelity: got 'axon-a'; did you mean \"axonn-a\"?"),
+        ((), "chunk", "--fidelity: got 'chunk'; allowed: analytic, axonn-a, axonn-b, flow"),
+    ],
+)
+def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, message: str) -> None:
+    assert refused(*settings, fidelity=fidelity) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "devices", "message"),
+    [
+        (
+            ("tune.min_tensor=128",),
+            64,
+            "no grid of 64 devices is allowed: X·Y·Z of at least min_tensor = 128 excludes all 84; "
+            "allowed: min_tensor up to 64",
+        ),
+        (
+            (),
+            384,
+            "no grid of 384 devices is allowed: sizes are powers of two, so their product is none of that; "
+            "nearest number of devices: 256",
+        ),
+    ],
+)
+def test_no_grid_ends_with_1_and_one_line(settings: tuple[str, ...], devices: int, message: str) -> None:
+    ran = tune(*settings, devices=devices)
+    assert (ran.code, ran.out, ran.err) == (1, "", f"simfrontier: {MAIN}: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "more", [("--top", "0"), ("--fidelity", "axonn-a", "--top", "0"), ("--fidelity", "axonn-a", "--devices", "x")]
+)
+def test_what_the_parser_refuses_ends_with_2(more: tuple[str, ...]) -> None:
+    ran = invoke("tune", MAIN, *more)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Traceback" not in ran.err

@@ -1,0 +1,140 @@
+"""What `simfrontier emulate` has to do: the simulated side, written, and the jobs of the real side as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simfrontier.cli import SLOWED, SWEEP, write_simulated
+from simfrontier.errors import InputError
+from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.schedule import CollectiveKind, SweepCall, expand, sweep
+from simfrontier.simulation import SimulatedStep
+from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.wholefile import MANIFEST, filled, listed, remove_files, write_whole
+from simfrontier_extras.emulation.wiring import save_wiring
+from simfrontier_extras.emulation.wiring_of import wiring_of
+
+KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+GROUPS = {"world": ("node", "package", "gcd"), "node": ("package", "gcd"), "package": ("gcd",)}
+PLANS, LOWERED, NATIVE, SLOW = "plans", "sweep-lowered", "sweep-native", "slow"
+SWEEP_PLAN = "sweep"
+JOBS, WIRING = "jobs.json", "wiring.json"
+NATIVE_LIBRARY = "gloo"
+SLOW_FACTOR = 0.5
+SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulateSettings:
+    """What to run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the wire of
+    node 0 that is slowed to half for the last job."""
+
+    iterations: int
+    lowered_sizes: tuple[int, ...]
+    native_sizes: tuple[int, ...]
+    slow_wire: str
+
+
+def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
+    """Simulate all that will be run, and write it into `out`: a folder per job, the wiring, the jobs. Raises
+    InputError where the wire to slow carries nothing."""
+    size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
+    native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
+    slow = _with_slow_wire(scenario, settings.slow_wire)
+    built = {plan: schedule_cache.get(scenario, plan, size) for plan in scenario.plans}
+    plans = {plan: simulated(scenario, each, "chunk") for plan, each in built.items()}
+    _refuse_idle(settings.slow_wire, plans)
+    slowed_plans = {plan: simulated(slow, each, "chunk") for plan, each in built.items()}
+    most = max(plans, key=lambda plan: slowed_plans[plan].step_s / plans[plan].step_s)  # where the link matters most
+    slowest = {most: slowed_plans[most]}
+    world, sizes = {"world": GROUPS["world"]}, settings.lowered_sizes
+    rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
+    swept = _swept(scenario, size, sizes, GROUPS)
+    warm = (0, settings.iterations)
+    jobs = [
+        _job(scenario, PLANS, "lowered", plans, (1, settings.iterations), out),
+        _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, settings.iterations)), out),
+        # these take long; their connections are warm by now
+        _job(native, NATIVE, "native", _swept(native, size, settings.native_sizes, GROUPS), warm, out),
+        _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
+    ]
+    with filled(out, "emulate") as new:
+        save_wiring(wiring_of(plans[most].cluster.fabric, scenario.machine.title), new / WIRING)
+        write_whole(new / JOBS, json.dumps({"wiring": WIRING, "jobs": jobs}, indent=1) + "\n")
+
+
+def _with_slow_wire(scenario: Scenario, wire: str) -> Scenario:
+    """The scenario with a wire of node 0 slower than it is there; what else is wrong with the machine stays."""
+    links = {(each.node, each.link): each.factor for each in scenario.file.perturbation.links}
+    links[0, wire] = SLOW_FACTOR * links.get((0, wire), 1.0)
+    listed = [{"node": node, "link": link, "factor": factor} for (node, link), factor in links.items()]
+    return scenario_of(scenario.document, scenario.where, {"perturbation.links": listed})
+
+
+def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
+    """A wire that carries nothing shows nothing when it is slowed, such as a NIC's where there is one node."""
+    fabric = next(iter(plans.values())).cluster.fabric
+    names = [each.name for each in fabric.machine.node.links]
+    loads = [step.link_bytes for step in plans.values() if step.link_bytes is not None]
+    carried = {name: max(float(load[fabric.link_named(0, name)]) for load in loads) for name in names}
+    if not carried[wire]:
+        most = max(names, key=carried.__getitem__)
+        raise InputError(
+            f"{wire!r} of node 0 carries nothing in any plan; allowed: one that does, e.g. {most!r}",
+            where="--slow",
+        )
+
+
+def _swept(
+    scenario: Scenario, num_devices: int, sizes: tuple[int, ...], groups: Mapping[str, tuple[str, ...]]
+) -> dict[str, SimulatedStep]:
+    """Every kind over every group that has more than one rank, by size."""
+    mesh = scenario.mesh(num_devices)
+    live = dict.fromkeys(axes for axes in map(mesh.live, groups.values()) if axes)
+    probes = [SweepCall(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
+    schedule = sweep(mesh, probes)
+    built = BuiltSchedule(schedule=schedule, program=expand(schedule, schedule.roles[0]))
+    return {SWEEP_PLAN: simulated(scenario, built, "chunk")}
+
+
+def _clear(folder: Path) -> None:
+    """Remove what was once run of a job: traces and bytes of links of the schedules that its folder has, and what was
+    made of them."""
+    titles = [name.removeprefix("schedule-") for name in listed(folder / "sim") if name.startswith("schedule-")]
+    names = [f"{kind}-{title}" for title in titles for kind in ("trace", "links")]
+    try:
+        remove_files(folder / "real", [*names, SWEEP, SLOWED])
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror}; allowed: a folder of yours", where=f"--out {folder}"
+        ) from None
+
+
+def _job(
+    scenario: Scenario,
+    name: str,
+    collectives: str,
+    steps: Mapping[str, SimulatedStep],
+    repeats: tuple[int, int],
+    out: Path,
+    rates: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Write what was simulated of a job into its folder, and clear away what was once run there; returns the job for
+    the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
+    _clear(out / name)
+    with filled(out / name / "sim", "emulate", MANIFEST) as new:
+        for title, step in steps.items():
+            write_simulated(scenario, title, step, new)
+    return {
+        "out": f"{name}/real",
+        "schedules": [f"{name}/sim/schedule-{title}.json" for title in steps],
+        "waits": f"{name}/sim",
+        "collectives": collectives,
+        "warmup": repeats[0],
+        "iterations": repeats[1],
+        "rates": dict(rates or {}),
+    }

@@ -1,0 +1,37 @@
+"""The table `emulation` of scenarios: the machine is then that of the emulation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simfrontier.io import Strict
+from simfrontier.scenario import ScenarioKeys
+from simfrontier_extras.emulation.machine import Emulation, emulated
+
+if TYPE_CHECKING:
+    from simfrontier.machine import Machine
+    from simfrontier.scenario import Scenario, ScenarioFile
+
+
+class EmulationKeys(Strict):
+    """`emulation`: the machine as it is emulated on one box."""
+
+    emulation: Emulation | None = None
+
+
+def table_of(scenario: Scenario) -> Emulation | None:
+    """The scenario's table, where it has one."""
+    return _table(scenario.file)
+
+
+def _table(file: ScenarioFile) -> Emulation | None:
+    assert isinstance(file, EmulationKeys)
+    return file.emulation
+
+
+def _machine(file: ScenarioFile, machine: Machine) -> Machine:
+    table = _table(file)
+    return machine if table is None else emulated(machine, table)
+
+
+ADDS = (ScenarioKeys(form=EmulationKeys, machine=_machine),)

@@ -1,0 +1,69 @@
+"""The emulated machine: rates scaled, everything else as it was; what cannot be emulated is refused in one line."""
+
+import pytest
+
+from simfrontier.errors import InputError
+from simfrontier.machine import CodecSpeeds, FatTree, Packets, load_machine
+from simfrontier_extras.emulation.machine import Emulation, emulated
+
+
+def test_rates_are_scaled_and_the_graph_stays() -> None:
+    machine = load_machine("frontier")
+    small = emulated(machine, Emulation(scale=2.5e-5))
+    # a NIC: 25e9 bytes/s * 2.5e-5 = 625,000 bytes/s; a package link: 200e9 * 2.5e-5 = 5e6
+    assert small.link_classes["nic"].bytes_per_s == pytest.approx(625e3)
+    assert small.node.links[0].bytes_per_s == pytest.approx(5e6)
+    assert [(link.name, link.src, link.dst) for link in small.node.links] == [
+        (link.name, link.src, link.dst) for link in machine.node.links
+    ]
+    assert small.node.routes == machine.node.routes and small.node.chains == machine.node.chains
+    assert small.device.matmul_flops_per_s == pytest.approx(2.5e-5 * machine.device.matmul_flops_per_s)
+    assert small.device.kernel_gap_s == machine.device.kernel_gap_s and small.device.hbm_bytes == 64e9
+    assert [entry.key for entry in small.sources[-3:]] == [
+        "emulation.scale",
+        "emulation.packet_bytes",
+        "emulation.burst_bytes",
+    ]
+
+
+def test_a_link_carries_headers_beside_payload() -> None:
+    small = emulated(load_machine("frontier"), Emulation(scale=1e-5, packet_bytes=1500, burst_bytes=3000))
+    # 1,500 bytes of IP hold 1,448 of TCP's payload (20 of IPv4, 32 of TCP); on the wire there are 14 more
+    assert small.packets is not None and small.packets.payload_bytes == 1448
+    assert {each.share for each in small.link_classes.values()} == {1448 / 1514}
+    assert {each.burst_bytes for each in small.link_classes.values()} == {3000}
+
+
+def test_packets_of_a_message_by_hand() -> None:
+    packets = Packets(payload_bytes=100, header_bytes=10, message_bytes=5, reply_bytes=10, reply_message_bytes=7)
+    # 195 + 5 bytes fill two packets: 200 + 2 * 10 there, 2 * 10 + 7 back; one byte more makes a third
+    assert (packets.sent_bytes(195), packets.replied_bytes(195)) == (220, 27)
+    assert (packets.sent_bytes(196), packets.replied_bytes(196)) == (231, 37)
+
+
+def test_a_bus_cannot_be_laid_out() -> None:
+    with pytest.raises(InputError, match=r"^emulation: box joins its devices by a bus; allowed: "):
+        emulated(load_machine("box"), Emulation(scale=1e-3))
+
+
+def test_a_burst_holds_a_packet() -> None:
+    with pytest.raises(InputError, match=r"^emulation\.burst_bytes: got 9000, allowed: at least a packet, 9014$"):
+        emulated(load_machine("frontier"), Emulation(scale=1e-3, burst_bytes=9000))
+
+
+def test_an_emulated_device_codes_at_the_scale_of_its_other_rates() -> None:
+    small = emulated(load_machine("lassen"), Emulation(scale=1e-5))
+    assert small.device.codecs["mpc"] == CodecSpeeds(encode_bytes_per_s=2.25e6, decode_bytes_per_s=2.25e6)
+
+
+def test_an_emulated_machine_has_none_of_the_hardwares_copies() -> None:
+    machine = emulated(load_machine("frontier"), Emulation(scale=1e-3))
+    assert machine.copies is None
+    assert {link.half_bytes for link in machine.link_classes.values()} == {0.0}
+
+
+def test_an_emulated_tree_is_scaled_with_its_links() -> None:
+    small = emulated(load_machine("toy-tree"), Emulation(scale=1e-3))
+    assert small.fat_tree == FatTree(nodes_per_leaf=2, num_leaves=4, taper=4.0, bytes_per_s=1e6)
+    assert small.link_classes["uplink"].bytes_per_s == 1e6
+    assert small.link_classes["uplink"].share == small.link_classes["nic"].share

@@ -1,0 +1,78 @@
+"""`simfrontier softmax`: measured times of softmax kernels as a table of ratios, JSON or a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from simfrontier.cli import plain
+from simfrontier.report import rows_csv
+from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.page import outside_ratio, softmax_findings, softmax_lead, write_softmax_rates_page
+from simfrontier_extras.softmax.rates import OTHERS, Rates, limit_of, read_rates
+
+_SHORT: Final = tuple(name.removeprefix("three-pass-") for name in IN_MEMORY)
+
+
+def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
+    """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
+    wherever a row is larger than the last cache. Raises InputError."""
+    rates = read_rates(path)
+    rows = [_row(rates, elements, starts) for elements, starts in rates.kinds]
+    if out is not None:
+        ensure_writable(out, "results.csv", "index.html", MANIFEST)
+        with filled(out, "softmax", MANIFEST) as new:
+            write_softmax_rates_page(rates, new / "index.html")
+            write_whole(new / "results.csv", rows_csv(list(rows[0]), rows))
+    if as_json:
+        typer.echo(json.dumps(_document(rates, rows), indent=1))
+    else:
+        _print(rates, rows, out)
+    return rates.wins
+
+
+def _row(rates: Rates, elements: int, starts: str) -> dict[str, Any]:
+    return {
+        "elements": elements,
+        "starts": starts,
+        "is_outside": rates.is_outside(elements, starts),
+        **{f"{_key(name)}_s": rates.rates[elements, starts, name].median_s for name in IN_MEMORY},
+        **{f"{_key(name)}_ratio": rates.ratio(elements, starts, name) for name in OTHERS},
+    }
+
+
+def _key(algorithm: str) -> str:
+    return algorithm.replace("-", "_")
+
+
+def _document(rates: Rates, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "cpu": rates.cpu,
+        "cache_bytes": rates.cache_bytes,
+        "wins": rates.wins,
+        "ratios": {name: outside_ratio(rates, name) for name in OTHERS},
+        "limits": {name: limit_of(name) for name in OTHERS},
+        "rows": rows,
+    }
+
+
+def _print(rates: Rates, rows: list[dict[str, Any]], out: Path | None) -> None:
+    head = ["elements", "row", *(f"{name} ns" for name in _SHORT), *(f"{name} ×" for name in _SHORT[1:])]
+    table = [head]
+    for row in rows:
+        where = "larger than the cache" if row["is_outside"] else row["starts"]
+        numbers = [f"{1e9 * row[f'{_key(name)}_s'] / row['elements']:.3f}" for name in IN_MEMORY]
+        ratios = [f"{row[f'{_key(name)}_ratio']:.3f}" for name in OTHERS]
+        table.append([f"{row['elements']:,}", where, *numbers, *ratios])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        typer.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+    typer.echo(plain(softmax_lead(rates)))
+    for text in softmax_findings(rates):
+        typer.echo(plain(f"– {text}"))
+    if out is not None:
+        typer.echo(f"Written: {out / 'index.html'} (open it in a browser)")

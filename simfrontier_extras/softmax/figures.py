@@ -1,0 +1,113 @@
+"""Charts of measured softmax kernels: time of an element, and time relative to two passes, by the length of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log10
+from typing import Any, Final
+
+from simfrontier.report.markup import Figure, text
+from simfrontier.report.phrases import binary, number
+from simfrontier.report.theme import PlanMark, axis, decades, figure, marks
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, STARTS, TWO_PASS, Rates
+
+LINE: Final = "#8A8A8A"
+MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
+NAMES: Final = {"cached": "row in the cache", "uncached": "row in memory"}
+_DASHES: Final = {"cached": "dot", "uncached": "solid"}
+_HEIGHT: Final = 440
+
+
+def charts(rates: Rates) -> dict[str, Figure]:
+    """By name: nanoseconds per element, and how many times as long as two passes."""
+    return {"times as long as two-pass": _chart(rates, True), "time per element": _chart(rates, False)}
+
+
+def _chart(rates: Rates, relative: bool) -> Figure:
+    traces = [
+        trace
+        for name in IN_MEMORY
+        for starts in STARTS
+        if not (relative and name == TWO_PASS)
+        for trace in _lines(rates, name, starts, relative)
+    ]
+    heights = [height for trace in traces for height in trace["y"]]
+    sizes = [elements for elements, _ in rates.kinds]
+    ends = (min(sizes) / 1.5, max(sizes) * 1.5)
+    top = 1.12 * max(heights)
+    low = min(0.95 * min(heights), 0.95) if relative else 0.0
+    shapes = [_upright(rates.cache_bytes / FLOAT_BYTES), *([_level(1.0)] if relative else [])]
+    ticks = decades(*ends)
+    return figure(
+        traces,
+        axis(
+            "elements of a row",
+            type="log",
+            range=[log10(end) for end in ends],
+            tickvals=ticks,
+            ticktext=[f"{tick:,.0f}" for tick in ticks],
+        ),
+        axis("time / time of two-pass" if relative else "ns per element", range=[low, top]),
+        _HEIGHT,
+        shapes=shapes,
+        annotations=[_note(rates.cache_bytes)],
+    )
+
+
+def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[str, Any]]:
+    """A line through the lengths that were measured with rows there; none where there are none."""
+    sizes = [elements for elements, each in result.kinds if each == starts]
+    if not sizes:
+        return []
+    rates = [result.rates[elements, starts, name] for elements in sizes]
+    ratios = [result.ratio(elements, starts, name) for elements in sizes]
+    each = [1e9 * rate.median_s / rate.elements for rate in rates]
+    hover = [
+        f"{rate.elements:,} elements, {NAMES[starts]}: {number(ns)} ns each, {number(ratio)} × two-pass"
+        for rate, ns, ratio in zip(rates, each, ratios, strict=True)
+    ]
+    mark = MARKS[name]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": f"{text(name)}, {NAMES[starts]}",
+            "x": sizes,
+            "y": ratios if relative else each,
+            "line": {"color": mark.colour, "width": 1.8, "dash": _DASHES[starts]},
+            "marker": {
+                "color": mark.colour,
+                "symbol": mark.symbol + ("-open" if starts == CACHED else ""),
+                "size": 8,
+            },
+            "hovertext": hover,
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+    ]
+
+
+def _upright(x: float) -> dict[str, Any]:
+    line = {"color": LINE, "width": 1.4, "dash": "dash"}
+    return {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
+
+
+def _level(y: float) -> dict[str, Any]:
+    line = {"color": LINE, "width": 1.4}
+    return {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+
+
+def _note(cache_bytes: int) -> dict[str, Any]:
+    """What the upright line is, beside its upper end."""
+    return {
+        "x": log10(cache_bytes / FLOAT_BYTES),
+        "y": 0.99,
+        "xref": "x",
+        "yref": "paper",
+        "xanchor": "right",
+        "yanchor": "top",
+        "xshift": -6,
+        "showarrow": False,
+        "text": f"a row fills the last cache ({binary(cache_bytes)})",
+        "font": {"color": LINE, "size": 12},
+    }

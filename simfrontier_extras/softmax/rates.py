@@ -1,0 +1,140 @@
+"""Measured times of softmax by two passes over memory and by three: read from a file, and how they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from simfrontier.errors import InputError, shown
+from simfrontier.measured import Line, read_lines
+from simfrontier.schedule import KERNELS
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+
+COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
+TWO_PASS: Final = "two-pass"
+OTHERS: Final = tuple(name for name in IN_MEMORY if name != TWO_PASS)
+CACHED, UNCACHED = STARTS = ("cached", "uncached")  # where a row is when a call begins
+FLOAT_BYTES: Final = 4
+EXPONENTIALS: Final = {TWO_PASS: 2, "three-pass-recompute": 2, "three-pass-reload": 1}  # of an element
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """One row of float32 by one algorithm: seconds, and bytes by the count of its passes."""
+
+    elements: int
+    algorithm: str
+    starts: str
+    median_s: float
+    least_s: float
+    bytes_moved: int
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes_moved / self.median_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """All three algorithms for every length of a row, on one CPU with a last cache of so many bytes."""
+
+    rates: Mapping[tuple[int, str, str], Rate]  # by elements, where the row starts, and algorithm
+    cpu: str
+    cache_bytes: int
+    source: str
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[int, str], ...]:
+        """(elements, where rows start), cached ones first, in ascending order."""
+        kinds = {(elements, starts) for elements, starts, _ in self.rates}
+        return tuple(sorted(kinds, key=lambda kind: (STARTS.index(kind[1]), kind[0])))
+
+    def ratio(self, elements: int, starts: str, algorithm: str) -> float:
+        """How many times the two-pass time an algorithm takes."""
+        own, best = (self.rates[elements, starts, name].median_s for name in (algorithm, TWO_PASS))
+        return own / best
+
+    def is_outside(self, elements: int, starts: str) -> bool:
+        """Whether a row comes from memory in every pass, since it is larger than the last cache."""
+        return starts == UNCACHED and FLOAT_BYTES * elements > self.cache_bytes
+
+    @property
+    def outside(self) -> tuple[int, ...]:
+        """Lengths of the rows that are larger than the last cache."""
+        return tuple(elements for elements, starts in self.kinds if self.is_outside(elements, starts))
+
+    @property
+    def cached(self) -> tuple[int, ...]:
+        """Lengths that were measured in the cache."""
+        return tuple(elements for elements, starts in self.kinds if starts == CACHED)
+
+    @property
+    def wins(self) -> bool:
+        """Whether two passes are the fastest for every row that is larger than the last cache."""
+        return all(self.ratio(elements, UNCACHED, other) > 1 for elements in self.outside for other in OTHERS)
+
+
+def limit_of(algorithm: str) -> float:
+    """The ratio to two passes if only passes took time."""
+    return KERNELS[algorithm].accesses / KERNELS[TWO_PASS].accesses
+
+
+def bytes_per_element(algorithm: str) -> tuple[int, int]:
+    """Bytes that an algorithm reads and writes of an element, by the count of its passes; and with the line that a
+    store reads first where it is not in the cache: the first of the result is not, a second follows a read of it."""
+    counted = FLOAT_BYTES * KERNELS[algorithm].accesses
+    return counted, counted + FLOAT_BYTES
+
+
+def read_rates(path: Path) -> Rates:
+    """The times in a CSV file of `COLUMNS`, from `simfrontier-real softmax`. Raises InputError: one line."""
+    lines = read_lines(path, COLUMNS)
+    rates: dict[tuple[int, str, str], Rate] = {}
+    for line in lines:
+        rate = _rate(line)
+        key = (rate.elements, rate.starts, rate.algorithm)
+        if key in rates:
+            raise InputError(
+                f"{line.place}: got {rate.algorithm} of {rate.elements:,} elements, {rate.starts}, twice; allowed: once"
+            )
+        rates[key] = rate
+        for column in ("cpu", "cache_bytes"):
+            if line.text(column) != lines[0].cells[column]:
+                raise line.fault(column, f"that of all rows, {shown(lines[0].cells[column])}")
+    cache_bytes = lines[0].integer("cache_bytes")
+    table = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
+    _refuse_missing(path, table)
+    return table
+
+
+def _rate(line: Line) -> Rate:
+    elements, algorithm = line.integer("elements"), line.choice("algorithm", IN_MEMORY)
+    moved = FLOAT_BYTES * KERNELS[algorithm].accesses * elements
+    if line.integer("bytes_moved") != moved:
+        raise line.fault("bytes_moved", f"{moved}, {KERNELS[algorithm].accesses} passes over {elements} floats")
+    return Rate(
+        elements=elements,
+        algorithm=algorithm,
+        starts=line.choice("starts", STARTS),
+        median_s=line.above_zero("median_s", "seconds above 0"),
+        least_s=line.above_zero("least_s", "seconds above 0"),
+        bytes_moved=moved,
+    )
+
+
+def _refuse_missing(path: Path, rates: Rates) -> None:
+    """Every length has all algorithms, and one at least is larger than the cache."""
+    for elements, starts in rates.kinds:
+        for name in IN_MEMORY:
+            if (elements, starts, name) not in rates.rates:
+                raise InputError(f"{path}: {elements:,} elements, {starts}: no {name}; allowed: {', '.join(IN_MEMORY)}")
+    if not rates.outside:
+        most = max(elements for elements, _ in rates.kinds)
+        least = rates.cache_bytes // FLOAT_BYTES + 1
+        raise InputError(
+            f"{path}: got rows of up to {most:,} elements; allowed: an uncached one that the last cache cannot hold, "
+            f"of {least:,} or more"
+        )

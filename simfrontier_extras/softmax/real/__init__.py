@@ -1,0 +1,1 @@
+"""The compiled kernels (numba) and their timing."""

@@ -1,0 +1,188 @@
+"""Times of the softmax algorithms by the length of a row, for rows that are in the cache and rows that are not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import typer
+
+from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.schedule import KERNELS
+from simfrontier.wholefile import write_whole
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.real.softmax import Rows, kernel
+from simfrontier_real.free_memory import free_bytes
+from simfrontier_real.progress import progress
+
+COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
+STARTS: Final = ("cached", "uncached")  # where a row is when a call begins
+DEFAULT_SIZES: Final = "1e3,3e3,1e4,3e4,1e5,3e5,1e6,3e6,1e7,3e7,1e8"
+CACHED_BYTES: Final = 1 << 18  # of short rows and their results, used again and again: a core's own cache holds them
+PAGE: Final = 4096
+APART: Final = PAGE // 2  # of results
+_CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTime:
+    """Seconds of a row by one algorithm: the median of the repeats, and the least."""
+
+    elements: int
+    algorithm: str
+    starts: str
+    median_s: float
+    least_s: float
+
+
+def time_to(out: Path | None, sizes: Sequence[int], repeats: int, cache_bytes: int | None) -> None:
+    """Time, and write the table, or print it where there is no file. Raises InputError."""
+    cache_bytes = last_cache_bytes() if cache_bytes is None else cache_bytes
+    refuse_too_large(sizes, cache_bytes)
+    with progress(0, num_steps(sizes, repeats, cache_bytes), "softmax") as step:
+        made = table(time_all(sizes, repeats, cache_bytes, step), cpu_name(), cache_bytes)
+    if out is None:
+        typer.echo(made, nl=False)
+    else:
+        write_whole(out, made)
+
+
+def parse_elements(text: str) -> tuple[int, ...]:
+    """Ascending lengths of rows out of `1000,3e3`. Raises InputError."""
+    out = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        value = float(part) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,6})?(e\+?[0-9]{1,2})?", part) else 0.0
+        if value < 1 or value != int(value):
+            raise InputError(
+                f"got {part!r}; allowed: whole numbers of elements above 0, e.g. 1e3,3e3,10000", where="--sizes"
+            )
+        out.add(int(value))
+    if not out:
+        raise InputError("got nothing; allowed: numbers of elements separated by commas, e.g. 1e3,1e6", where="--sizes")
+    return tuple(sorted(out))
+
+
+def refuse_too_large(sizes: Sequence[int], cache_bytes: int) -> None:
+    """Raise InputError where rows and results have no room in half of the memory that is free."""
+    free = free_bytes()
+    by_row, by_cache = 4 * max(sizes), 2 * cache_bytes
+    need = 2 * max(by_row, by_cache)
+    if need > free / 2:
+        got = f"--sizes: got {max(sizes):,}" if by_row >= by_cache else f"--cache-bytes: got {cache_bytes:,}"
+        raise InputError(
+            f"{got}, which takes {need / 1e9:,.3g} GB; allowed: what half of the free memory holds, "
+            f"{free / 2e9:,.3g} GB"
+        )
+
+
+def cpu_name() -> str:
+    """The CPU as its maker calls it."""
+    try:
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        match = None
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def last_cache_bytes() -> int:
+    """The size of the largest cache, as Linux tells it. Raises SimfrontierError where it does not."""
+    sizes = [0]
+    for file in _CACHES.glob("index*/size"):
+        size = re.fullmatch(r"(\d+)([KMG])", file.read_text(encoding="utf-8").strip())
+        sizes.append(int(size[1]) * _UNITS[size[2]] if size else 0)
+    if not max(sizes):
+        raise SimfrontierError(f"{_CACHES}: says no size of a cache; give it by --cache-bytes")
+    return max(sizes)
+
+
+def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[RowTime]:
+    """Time every algorithm for every length; `step` is called after each of `num_steps` parts of the work.
+
+    Input is uniform(-1000, 1000), as in google/XNNPACK, bench/f32-softmax.cc. A call takes rows one after the other:
+    cached ones fill `CACHED_BYTES`; uncached ones twice the last cache, so that a row has left it when its turn comes.
+    Algorithms take turns, so that what else goes on meets them alike.
+    """
+    out = []
+    for elements, starts in _kinds(sizes, cache_bytes):
+        num_rows = max(1, _share(starts, cache_bytes) // (4 * elements))
+        rows, made = _aligned(num_rows, elements, 0), _aligned(num_rows, elements, APART)
+        rows[:] = np.random.default_rng(elements).uniform(-1000, 1000, rows.shape)
+        made[:] = 0.0
+        times = _times(rows, made, repeats, step)
+        out += [
+            RowTime(
+                elements=elements,
+                algorithm=algorithm,
+                starts=starts,
+                median_s=statistics.median(seconds) / num_rows,
+                least_s=min(seconds) / num_rows,
+            )
+            for algorithm, seconds in times.items()
+        ]
+    return out
+
+
+def num_steps(sizes: Sequence[int], repeats: int, cache_bytes: int) -> int:
+    """How many steps `time_all` takes."""
+    return repeats * len(list(_kinds(sizes, cache_bytes)))
+
+
+def table(timed: Sequence[RowTime], cpu: str, cache_bytes: int) -> str:
+    """The times as CSV; bytes moved are counted by passes, not measured."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for each in timed:
+        moved = 4 * KERNELS[each.algorithm].accesses * each.elements
+        seconds = (f"{each.median_s:.4g}", f"{each.least_s:.4g}")
+        rows.writerow((each.elements, each.algorithm, each.starts, *seconds, moved, cpu, cache_bytes))
+    return text.getvalue()
+
+
+def _kinds(sizes: Sequence[int], cache_bytes: int) -> Iterator[tuple[int, str]]:
+    """(elements, where a row is when a call begins); what no cache has room for is measured uncached alone."""
+    for elements in sizes:
+        for starts in STARTS:
+            if starts == "uncached" or 8 * elements <= cache_bytes / 2:
+                yield elements, starts
+
+
+def _share(starts: str, cache_bytes: int) -> int:
+    """Bytes of rows, without their results, that a call takes."""
+    return CACHED_BYTES // 2 if starts == "cached" else 2 * cache_bytes
+
+
+def _times(rows: Rows, made: Rows, repeats: int, step: Callable[[], None]) -> dict[str, list[float]]:
+    kernels = {algorithm: kernel(algorithm) for algorithm in IN_MEMORY}
+    calls = max(1, (1 << 18) // rows.size)  # of one sample: a few dozen microseconds are too few for a clock
+    for work in kernels.values():
+        work(rows, made)
+    out: dict[str, list[float]] = {algorithm: [] for algorithm in kernels}
+    for _ in range(repeats):
+        for algorithm, work in kernels.items():
+            begin = time.perf_counter()
+            for _ in range(calls):
+                work(rows, made)
+            out[algorithm].append((time.perf_counter() - begin) / calls)
+        step()
+    return out
+
+
+def _aligned(num_rows: int, elements: int, apart: int) -> Rows:
+    """Room that begins with a line of the cache, so many bytes into a page: where a row and its result lie alike in
+    their pages, a core takes loads for dependent on stores."""
+    size = 4 * num_rows * elements
+    space = np.empty(size + PAGE + APART, dtype=np.uint8)
+    begin = -space.ctypes.data % PAGE + apart
+    rows: Rows = space[begin : begin + size].view(np.float32).reshape(num_rows, elements)
+    return rows

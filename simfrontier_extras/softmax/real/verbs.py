@@ -1,0 +1,31 @@
+"""The verb `softmax` of simfrontier-real, with its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfrontier.extras import Verb
+from simfrontier_real.cli_options import to_write
+
+
+def softmax(
+    sizes: Annotated[str, typer.Option(help="elements of a row, e.g. 1e3,3e7 (default: 1e3, 3e3 ... 1e8)")] = "",
+    repeat: Annotated[int, typer.Option(min=1, help="timed calls of each algorithm; the table holds medians")] = 15,
+    cache_bytes: Annotated[
+        int | None, typer.Option(min=1, help="size of the last cache, where the system does not tell it")
+    ] = None,
+    out: Annotated[Path | None, to_write("--out", "table (CSV) to write (default: print it)")] = None,
+) -> None:
+    """Time softmax of float32 rows by two passes over memory and by three, on one thread of this CPU: `simfrontier
+    softmax` makes a page of the table."""
+    from simfrontier_extras.softmax.real.timing import DEFAULT_SIZES, parse_elements, time_to
+    from simfrontier_real.options import refuse_places
+
+    refuse_places(None, out)
+    time_to(out, parse_elements(sizes or DEFAULT_SIZES), repeat, cache_bytes)
+
+
+ADDS = (Verb(function=softmax),)

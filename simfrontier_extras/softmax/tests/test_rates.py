@@ -1,0 +1,186 @@
+"""`simfrontier softmax`: what it says of a table of times worked by hand, its page, exit codes, and bad tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from simfrontier_extras.softmax.algorithms import IN_MEMORY
+from simfrontier_extras.softmax.page import reasons, softmax_findings, softmax_lead, softmax_rates_page
+from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
+from tests.invoke import invoke, refusal
+from tests.limited import limited_refusal
+
+HEAD = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes\n"
+PASSES = {"two-pass": 3, "three-pass-recompute": 4, "three-pass-reload": 5}
+# ns of an element. 32 KiB hold 8,192 floats: of 1,000 and 100,000 elements only the latter are larger than the cache.
+IN_CACHE = (1000, "cached", (2.0, 2.5, 1.6))
+FROM_MEMORY = (1000, "uncached", (3.0, 3.3, 3.0))
+LARGE = (100_000, "uncached", (4.0, 5.0, 6.0))  # 12 / 4 = 3, 16 / 5 = 3.2, 20 / 6 = 3.33 GB/s: alike within 1.15
+LARGER = (1_000_000, "uncached", (4.0, 4.8, 6.4))
+
+
+def lines(*kinds: tuple[int, str, tuple[float, float, float]]) -> list[str]:
+    return [
+        f"{n},{name},{starts},{each * n / 1e9:.6g},{0.9 * each * n / 1e9:.6g},{4 * PASSES[name] * n},A CPU,32768\n"
+        for n, starts, ns in kinds
+        for name, each in zip(PASSES, ns, strict=True)
+    ]
+
+
+def table(tmp_path: Path, rows: list[str]) -> Path:
+    path = tmp_path / "softmax.csv"
+    path.write_text(HEAD + "".join(rows), encoding="utf-8")
+    return path
+
+
+def said(path: Path) -> str:
+    result = read_rates(path)
+    return " ".join([softmax_lead(result), *softmax_findings(result), *reasons(result)]).replace("\u00a0", " ")
+
+
+def test_counts_of_bytes() -> None:
+    assert tuple(PASSES) == IN_MEMORY
+    assert [limit_of(name) for name in IN_MEMORY] == pytest.approx([1, 4 / 3, 5 / 3])
+    assert [bytes_per_element(name) for name in IN_MEMORY] == [(12, 16), (16, 20), (20, 24)]
+
+
+def test_it_says_how_they_compare(tmp_path: Path) -> None:
+    done = invoke("softmax", table(tmp_path, lines(LARGER, FROM_MEMORY, LARGE, IN_CACHE)))
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        " elements                    row  two-pass ns  recompute ns  reload ns  recompute ×  reload ×",
+        "    1,000                 cached        2.000         2.500      1.600        1.250     0.800",
+        "    1,000               uncached        3.000         3.300      3.000        1.100     1.000",
+        "  100,000  larger than the cache        4.000         5.000      6.000        1.250     1.500",
+        "1,000,000  larger than the cache        4.000         4.800      6.400        1.200     1.600",
+        "Out of the last cache (rows of 100,000 to 1,000,000 elements, beyond 32 KiB) two passes are the fastest: "
+        # medians of 1.25, 1.2 and of 1.5, 1.6
+        "three passes with recompute take 1.23 × and three passes with reload take 1.55 × their time (median over "
+        "lengths).",
+        # (1.225 - 1) / (1.333 - 1) = 67.5 %; (1.55 - 1) / (1.667 - 1) = 82.5 %
+        "– Against recompute: 1.20 × at 1,000,000 elements to 1.25 × at 100,000; bytes alone would make it 1.33 ×, and "
+        "67.5 % of that gain is reached.",
+        "– Against reload: 1.50 × at 100,000 elements to 1.60 × at 1,000,000; bytes alone would make it 1.67 ×, and "
+        "82.5 % of that gain is reached.",
+        "– In the cache two passes are no slower than recompute at any length.",
+        "– In the cache reload is faster than two passes at every length.",
+    ]
+
+
+def test_as_json(tmp_path: Path) -> None:
+    given = json.loads(invoke("softmax", table(tmp_path, lines(IN_CACHE, LARGE)), "--json").out)
+    assert given["wins"] is True and given["cache_bytes"] == 32768 and given["cpu"] == "A CPU"
+    assert given["ratios"] == pytest.approx({"three-pass-recompute": 1.25, "three-pass-reload": 1.5})
+    assert given["limits"] == pytest.approx({"three-pass-recompute": 4 / 3, "three-pass-reload": 5 / 3})
+    assert [row["is_outside"] for row in given["rows"]] == [False, True]
+    assert given["rows"][1]["two_pass_s"] == pytest.approx(4e-4)
+
+
+def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
+    path = table(tmp_path, lines(IN_CACHE, LARGE, LARGER))
+    assert invoke("softmax", path, "--out", tmp_path / "page").code == 0
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert page == softmax_rates_page(read_rates(path))
+    for part in ("two passes are the fastest", "A CPU", "a row fills the last cache (32", 'id="fig-softmax-rates"'):
+        assert part in page
+    with (tmp_path / "page" / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["elements"] for row in rows] == ["1000", "100000", "1000000"]
+    assert float(rows[1]["three_pass_reload_ratio"]) == pytest.approx(1.5)
+
+
+def test_reasons_follow_the_data(tmp_path: Path) -> None:
+    assert "all three move bytes at about the same rate, 3 GB/s (two-pass) to" in said(table(tmp_path, lines(LARGE)))
+    # 12 / 4 = 3, 16 / 5 = 3.2, 20 / 5 = 4 GB/s: rates fall with exponentials per pass, 2/3, 2/4, 1/5
+    given = said(table(tmp_path, lines((100_000, "uncached", (4.0, 5.0, 5.0)))))
+    assert "but rates differ: 3 GB/s (two-pass) to 4 GB/s (three-pass-reload)" in given
+    assert "the more exponentials there are to a pass" in given
+    # 12 / 3 = 4, 16 / 5 = 3.2 and 20 / 10 = 2 GB/s: the other way round
+    given = said(table(tmp_path, lines((100_000, "uncached", (3.0, 5.0, 10.0)))))
+    assert "these rates do not follow the exponentials" in given
+    given = said(table(tmp_path, lines(IN_CACHE, LARGE)))
+    assert "Reload, which computes them once, takes 0.800 × the time of two passes there" in given
+    assert "In the cache two passes take 50.0 % of their time out of it" in given
+    given = said(table(tmp_path, lines((1000, "cached", (2.0, 1.0, 3.0)), LARGE)))
+    assert "In the cache recompute is faster than two passes at every length." in given
+    assert "Reload computes them once and yet takes 1.50 × the time" in given
+
+
+@pytest.mark.parametrize("slow", [(4.0, 3.9, 6.0), (4.0, 6.0, 4.0)])
+def test_exit_1_where_two_passes_are_not_the_fastest(tmp_path: Path, slow: tuple[float, float, float]) -> None:
+    path = table(tmp_path, lines(LARGER, (100_000, "uncached", slow)))
+    done = invoke("softmax", path, "--out", tmp_path / "page")
+    assert done.code == 1
+    assert "two passes are not the fastest of the three at every length" in done.out
+    assert (tmp_path / "page" / "index.html").exists()
+
+
+def test_no_gain_is_said_as_none(tmp_path: Path) -> None:
+    assert "none of that gain is reached" in said(table(tmp_path, lines((100_000, "uncached", (5.0, 4.0, 6.0)))))
+
+
+GOOD = lines(IN_CACHE, LARGE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([], "no rows below the line of columns"),
+        (GOOD[:-1], "100,000 elements, uncached: no three-pass-reload; allowed: two-pass, three-pass-recompute"),
+        ([*GOOD, GOOD[0]], " line 8: got two-pass of 1,000 elements, cached, twice; allowed: once"),
+        (
+            [row.replace("reload", "relod") for row in GOOD],
+            ' line 4: algorithm: got "three-pass-relod"; did you mean "',
+        ),
+        ([row.replace(",cached", ",warm") for row in GOOD], ' line 2: starts: got "warm"; allowed: cached, uncached'),
+        ([*GOOD[:-1], GOOD[-1].replace("A CPU", "B")], ' line 7: cpu: got "B", allowed: that of all rows, "A CPU"'),
+        ([*GOOD[:-1], GOOD[-1].replace("32768", "9")], ' line 7: cache_bytes: got "9", allowed: that of all rows'),
+        ([GOOD[0].replace("12000", "12001"), *GOOD[1:]], ' line 2: bytes_moved: got "12001", allowed: 12000, 3 passes'),
+        ([GOOD[0].replace("2e-06", "0"), *GOOD[1:]], ' line 2: median_s: got "0", allowed: seconds above 0'),
+        ([GOOD[0].replace("1000,", "0,", 1), *GOOD[1:]], ' line 2: elements: got "0", allowed: a whole number'),
+        (
+            GOOD[:3],
+            "got rows of up to 1,000 elements; allowed: an uncached one that the last cache cannot hold, of 8,193",
+        ),
+    ],
+)
+def test_bad_tables_are_refused_in_one_line(tmp_path: Path, rows: list[str], text: str) -> None:
+    assert text in refusal("softmax", table(tmp_path, rows))
+
+
+def test_a_file_that_is_not_there_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    assert "cannot read this table" in refusal("softmax", tmp_path / "none.csv")
+    path = table(tmp_path, GOOD)
+    assert "cannot be written" in refusal("softmax", path, "--out", path / "page")
+
+
+def test_a_row_that_fills_the_cache_is_not_larger_than_it(tmp_path: Path) -> None:
+    """32 KiB hold 8,192 floats."""
+    result = read_rates(
+        table(tmp_path, lines((8192, "uncached", (4.0, 5.0, 6.0)), (8193, "uncached", (4.0, 5.0, 6.0))))
+    )
+    assert result.outside == (8193,)
+
+
+def test_one_length_is_not_told_as_a_range(tmp_path: Path) -> None:
+    assert "Against recompute: 1.25 × at 100,000 elements; bytes alone" in said(table(tmp_path, lines(IN_CACHE, LARGE)))
+
+
+def test_a_table_is_bounded(tmp_path: Path) -> None:
+    softmax = tmp_path / "softmax.csv"
+    head = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes"
+    softmax.write_text(f"{head}\n1000,two-pass,cached,1e308,1e308,12000,CPU,1048576\n", encoding="utf-8")
+    assert 'line 2: median_s: got "1e308", allowed: ' in limited_refusal("softmax", softmax)
+    softmax.write_text(head + "," * 70_000, encoding="utf-8")
+    assert "characters in a line; allowed: up to 65,536" in limited_refusal("softmax", softmax)
+    softmax.write_text(head + "," * 2_000 + "\n1\n", encoding="utf-8")
+    assert "columns; allowed: up to 1,000" in limited_refusal("softmax", softmax)
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_folder_is_refused(empty: str) -> None:
+    assert refusal("softmax", "a.csv", "--out", empty) == f"--out: got {empty!r}; allowed: a name"

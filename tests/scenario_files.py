@@ -1,0 +1,43 @@
+"""The scenario files of the core and of all extras, and what makes scenarios of thousands of devices small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.extras import added
+from tests.invoke import ROOT
+
+SCENARIOS: Final = tuple(
+    sorted((*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "simfrontier_extras").glob("*/scenarios/*.toml")))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """Settings with which a scenario runs on a few devices; extras have those of theirs in `tests/small.py`."""
+
+    scenario: str
+    settings: tuple[str, ...]
+
+
+_TINY: Final = "model.name=tiny"
+_STAGES: Final = ("pipeline=2", "tensor=2")
+_OF_CORE: Final = (
+    Small(
+        scenario="lassen-neox-20b",
+        settings=(_TINY, *(f"plans.*.{key}" for key in _STAGES), "plans.*.compress_from=0"),
+    ),
+    Small(
+        scenario="frontier-1t-3d",
+        settings=(
+            _TINY,
+            *(f"plans.{plan}.{key}" for plan in ("1f1b", "gpipe", "sequence-parallel") for key in _STAGES),
+        ),
+    ),
+)
+
+
+def small_settings(scenario: str) -> tuple[str, ...]:
+    """Settings that make the scenario of that name small; none where it is."""
+    return next((one.settings for one in (*_OF_CORE, *added("tests.small", Small)) if one.scenario == scenario), ())

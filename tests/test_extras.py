@@ -1,0 +1,109 @@
+"""Extras can be deleted: without the folder of one, or of all, the core works, and names nothing of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simfrontier.extras import PACKAGE, Verb, added
+from tests.invoke import ROOT
+
+EXTRAS = sorted(path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py"))
+LEFT_OUT = (".*", "*.egg-info", "__pycache__", "build", "reports")
+QUICK = ("tests/test_imports.py", "tests/workload/test_catalog.py", "tests/test_scenario.py")
+TEXTS = ("*.py", "*.pyi", "*.toml", "Makefile", "*.sbatch", "*.sh")
+LOAD = """
+from pathlib import Path
+from simfrontier.scenario import load_scenario
+for path in sorted(Path("scenarios").glob("*.toml")):
+    load_scenario(path)
+"""
+
+
+def copy_without(names: list[str], folder: Path) -> Path:
+    """The repository, less generated files and the folders of these extras."""
+    copied = folder / "copy"
+    shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for name in names:
+        shutil.rmtree(copied / PACKAGE / name)
+    return copied
+
+
+def ran_in(copied: Path, *arguments: str) -> str:
+    """The standard output of Python with these arguments, in the copy and with its files."""
+    path = os.pathsep.join((str(copied), str(copied / "real")))
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=copied,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (arguments, done.stdout[-3000:], done.stderr[-3000:])
+    return done.stdout
+
+
+def pytest_in(copied: Path, *arguments: str) -> str:
+    return ran_in(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+
+
+deleted = pytest.mark.parametrize("names", [*([name] for name in EXTRAS), EXTRAS], ids=[*EXTRAS, "all"])
+
+
+@deleted
+def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
+    copied = copy_without(names, tmp_path)
+    verbs, left = (
+        {verb.name or verb.function.__name__ for verb in added("verbs", Verb) if origin(verb) not in gone}
+        for gone in ((), names)
+    )
+    lines = [line.split() for line in ran_in(copied, "-m", "simfrontier", "--help").splitlines()]
+    assert {words[1] for words in lines if len(words) > 1} & verbs == left
+    ran_in(copied, "-m", "simfrontier_real", "--help")
+    ran_in(copied, "-c", LOAD)
+    ran_in(copied, "-m", "simfrontier", "run", "scenarios/toy.toml", "--out", str(tmp_path / "toy"))
+
+
+def test_the_core_names_nothing_of_any(tmp_path: Path) -> None:
+    """Every module of its tests can be imported, and every front door lists what is there and used."""
+    copied = copy_without(EXTRAS, tmp_path)
+    pytest_in(copied, *QUICK)
+    pytest_in(copied, "--collect-only", "tests")
+
+
+def origin(verb: Verb) -> str:
+    """The extra that a verb is of."""
+    return verb.function.__module__.split(".")[1]
+
+
+@pytest.mark.long
+@deleted
+def test_the_tests_of_the_core_pass_without(names: list[str], tmp_path: Path) -> None:
+    pytest_in(copy_without(names, tmp_path), "-n", "2", "tests")
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_the_core_does_not_name(name: str) -> None:
+    core = [
+        path
+        for folder in ("simfrontier", "real", "tests", "scenarios")
+        for form in TEXTS
+        for path in (ROOT / folder).rglob(form)
+    ]
+    core += [ROOT / "Makefile", ROOT / "pyproject.toml"]
+    words = (f"{PACKAGE}.{name}", f"{PACKAGE}/{name}")
+    named = [
+        str(path.relative_to(ROOT)) for path in core if any(word in path.read_text(encoding="utf-8") for word in words)
+    ]
+    assert named == []
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^simfrontier_extras: verbs.ADDS: got Verb\(.*; allowed: values of str$"):
+        added("verbs", str)
