@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.hops import with_collectives
@@ -10,26 +12,35 @@ from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.program import Program
+from simfrontier.plan.repeat import repeated
 from simfrontier.plan.stages import roles_of
 from simfrontier.plan.tensors import Tensors
-from simfrontier.schedule import Mesh, Role, Schedule
+from simfrontier.schedule import Call, Mesh, Role, Schedule, Tensor
 from simfrontier.workload import Workload
 
 
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
-    tensors = tensors_of(workload, plan, mesh, engine)
+
+    def calls_of(num_micro: int) -> tuple[tuple[Call, ...], Mapping[str, Tensor]]:
+        """The calls of a step of so many micro-batches on a mesh without stages, and their tensors."""
+        tensors = tensors_of(workload, plan, mesh, engine)
+        program = lowered(naive_program(tensors, num_micro), tensors)
+        return Compressor().calls_of(program), tensors.by_name
+
+    known: Mapping[str, Tensor]
     if plan.pipeline is None:
-        program = lowered(naive_program(tensors, grad_accum), tensors)
-        roles: tuple[Role, ...] = (Role("all", Compressor().calls_of(program)),)
+        calls, known = repeated(calls_of, grad_accum)
+        roles: tuple[Role, ...] = (Role("all", calls),)
     else:
-        roles = roles_of(tensors, plan.pipeline, grad_accum, lowered)
+        tensors = tensors_of(workload, plan, mesh, engine)
+        roles, known = roles_of(tensors, plan.pipeline, grad_accum, lowered), tensors.by_name
     blocks = {call.block: call.ops for role in roles for call in role.calls}
     ops = {op.number: op for block in blocks.values() for op in block}.values()
     used = {ref.name for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
     return Schedule(
         mesh=mesh,
-        tensors={name: tensor for name, tensor in sorted(tensors.by_name.items()) if name in used},
+        tensors={name: tensor for name, tensor in sorted(known.items()) if name in used},
         roles=roles,
         pools={"live": engine.live_elements},
         meta={

@@ -101,7 +101,7 @@ def _edited(calls: list[Call], kind: str, at: int, other: int) -> list[Call]:
     return out
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(list(CASES)),
     st.sampled_from(["left out", "twice", "elsewhere", "another micro-batch", "without an op"]),
