@@ -11,15 +11,17 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import Sequence, sequence_of
 
+Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
 Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class UnrolledProgram:
     """One role's ops with absolute references: parallel lists over its ops in issue order.
 
@@ -37,8 +39,24 @@ class UnrolledProgram:
     def num_ops(self) -> int:
         return len(self.ops)
 
+    @cached_property
+    def lifetimes(self) -> list[Lifetime]:
+        """Every instance that a program touches, in the order of first touch.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+        An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
+        """
+        first: dict[Ref, int] = {}
+        last: dict[Ref, int] = {}
+        for index, operands in enumerate(zip(self.reads, self.writes, self.accumulates, strict=True)):
+            for refs in operands:
+                for ref in refs:
+                    if ref not in first:
+                        first[ref] = index
+                    last[ref] = index
+        return [(ref, index, last[ref]) for ref, index in first.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExpandedProgram(UnrolledProgram):
     """One role's program: `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it
     starts (its own lane apart)."""

@@ -1,4 +1,4 @@
-"""Lifetimes of buffers, and the most memory that a rank holds at once when its ops run in program order."""
+"""The most memory that a rank holds at once when its ops run in program order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from simfrontier.schedule.expansion import AbsoluteRefs, UnrolledProgram
+from simfrontier.schedule.expansion import AbsoluteRefs
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from simfrontier.arrays import Ints
 
 WITHOUT_GAPS = 1 << 20  # numbers this close together stay as they are
-
-Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +37,6 @@ class Peak:
     persistent_bytes: int
     op: str
     holders: tuple[Holder, ...]
-
-
-def lifetimes(program: UnrolledProgram) -> list[Lifetime]:
-    """Every instance that a program touches, in the order of first touch.
-
-    An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
-    """
-    first: dict[Ref, int] = {}
-    last: dict[Ref, int] = {}
-    reads, writes, accumulates = program.reads, program.writes, program.accumulates
-    for index in range(len(program.ops)):
-        for refs in (reads[index], writes[index], accumulates[index]):
-            for ref in refs:
-                if ref not in first:
-                    first[ref] = index
-                last[ref] = index
-    return [(ref, index, last[ref]) for ref, index in first.items()]
 
 
 def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
