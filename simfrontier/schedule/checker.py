@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.check_families import check_families
@@ -30,13 +31,17 @@ from simfrontier.schedule.roles import faults_of_places
 NAMED_HOLDERS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All findings, and the most memory that the ranks of each role hold; no `peaks` where the schedule was not
-    walked."""
+    """All findings, and the schedule if it could be walked."""
 
     findings: tuple[Finding, ...]
-    peaks: tuple[Peak, ...] = ()
+    walked: Schedule | None = None
+
+    @cached_property
+    def peaks(self) -> tuple[Peak, ...]:
+        """The most memory that the ranks of each role hold; none where the schedule was not walked."""
+        return () if self.walked is None else tuple(peak_bytes(self.walked, role) for role in self.walked.roles)
 
     @property
     def peak(self) -> Peak | None:
@@ -67,10 +72,9 @@ def check(
         _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
         check_comms(schedule, findings)
     check_progress(schedule, findings)
-    peaks = tuple(peak_bytes(schedule, role) for role in schedule.roles)
     if capacity_bytes is not None:
-        _check_memory(schedule, peaks, capacity_bytes, findings)
-    return CheckReport(findings=findings.all(), peaks=peaks)
+        _check_memory(schedule, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), walked=schedule)
 
 
 def _is_clean_by_kind(schedule: Schedule) -> bool:
@@ -124,8 +128,9 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
     return True
 
 
-def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, findings: Findings) -> None:
+def _check_memory(schedule: Schedule, capacity_bytes: int, findings: Findings) -> None:
     """The role that needs most, if that is more than there is; the others are counted."""
+    peaks = [peak_bytes(schedule, role) for role in schedule.roles]
     needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
     for peak, role in needs:
         if peak.num_bytes > capacity_bytes:
