@@ -7,29 +7,33 @@ calls, which make as much as one micro-batch needs, so have all that would stand
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
-from simfrontier.schedule import Call, Tensor
+from simfrontier.schedule import Call, Op, Ref, Tensor
+
+Calls = tuple[Call, ...]
+Built = tuple[Calls, Mapping[str, Tensor]]
+Build = Callable[[int], Built]
+Axis = Literal["layer", "micro"]
 
 FEW = 4  # the first, the last, and two between them
-Build = Callable[[int], tuple[tuple[Call, ...], Mapping[str, Tensor]]]
 
 
-def repeated(build: Build, num_micro: int) -> tuple[tuple[Call, ...], Mapping[str, Tensor]]:
+def repeated(build: Build, num_micro: int) -> Built:
     """The calls and tensors that `build` makes of so many micro-batches, built of fewer where they repeat."""
     few = FEW
     while few < num_micro:
         calls, tensors = build(few)
-        middle = _middle(calls, tensors, few)
+        middle = _middle(calls, tensors, few // 2 - 1)
         if middle is not None:
             return _with_more(calls, middle, num_micro - few), tensors
         few *= 2
     return build(num_micro)
 
 
-def _middle(calls: tuple[Call, ...], tensors: Mapping[str, Tensor], few: int) -> range | None:
+def _middle(calls: Calls, tensors: Mapping[str, Tensor], micro: int) -> range | None:
     """Where the calls of a micro-batch stand that the next one repeats; None where it does not."""
-    micro = few // 2 - 1
     first: dict[int, int] = {}
     for index, call in enumerate(calls):
         first.setdefault(call.micro, index)
@@ -39,28 +43,13 @@ def _middle(calls: tuple[Call, ...], tensors: Mapping[str, Tensor], few: int) ->
     if {calls[at].micro for at in own} != {micro} or {calls[at].micro for at in after} != {micro + 1}:
         return None
     forms = [[(calls[at].label, calls[at].layer, calls[at].block) for at in each] for each in (own, after)]
-    return own if forms[0] == forms[1] and _is_whole(calls, tensors, own, micro) else None
+    if forms[0] != forms[1] or not is_whole(calls, tensors, set(own), "micro", range(micro, micro + 1)):
+        return None
+    at_end = [call for call in calls[own.stop :] if call.micro < micro]
+    return None if any(ref.micro for call in at_end for ref in of_axis(call.ops, tensors, "micro")) else own
 
 
-def _is_whole(calls: tuple[Call, ...], tensors: Mapping[str, Tensor], own: range, micro: int) -> bool:
-    """Whether the calls of a micro-batch write as many instances of all tensors as there are of the micro-batch, and no
-    call of the end of the step is about a later one."""
-    by_calls: Counter[str] = Counter()
-    of_micro: Counter[str] = Counter()
-    for index, call in enumerate(calls):
-        for op in call.ops:
-            for ref in (*op.writes, *op.accumulates):
-                if tensors[ref.name].per_micro:
-                    by_calls[ref.name] += index in own
-                    of_micro[ref.name] += call.micro + ref.micro == micro
-            if index >= own.stop and call.micro < micro:
-                refs = (*op.reads, *op.writes, *op.accumulates)
-                if any(ref.micro and tensors[ref.name].per_micro for ref in refs):
-                    return False
-    return by_calls == of_micro
-
-
-def _with_more(calls: tuple[Call, ...], middle: range, more: int) -> tuple[Call, ...]:
+def _with_more(calls: Calls, middle: range, more: int) -> Calls:
     micro = calls[middle.start].micro
     own = calls[middle.start : middle.stop]
     out = list(calls[: middle.stop])
@@ -70,3 +59,32 @@ def _with_more(calls: tuple[Call, ...], middle: range, more: int) -> tuple[Call,
         later = call.micro + more if call.micro > micro else call.micro
         out.append(Call(call.label, call.layer, later, call.ops, call.block))
     return tuple(out)
+
+
+def is_whole(
+    calls: Calls,
+    tensors: Mapping[str, Tensor],
+    own: set[int],
+    axis: Axis,
+    places: range,
+    of_all: frozenset[int] = frozenset(),
+) -> bool:
+    """Whether some calls change as many instances of every tensor as there are of some layers or micro-batches, but for
+    those that are changed by calls `of_all` of them."""
+    by_calls: Counter[str] = Counter()
+    of_places: Counter[str] = Counter()
+    for index, call in enumerate(calls):
+        here: int = getattr(call, axis)
+        for ref in of_axis(call.ops, tensors, axis, changed=True):
+            if index not in of_all:
+                by_calls[ref.name] += index in own
+                of_places[ref.name] += here + getattr(ref, axis) in places
+    return by_calls == of_places
+
+
+def of_axis(ops: Sequence[Op], tensors: Mapping[str, Tensor], axis: Axis, changed: bool = False) -> Iterator[Ref]:
+    """What ops touch, or change, of the tensors of which every layer or micro-batch has its own."""
+    for op in ops:
+        for ref in (*(() if changed else op.reads), *op.writes, *op.accumulates):
+            if getattr(tensors[ref.name], f"per_{axis}"):
+                yield ref

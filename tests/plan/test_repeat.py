@@ -1,4 +1,4 @@
-"""Schedules of many micro-batches, built of few, equal those of which every micro-batch was built."""
+"""Schedules of many layers and micro-batches, built of few, equal those of which all were built."""
 
 from typing import Any
 
@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.plan import Engine, to_schedule
+from simfrontier.plan.compress import Compressor
 from simfrontier.plan.repeat import repeated
+from simfrontier.plan.repeat_layers import repeated_layers
 from simfrontier.schedule import Schedule, digest
 from tests.plan import grids
-from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of
+from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "ddp": {},
@@ -26,9 +28,10 @@ FAR_AHEAD = Engine(persistence_elements=0, prefetch_elements=1_000_000, outstand
 
 
 def built_whole(make: Any) -> Schedule:
-    """The schedule with every micro-batch built."""
+    """The schedule with every layer and micro-batch built."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(to_schedule, "repeated", lambda build, num_micro: build(num_micro))
+        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, _: build(num_layers, Compressor()))
         schedule: Schedule = make()
         return schedule
 
@@ -88,3 +91,46 @@ def test_a_middle_that_lacks_what_was_fetched_before_is_not_repeated() -> None:
         few = make()
     assert len(counts) > 1 and counts[0] == 4
     assert digest(few) == digest(built_whole(make))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(list(FAMILIES)),
+    st.builds(
+        Engine,
+        persistence_elements=st.sampled_from([0, 1000]),
+        prefetch_elements=st.sampled_from([0, 1000, 20_000, 200_000]),
+        live_elements=st.sampled_from([60_000, 1_000_000]),
+        reuse_elements=st.sampled_from([0, 60_000]),
+        reduce_bucket_elements=st.sampled_from([1, 30_000, 100_000, 1_000_000]),
+        gather_bucket_elements=st.sampled_from([20_000, 100_000, 1_000_000]),
+        granularity=st.sampled_from(["module", "layer"]),
+        overlap=st.booleans(),
+        step_reduction=st.sampled_from(["overlap", "end"]),
+    ),
+    st.integers(35, 50),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_few_layers_make_the_schedule_of_many(
+    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: bool
+) -> None:
+    def make() -> Schedule:
+        options = options_of(family.split()[0], **FAMILIES[family])
+        return schedule_of(options, mesh_of(2, 2, 2), engine, num_micro, checkpointing, num_layers=num_layers)
+
+    assert digest(make()) == digest(built_whole(make))
+
+
+@pytest.mark.parametrize("family", ["ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo"])
+def test_the_20b_is_built_of_14_of_its_44_layers(family: str) -> None:
+    counts: list[int] = []
+
+    def noted(build: Any, num_layers: int, bucket_elements: int) -> Any:
+        return repeated_layers(lambda count, by: counts.append(count) or build(count, by), num_layers, bucket_elements)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(to_schedule, "repeated_layers", noted)
+        few = frontier_20b.__wrapped__(family)
+    assert counts == [14]
+    assert digest(few) == digest(built_whole(lambda: frontier_20b.__wrapped__(family)))
