@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.analysis import VersionName
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tuning.axonn import rank_grids
 from simfrontier.tuning.estimate import states_bytes
 from simfrontier.tuning.nothing_fits import NothingFitsError
+
+if TYPE_CHECKING:
+    from simfrontier.analysis import VersionName
 
 TOO_BIG = "does not fit"
 
@@ -116,6 +117,8 @@ def _changed(scenario: Scenario, plan: str, base: Options, changes: Mapping[str,
 
 
 def _axonn_grids(scenario: Scenario, version: VersionName, size: int) -> Iterator[dict[str, int]]:
+    from simfrontier.tuning.axonn import rank_grids  # a run without searches does without AxoNN's model
+
     for one in rank_grids(scenario, version, size).grids:
         if one.runs:
             yield {"x": one.grid.x, "y": one.grid.y, "z": one.grid.z}
