@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from simfrontier.codecs import Plain
+from simfrontier.codecs import Codec, Plain
 from simfrontier.opnames import OpName
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
@@ -48,6 +48,7 @@ class ProgramBuilder:
         forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
         self.copied: set[Ref] = set()
+        self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.at_head = False
         self.completed_by = {name: op.name for op in self._backward_ops() for name in op.gradients}
@@ -168,7 +169,10 @@ class ProgramBuilder:
         """Add a move here; hops without a codec send it as it is stored."""
         tensor = self.tensors[src.name]
         own = tensor.codec or Plain(tensor.dtype)
-        sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
+        sending = self.sending.get((hops, own, tensor.dtype))
+        if sending is None:
+            sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
+            self.sending[hops, own, tensor.dtype] = sending
         count = tensor.num_elements
         self.items.append(
             Move(purpose=purpose, src=(src,), dst=(dst,), hops=sending, num_elements=count, accumulate=accumulate)

@@ -56,13 +56,18 @@ class _MoveLowering:
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
+        # the steps between two tensors, and the same by all that they depend on
+        self.known: dict[tuple[tuple[Hop, ...], str, str], tuple[MoveStep, ...]] = {}
         self.routes: dict[tuple[object, ...], tuple[MoveStep, ...]] = {}
 
     def ops(self, move: Move) -> list[Op]:
         """The ops of one move; pairs whose steps differ (one is whole, one is sharded) go one after the other."""
         groups: dict[tuple[MoveStep, ...], list[tuple[Ref, Ref]]] = {}
         for src, dst in zip(move.src, move.dst, strict=True):
-            groups.setdefault(self._steps(move, src, dst), []).append((src, dst))
+            key = move.hops, src.name, dst.name
+            if key not in self.known:
+                self.known[key] = self._steps(move, src, dst)
+            groups.setdefault(self.known[key], []).append((src, dst))
         out: list[Op] = []
         for steps, pairs in groups.items():
             out += self._run(move, steps, pairs)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from simfrontier.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.hops import with_collectives
@@ -10,26 +13,45 @@ from simfrontier.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.plan.passes import passes_of
 from simfrontier.plan.plan import Engine, Plan, Purpose
 from simfrontier.plan.program import Program
+from simfrontier.plan.repeat import Built, repeated
+from simfrontier.plan.repeat_layers import FEW_LAYERS, repeated_layers
 from simfrontier.plan.stages import roles_of
 from simfrontier.plan.tensors import Tensors
-from simfrontier.schedule import Mesh, Role, Schedule
+from simfrontier.schedule import Mesh, Role, Schedule, Tensor
 from simfrontier.workload import Workload
 
 
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
-    tensors = tensors_of(workload, plan, mesh, engine)
+
+    def calls_of(num_layers: int, num_micro: int, compressor: Compressor) -> Built:
+        """The calls of a step of so many layers and micro-batches on a mesh without stages, and their tensors."""
+        tensors = tensors_of(replace(workload, num_layers=num_layers), plan, mesh, engine)
+        program = lowered(naive_program(tensors, num_micro), tensors)
+        return compressor.calls_of(program), tensors.by_name
+
+    def calls_of_few(num_micro: int) -> Built:
+        if not _is_apart(workload, plan, engine):
+            return calls_of(workload.num_layers, num_micro, Compressor())
+        return repeated_layers(
+            lambda num_layers, compressor: calls_of(num_layers, num_micro, compressor),
+            workload.num_layers,
+            min(engine.reduce_bucket_elements, engine.gather_bucket_elements),
+        )
+
+    known: Mapping[str, Tensor]
     if plan.pipeline is None:
-        program = lowered(naive_program(tensors, grad_accum), tensors)
-        roles: tuple[Role, ...] = (Role("all", Compressor().calls_of(program)),)
+        calls, known = repeated(calls_of_few, grad_accum)
+        roles: tuple[Role, ...] = (Role("all", calls),)
     else:
-        roles = roles_of(tensors, plan.pipeline, grad_accum, lowered)
+        tensors = tensors_of(workload, plan, mesh, engine)
+        roles, known = roles_of(tensors, plan.pipeline, grad_accum, lowered), tensors.by_name
     blocks = {call.block: call.ops for role in roles for call in role.calls}
     ops = {op.number: op for block in blocks.values() for op in block}.values()
     used = {ref.name for op in ops for ref in (*op.reads, *op.writes, *op.accumulates)}
     return Schedule(
         mesh=mesh,
-        tensors={name: tensor for name, tensor in sorted(tensors.by_name.items()) if name in used},
+        tensors={name: tensor for name, tensor in sorted(known.items()) if name in used},
         roles=roles,
         pools={"live": engine.live_elements},
         meta={
@@ -47,6 +69,13 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             **workload.traits,
         },
     )
+
+
+def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
+    """Whether the weights of the few layers that are built for many, used again in the backward, would be gathered
+    again: `reuse` counts how far back that is, which few layers would make less."""
+    in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
+    return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
 
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:

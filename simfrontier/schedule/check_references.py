@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Rule, place_of, ref_text, short_title, title_of
 from simfrontier.schedule.ir import Ref, Tensor
 
@@ -14,7 +14,7 @@ MAX_LISTED = 20  # cycles looked for; a broken schedule may have thousands of su
 
 
 def explain_unwritten(
-    unwritten: list[tuple[int, Ref]], program: ExpandedProgram, tensors: Mapping[str, Tensor], report: Report
+    unwritten: list[tuple[int, Ref]], program: UnrolledProgram, tensors: Mapping[str, Tensor], report: Report
 ) -> None:
     """Report what is wrong with each (op, reference) that is read before any write."""
     if not unwritten:
@@ -37,7 +37,7 @@ def explain_unwritten(
             report("references", index, f"{what} from an op that does not need this one", f"a cycle: {text}", key)
 
 
-def _writers(program: ExpandedProgram) -> dict[Ref, list[int]]:
+def _writers(program: UnrolledProgram) -> dict[Ref, list[int]]:
     out: dict[Ref, list[int]] = {}
     for index in range(program.num_ops):
         for ref in (*program.writes[index], *program.accumulates[index]):
@@ -46,7 +46,7 @@ def _writers(program: ExpandedProgram) -> dict[Ref, list[int]]:
 
 
 def _cycle(
-    reader: int, writer: int, program: ExpandedProgram, writers: dict[Ref, list[int]], tensors: Mapping[str, Tensor]
+    reader: int, writer: int, program: UnrolledProgram, writers: dict[Ref, list[int]], tensors: Mapping[str, Tensor]
 ) -> list[int] | None:
     """The ops from `reader` to `writer` and back to it, each needed by the next; None where there is no such path."""
     previous: dict[int, int] = {writer: -1}  # op → the op that needs it

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ranks_of_role, ref_text, short_title, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
 Moment = tuple[Ref, int]
 
 
-def check_states(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
+def check_states(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]], findings: Findings) -> None:
     """Every state that a role touches is written once, by the last op that touches it: in a step where it follows a
     weight, else in every micro-batch. A constant never is."""
     roles = {name: tensor.role for name, tensor in schedule.tensors.items()}
@@ -22,7 +22,7 @@ def check_states(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]
 class _Walk:
     """One role's way through its program."""
 
-    def __init__(self, schedule: Schedule, role: Role, program: ExpandedProgram, found: Findings) -> None:
+    def __init__(self, schedule: Schedule, role: Role, program: UnrolledProgram, found: Findings) -> None:
         self.schedule, self.role, self.program, self.findings = schedule, role, program, found
         self.kind = {name: tensor.role for name, tensor in schedule.tensors.items()}
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
-from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, Rule, ranks_of, ranks_of_role, ref_text, title_of
 from simfrontier.schedule.ir import Call, Ref, Role, Schedule
 
@@ -26,8 +26,9 @@ class ContributionRecord:
     def __init__(
         self,
         schedule: Schedule,
-        programs: list[tuple[Role, ExpandedProgram]],
+        programs: list[tuple[Role, UnrolledProgram]],
         found: Findings,
+        num_micro: int | None = None,
     ) -> None:
         self.schedule, self.programs, self.findings = schedule, programs, found
         self.base = list(accumulate((program.num_ops for _, program in programs), initial=0))
@@ -37,7 +38,7 @@ class ContributionRecord:
         self.normed: dict[Contributions, int] = {}  # sums of norms that adam reads, and the first adam that does
         micro = schedule.meta.get("grad_accum")
         most = max((call.micro for role, _ in programs for call in role.calls), default=0) + 1
-        self.num_micro = micro if isinstance(micro, int) else most
+        self.num_micro = num_micro or (micro if isinstance(micro, int) else most)
 
     def place(self, number: int) -> tuple[int, int]:
         """The role and the index of an op in it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, ranks_of, ref_text, title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule
 
 READ: Final = "read by an op later"
 
 
-def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
+def check_unread(schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]], findings: Findings) -> None:
     """A value, gradient, sum or code that is written is read before the step ends, and before it is written again; a
     value, which the backward pass may need, is never written again.
     Tokens may be written for whoever asks; what a layer that is computed again passes on is left."""
@@ -45,7 +45,7 @@ def check_unread(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]
 def _report(
     schedule: Schedule,
     role: Role,
-    program: ExpandedProgram,
+    program: UnrolledProgram,
     index: int,
     ref: Ref,
     expected: str,

@@ -15,7 +15,7 @@ from typing import Final
 from simfrontier.schedule.check_exchanges import SentValues, Value
 from simfrontier.schedule.check_references import explain_unwritten
 from simfrontier.schedule.check_sums import ContributionRecord, Home
-from simfrontier.schedule.expansion import ExpandedProgram
+from simfrontier.schedule.expansion import UnrolledProgram
 from simfrontier.schedule.finding import Findings, Rule, ref_text
 from simfrontier.schedule.ir import Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import ADD_KINDS, COPY_KINDS, GRADIENT_ROLES
@@ -25,9 +25,12 @@ WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass 
 PREVIOUS_STEP: Final = -1  # the version of a copy that was written in the step before
 
 
-def check_values(schedule: Schedule, programs: list[tuple[Role, ExpandedProgram]], findings: Findings) -> None:
-    """References, sums and versions of all roles."""
-    contributions = ContributionRecord(schedule, programs, findings)
+def check_values(
+    schedule: Schedule, programs: list[tuple[Role, UnrolledProgram]], findings: Findings, num_micro: int | None = None
+) -> None:
+    """References, sums and versions of all roles; `num_micro`: micro-batches in the programs, if not those of a
+    step."""
+    contributions = ContributionRecord(schedule, programs, findings, num_micro)
     sent_values = SentValues()
     walks = [_Walk(contributions, sent_values, number) for number in range(len(programs))]
     sent_values.run([walk.run() for walk in walks])

@@ -6,19 +6,23 @@ what was found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.check_families import check_families
 from simfrontier.schedule.check_gradients import check_gradients
 from simfrontier.schedule.check_layouts import check_layouts
 from simfrontier.schedule.check_meta import check_meta
-from simfrontier.schedule.check_order import check_comms, check_progress
+from simfrontier.schedule.check_order import check_comms
 from simfrontier.schedule.check_placements import check_ops, check_tensors
+from simfrontier.schedule.check_progress import check_progress
 from simfrontier.schedule.check_states import check_states
 from simfrontier.schedule.check_streams import check_streams
 from simfrontier.schedule.check_unread import check_unread
 from simfrontier.schedule.check_values import check_values
-from simfrontier.schedule.expansion import ExpandedProgram, expand
+from simfrontier.schedule.expansion import ExpandedProgram, UnrolledProgram, unrolled
 from simfrontier.schedule.finding import Finding, Findings, ranks_of_role
 from simfrontier.schedule.ir import Schedule
 from simfrontier.schedule.lifetime import Peak, peak_bytes
@@ -27,13 +31,17 @@ from simfrontier.schedule.roles import faults_of_places
 NAMED_HOLDERS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All findings, and the most memory that the ranks of each role hold; no `peaks` where the schedule was not
-    walked."""
+    """All findings, and the schedule if it could be walked."""
 
     findings: tuple[Finding, ...]
-    peaks: tuple[Peak, ...] = ()
+    walked: Schedule | None = None
+
+    @cached_property
+    def peaks(self) -> tuple[Peak, ...]:
+        """The most memory that the ranks of each role hold; none where the schedule was not walked."""
+        return () if self.walked is None else tuple(peak_bytes(self.walked, role) for role in self.walked.roles)
 
     @property
     def peak(self) -> Peak | None:
@@ -60,18 +68,36 @@ def check(
     fits = _check_sizes(schedule, findings)
     if not fits or any(finding.rule == "references" for finding in findings.all()):
         return CheckReport(findings=findings.all())
-    if programs is None:
-        programs = tuple(expand(schedule, role) for role in schedule.roles)
+    if not _is_clean_by_kind(schedule):
+        _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
+        check_comms(schedule, findings)
+    check_progress(schedule, findings)
+    if capacity_bytes is not None:
+        _check_memory(schedule, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), walked=schedule)
+
+
+def _is_clean_by_kind(schedule: Schedule) -> bool:
+    """Whether a walk through one micro-batch of each kind finds nothing; where it finds a fault, a walk through all of
+    them says what it is."""
+    few = one_of_each_kind(schedule)
+    if few is None:
+        return False
+    findings = Findings()
+    check_comms(schedule, findings)
+    if not findings:
+        _walk(schedule, few.programs, findings, few.num_micro)
+    return not findings
+
+
+def _walk(
+    schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
+) -> None:
+    """The rules that follow values through all ops."""
     walked = list(zip(schedule.roles, programs, strict=True))
-    check_values(schedule, walked, findings)
+    check_values(schedule, walked, findings, num_micro)
     check_states(schedule, walked, findings)
     check_unread(schedule, walked, findings)
-    check_comms(schedule, walked, findings)
-    check_progress(schedule, walked, findings)
-    peaks = tuple(peak_bytes(schedule, role, program) for role, program in walked)
-    if capacity_bytes is not None:
-        _check_memory(schedule, peaks, capacity_bytes, findings)
-    return CheckReport(findings=findings.all(), peaks=peaks)
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:
@@ -102,8 +128,9 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
     return True
 
 
-def _check_memory(schedule: Schedule, peaks: tuple[Peak, ...], capacity_bytes: int, findings: Findings) -> None:
+def _check_memory(schedule: Schedule, capacity_bytes: int, findings: Findings) -> None:
     """The role that needs most, if that is more than there is; the others are counted."""
+    peaks = [peak_bytes(schedule, role) for role in schedule.roles]
     needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
     for peak, role in needs:
         if peak.num_bytes > capacity_bytes:

@@ -11,28 +11,25 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.schedule.ir import Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import Sequence, sequence_of
 
+Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
 Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandedProgram:
-    """One role's program: parallel lists over its ops in issue order.
+@dataclass(frozen=True, kw_only=True)
+class UnrolledProgram:
+    """One role's ops with absolute references: parallel lists over its ops in issue order.
 
-    `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it starts (its own lane
-    apart). `reads` and `writes` of an exchange are those of the end at which the role is. `at` is the role's place.
+    `reads` and `writes` of an exchange are those of the end at which the role is. `at` is the role's place.
     """
 
-    lanes: tuple[str, ...]
     ops: list[Op]
     calls: list[Call]
-    lane: list[int]
-    position: list[int]
-    waits: list[tuple[Wait, ...]]
     reads: list[tuple[Ref, ...]]
     writes: list[tuple[Ref, ...]]
     accumulates: list[tuple[Ref, ...]]
@@ -41,6 +38,33 @@ class ExpandedProgram:
     @property
     def num_ops(self) -> int:
         return len(self.ops)
+
+    @cached_property
+    def lifetimes(self) -> list[Lifetime]:
+        """Every instance that a program touches, in the order of first touch.
+
+        An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
+        """
+        first: dict[Ref, int] = {}
+        last: dict[Ref, int] = {}
+        for index, operands in enumerate(zip(self.reads, self.writes, self.accumulates, strict=True)):
+            for refs in operands:
+                for ref in refs:
+                    if ref not in first:
+                        first[ref] = index
+                    last[ref] = index
+        return [(ref, index, last[ref]) for ref, index in first.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandedProgram(UnrolledProgram):
+    """One role's program: `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it
+    starts (its own lane apart)."""
+
+    lanes: tuple[str, ...]
+    lane: list[int]
+    position: list[int]
+    waits: list[tuple[Wait, ...]]
 
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
         """The same order and waits for other ops in the same places (another mesh size, say)."""
@@ -52,6 +76,22 @@ def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     have."""
     with _without_garbage_collection():
         return _expand(schedule, role)
+
+
+def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
+    """All ops of a role without their waits. Raises InputError as `expand`."""
+    with _without_garbage_collection():
+        out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
+        refs = AbsoluteRefs(schedule.tensors, role)
+        for call in role.calls:
+            for op in call.ops:
+                out.ops.append(op)
+                out.calls.append(call)
+                reads, writes, accumulates = refs.absolute(op, call)
+                out.reads.append(reads)
+                out.writes.append(writes)
+                out.accumulates.append(accumulates)
+        return out
 
 
 @contextmanager
@@ -67,33 +107,31 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
-    ops: list[Op] = []
-    calls: list[Call] = []
-    reads: list[tuple[Ref, ...]] = []
-    writes: list[tuple[Ref, ...]] = []
-    accumulates: list[tuple[Ref, ...]] = []
-    resolver = _Resolver(schedule.tensors, role)
-    for call in role.calls:
-        for op in call.ops:
-            ops.append(op)
-            calls.append(call)
-            r, w, a = resolver.absolute(op, call)
-            reads.append(r)
-            writes.append(w)
-            accumulates.append(a)
-    lanes = tuple(dict.fromkeys(op.lane for op in ops))
+    program = unrolled(schedule, role)
+    lanes = tuple(dict.fromkeys(op.lane for op in program.ops))
     number = {lane: i for i, lane in enumerate(lanes)}
-    lane = [number[op.lane] for op in ops]
+    lane = [number[op.lane] for op in program.ops]
     position, count = [], [0] * len(lanes)
     for own_lane in lane:
         position.append(count[own_lane])
         count[own_lane] += 1
-    out = ExpandedProgram(lanes, ops, calls, lane, position, [], reads, writes, accumulates, role.at)
+    out = ExpandedProgram(
+        ops=program.ops,
+        calls=program.calls,
+        reads=program.reads,
+        writes=program.writes,
+        accumulates=program.accumulates,
+        at=program.at,
+        lanes=lanes,
+        lane=lane,
+        position=position,
+        waits=[],
+    )
     out.waits.extend(_waits(out, schedule))
     return out
 
 
-class _Resolver:
+class AbsoluteRefs:
     """Absolute references of a role's ops; what each relative reference depends on is looked up once per op."""
 
     def __init__(self, tensors: Mapping[str, Tensor], role: Role) -> None:
@@ -105,7 +143,7 @@ class _Resolver:
         forms = self.known.get(op.number)
         if forms is None:
             assert op.number >= 0, f"{op.name}: an op of no schedule"
-            forms = self.known[op.number] = tuple(self._form(refs, op) for refs in self._operands(op))
+            forms = self.known[op.number] = tuple(self._form(refs, op) for refs in self.relative(op))
         layer, micro = call.layer, call.micro
         made: type = Ref
         new = tuple.__new__  # what Ref(...) calls, without the way there: there are millions of them
@@ -117,7 +155,7 @@ class _Resolver:
         ]
         return r, w, a
 
-    def _operands(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
+    def relative(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
         """What the op reads, writes and adds to in this role: an exchange only what is of its own end."""
         if not isinstance(op, Exchange):
             return op.reads, op.writes, op.accumulates

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.schedule import Peak, lifetimes
+from simfrontier.schedule import Peak
 from simfrontier.simulation.step import SimulatedStep
 
 
@@ -50,7 +50,7 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     view = step.view(chosen)
     row = view.classes.index(chosen)
     schedule, mesh = step.schedule, step.schedule.mesh
-    lives = lifetimes(view.program)
+    lives = view.program.lifetimes
     size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
     kind = {name: KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
     base: dict[str, int] = defaultdict(int)

@@ -14,17 +14,7 @@ import numpy as np
 from simfrontier.cost import Prices
 from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
-from simfrontier.schedule import (
-    MODEL_KINDS,
-    Collective,
-    Compute,
-    ExpandedProgram,
-    Op,
-    Schedule,
-    Tensor,
-    expand,
-    lifetimes,
-)
+from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
 from simfrontier.simulation import earlier
 from simfrontier.workload import Workload, workload_of
 
@@ -199,7 +189,7 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
                 number=[number_of[op.number] for op in program.ops],
                 before=before,
                 ends=[ends[micro] for micro in sorted(ends)],
-                held=[(ref.name, first, last) for ref, first, last in lifetimes(program) if ref.name not in fixed],
+                held=[(ref.name, first, last) for ref, first, last in program.lifetimes if ref.name not in fixed],
                 phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in program.calls],
                 chain=[number_of[program.ops[index].number] for index in chain],
                 chain_before=_chained(program, before, chain),

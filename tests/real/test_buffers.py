@@ -9,19 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import (
-    Call,
-    Compute,
-    ExpandedProgram,
-    Issuer,
-    Mesh,
-    Ref,
-    Role,
-    Schedule,
-    Tensor,
-    expand,
-    lifetimes,
-)
+from simfrontier.schedule import Call, Compute, ExpandedProgram, Issuer, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.schedule.placement import REPLICATE
 from simfrontier_real.arrays import numpy_backend
 from simfrontier_real.buffers import Buffers
@@ -77,7 +65,7 @@ def test_nothing_is_held_beyond_the_lifetimes_that_memory_is_counted_by(plan: st
     """`peak_bytes` counts lifetimes, so what is held after an op may only be what lives beyond it."""
     made = schedule(EXACT[plan], (2, 2, 2), 2, engine=ENGINES["tight"])
     program, names = expand(made, made.roles[0]), transient(made)
-    spans = {ref: (begin, end) for ref, begin, end in lifetimes(program)}
+    spans = {ref: (begin, end) for ref, begin, end in program.lifetimes}
     buffers = Buffers(made, program)
     buffers.begin_step()
     most = 0

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, lifetimes, peak_bytes
+from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, peak_bytes
 from simfrontier.schedule.lifetime import Holder
 from simfrontier.schedule.placement import Placement
 from tests.schedule.builders import frontier_20b
@@ -36,7 +36,7 @@ def four_ops() -> Schedule:
 def test_lifetimes_run_from_the_first_write_to_the_last_touch() -> None:
     schedule = four_ops()
     program = expand(schedule, schedule.roles[0])
-    assert lifetimes(program) == [(Ref("w"), 0, 3), (Ref("a"), 0, 1), (Ref("b"), 1, 2), (Ref("c"), 2, 3)]
+    assert program.lifetimes == [(Ref("w"), 0, 3), (Ref("a"), 0, 1), (Ref("b"), 1, 2), (Ref("c"), 2, 3)]
 
 
 def test_peak_counts_what_an_op_reads_and_writes() -> None:

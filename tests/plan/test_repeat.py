@@ -1,0 +1,136 @@
+"""Schedules of many layers and micro-batches, built of few, equal those of which all were built."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.plan import Engine, to_schedule
+from simfrontier.plan.compress import Compressor
+from simfrontier.plan.repeat import repeated
+from simfrontier.plan.repeat_layers import repeated_layers
+from simfrontier.schedule import Schedule, digest
+from tests.plan import grids
+from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "ddp": {},
+    "zero2": {},
+    "zero3": {},
+    "hsdp": {},
+    "zeropp": {},
+    "zeropp 0.10.0": {"hpz_version": "0.10.0"},
+    "zeropp 0.10.2": {"hpz_version": "0.10.2"},
+    "zero-topo": {"pipelined": True},
+    "zero-topo int8": {"second_copy": "int8", "cross_gradients": "micro_batch"},
+}
+FAR_AHEAD = Engine(persistence_elements=0, prefetch_elements=1_000_000, outstanding_fetches=60)
+
+
+def built_whole(make: Any) -> Schedule:
+    """The schedule with every layer and micro-batch built."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(to_schedule, "repeated", lambda build, num_micro: build(num_micro))
+        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, _: build(num_layers, Compressor()))
+        schedule: Schedule = make()
+        return schedule
+
+
+engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
+    Engine,
+    persistence_elements=st.sampled_from([0, 1000]),
+    prefetch_elements=st.sampled_from([0, 1000, 20_000, 1_000_000]),
+    live_elements=st.sampled_from([1000, 60_000, 1_000_000]),
+    reuse_elements=st.sampled_from([0, 10_000, 1_000_000]),
+    reduce_bucket_elements=st.sampled_from([1, 30_000, 1_000_000]),
+    outstanding_fetches=st.sampled_from([1, 5, 40]),
+    granularity=st.sampled_from(["module", "layer"]),
+    overlap=st.booleans(),
+    step_reduction=st.sampled_from(["overlap", "end"]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(list(FAMILIES)),
+    engines,
+    st.integers(1, 12),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_few_micro_batches_make_the_schedule_of_many(
+    family: str, engine: Engine, num_micro: int, num_layers: int, checkpointing: bool
+) -> None:
+    def make() -> Schedule:
+        options = options_of(family.split()[0], **FAMILIES[family])
+        return schedule_of(options, mesh_of(2, 2, 2), engine, num_micro, checkpointing, num_layers=num_layers)
+
+    assert digest(make()) == digest(built_whole(make))
+
+
+@pytest.mark.parametrize("oar", [False, True])
+def test_few_micro_batches_make_many_of_a_grid(oar: bool) -> None:
+    def make() -> Schedule:
+        return grids.schedule_of(grids.axonn(x=2, y=2, z=2, oar=oar), 16, micros=7)
+
+    assert digest(make()) == digest(built_whole(make))
+
+
+def test_a_middle_that_lacks_what_was_fetched_before_is_not_repeated() -> None:
+    """The first hook fetches ten micro-batches ahead: only the middle ones of many fetch as much as they use."""
+    counts: list[int] = []
+
+    def make() -> Schedule:
+        return schedule_of(options_of("zero3"), mesh_of(2, 2, 2), FAR_AHEAD, 40)
+
+    def noted(build: Any, num_micro: int) -> Any:
+        return repeated(lambda count: counts.append(count) or build(count), num_micro)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(to_schedule, "repeated", noted)
+        few = make()
+    assert len(counts) > 1 and counts[0] == 4
+    assert digest(few) == digest(built_whole(make))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(list(FAMILIES)),
+    st.builds(
+        Engine,
+        persistence_elements=st.sampled_from([0, 1000]),
+        prefetch_elements=st.sampled_from([0, 1000, 20_000, 200_000]),
+        live_elements=st.sampled_from([60_000, 1_000_000]),
+        reuse_elements=st.sampled_from([0, 60_000]),
+        reduce_bucket_elements=st.sampled_from([1, 30_000, 100_000, 1_000_000]),
+        gather_bucket_elements=st.sampled_from([20_000, 100_000, 1_000_000]),
+        granularity=st.sampled_from(["module", "layer"]),
+        overlap=st.booleans(),
+        step_reduction=st.sampled_from(["overlap", "end"]),
+    ),
+    st.integers(35, 50),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_few_layers_make_the_schedule_of_many(
+    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: bool
+) -> None:
+    def make() -> Schedule:
+        options = options_of(family.split()[0], **FAMILIES[family])
+        return schedule_of(options, mesh_of(2, 2, 2), engine, num_micro, checkpointing, num_layers=num_layers)
+
+    assert digest(make()) == digest(built_whole(make))
+
+
+@pytest.mark.parametrize("family", ["ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo"])
+def test_the_20b_is_built_of_14_of_its_44_layers(family: str) -> None:
+    counts: list[int] = []
+
+    def noted(build: Any, num_layers: int, bucket_elements: int) -> Any:
+        return repeated_layers(lambda count, by: counts.append(count) or build(count, by), num_layers, bucket_elements)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(to_schedule, "repeated_layers", noted)
+        few = frontier_20b.__wrapped__(family)
+    assert counts == [14]
+    assert digest(few) == digest(built_whole(lambda: frontier_20b.__wrapped__(family)))
