@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.plan import Options
@@ -14,9 +14,6 @@ from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
 from simfrontier.tuning.estimate import states_bytes
 from simfrontier.tuning.nothing_fits import NothingFitsError
-
-if TYPE_CHECKING:
-    pass
 
 TOO_BIG = "does not fit"
 
