@@ -7,8 +7,8 @@ that share links with what ended or started; the others go on as they do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import simpy
@@ -35,13 +35,12 @@ class RunningFlow:
 
 @dataclass(slots=True, eq=False)
 class _Sharing:
-    """Flows that share no links with others: the links that they load, as bits, since when they go at their rates with
-    what was left of them then, and when the first of them ends."""
+    """Flows that share no links with others: the links that they load, as bits, and since when they go at their rates
+    with what was left of them then."""
 
     load: int
     flows: list[RunningFlow]
     since: float
-    due: float
 
 
 class FlowEvents(ABC):
@@ -55,7 +54,9 @@ class FlowEvents(ABC):
         self.ended: list[Any] = []
         self.woken: list[RunningFlow] = []  # that begin now
         self.loose: list[RunningFlow] = []  # that are to have new rates now
-        self.sharing: list[_Sharing] = []
+        self.sharing: dict[_Sharing, None] = {}
+        self.dues: list[tuple[float, int, _Sharing]] = []  # a heap: when the first flow ends of each, stopped ones too
+        self.num_shared = 0
         self.due = -1.0  # when the first of what runs ends
         self.settling = False
 
@@ -107,7 +108,7 @@ class FlowEvents(ABC):
         self.settling = False
         now = self.env.now
         edge = now + max(INSTANT_S, now * RESOLUTION)
-        self._stop(lambda sharing: sharing.due <= edge)
+        self._stop_due(edge)
         while self.ended:
             ended, self.ended = self.ended, []
             self._finish(ended)
@@ -126,24 +127,28 @@ class FlowEvents(ABC):
             load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
         )
 
-    def _stop(self, which: Callable[[_Sharing], bool]) -> None:
-        """Bring flows that share links up to now; what has not ended is to have new rates."""
+    def _stop(self, sharing: _Sharing) -> None:
+        """Bring flows up to now; what has not ended is to have a new rate."""
+        del self.sharing[sharing]
         now = self.env.now
-        instant, going = max(INSTANT_S, now * RESOLUTION), []
-        for sharing in self.sharing:
-            if not which(sharing):
-                going.append(sharing)
-                continue
-            elapsed = now - sharing.since
-            for flow in sharing.flows:
-                flow.left -= flow.rate * elapsed
-                if flow.left > flow.rate * instant:
-                    self.loose.append(flow)
-                elif flow.then is not None:
-                    self.woken.append(flow.then)
-                else:
-                    self.ended.append(flow.op)
-        self.sharing = going
+        elapsed, instant = now - sharing.since, max(INSTANT_S, now * RESOLUTION)
+        for flow in sharing.flows:
+            flow.left -= flow.rate * elapsed
+            if flow.left > flow.rate * instant:
+                self.loose.append(flow)
+            elif flow.then is not None:
+                self.woken.append(flow.then)
+            else:
+                self.ended.append(flow.op)
+
+    def _stop_due(self, edge: float) -> None:
+        """Stop the flows of which the first ends by then, in the order in which they began to share."""
+        due = []
+        while self.dues and self.dues[0][0] <= edge:
+            due.append(heappop(self.dues)[1:])
+        for _, sharing in sorted(due):
+            if sharing in self.sharing:
+                self._stop(sharing)
 
     def _join(self) -> None:
         """Flows that begin now are to have rates, and all that share links with them."""
@@ -152,11 +157,14 @@ class FlowEvents(ABC):
             load |= self.rates.load(flow.flow)
         self.loose += self.woken
         self.woken = []
-        self._stop(lambda sharing: bool(sharing.load & load))
+        for sharing in [each for each in self.sharing if each.load & load]:
+            self._stop(sharing)
 
     def _come_back(self) -> None:
         """Settle when the first flow ends."""
-        due = min([sharing.due for sharing in self.sharing])
+        while self.dues[0][2] not in self.sharing:
+            heappop(self.dues)
+        due = self.dues[0][0]
         if due != self.due:
             self.due = due
             self.env.timeout(due - self.env.now).callbacks.append(self._settle_soon)
@@ -176,4 +184,7 @@ class FlowEvents(ABC):
         for number, flows in enumerate(sets):
             load = apart.loads[number] if len(sets) > 1 else apart.load
             due = now + min([flow.left / flow.rate for flow in flows])
-            self.sharing.append(_Sharing(load, flows, now, due))
+            self.num_shared += 1
+            sharing = _Sharing(load, flows, now)
+            self.sharing[sharing] = None
+            heappush(self.dues, (due, self.num_shared, sharing))
