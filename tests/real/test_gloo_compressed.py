@@ -10,7 +10,7 @@ from simfrontier.analysis.losses import read_losses
 from simfrontier.cli.losses import print_losses
 from simfrontier.schedule import save
 from tests.real.grids import megatron
-from tests.real.ranks import Ranks
+from tests.real.ranks import trained
 
 LIMIT_S = 400.0
 PLANS = {"plain": "none", "naive": "naive-zfp:6", "hybrid": "ZHybrid:6/16"}
@@ -29,9 +29,7 @@ def test_naive_compression_leaves_the_band_of_losses_and_the_hybrid_stays(
         save(grid.schedule, Path(files[-1]))
     table = tmp_path / "losses.csv"
     how = ["--steps", str(STEPS), "--seeds", "1,2", "--learning-rate", "1e-2", "--out", str(table)]
-    ranks = Ranks.start([["8", "losses", *files, *how]], module="tests.real.forked_ranks")
-    ended = ranks.wait(LIMIT_S)
-    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    trained(["losses", *files, *how], 8, LIMIT_S)
     curves = read_losses(table, "none", LAST, "here")
     assert [len(curves.of(policy)) for policy in PLANS.values()] == [2] * 3 and len(curves.steps) == STEPS
     assert curves.stays("naive-zfp:6") is False and curves.stays("ZHybrid:6/16") is True

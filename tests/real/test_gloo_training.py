@@ -1,7 +1,4 @@
-"""Training on real processes over gloo: one launch per number of ranks trains many plans, against the unsharded model.
-
-Each launch is one test, because starting the ranks is what takes long.
-"""
+"""Training on real processes over gloo: many plans on two, four and eight ranks, against the unsharded model."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import pytest
 
 from simfrontier.schedule import digest, load, save
 from simfrontier.trace import read_perfetto
-from tests.real.ranks import Ended, Ranks
+from tests.real.ranks import Ended, trained
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
@@ -81,7 +78,7 @@ EIGHT = (
 )
 
 
-def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[str, Any]], Ended]:
+def train(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[str, Any]], Ended]:
     """Train all cases in one launch; what the ranks wrote, and how they ended."""
     files = []
     for number, each in enumerate(cases):
@@ -92,8 +89,7 @@ def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dic
     report = folder / "trained.json"
     arguments = ["train", *files, "--steps", str(steps), "--json", str(report), "--out", str(folder / "traces")]
     (num_ranks,) = {math.prod(each.sizes) for each in cases}
-    ended = Ranks.start([arguments] * num_ranks).wait(LIMIT_S)
-    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    ended = trained(arguments, num_ranks, LIMIT_S)
     results: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))
     return results, ended
 
@@ -101,7 +97,7 @@ def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dic
 @pytest.mark.parametrize("cases", [TWO, FOUR, EIGHT], ids=["2 ranks", "4 ranks", "8 ranks"])
 def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_path: Path) -> None:
     """Twenty steps of Adam: float64 to 1e-10, float32 to 1e-5; what is quantised, 16-bit or stale is apart."""
-    results, ended = trained(cases, tmp_path, steps=20)
+    results, ended = train(cases, tmp_path, steps=20)
     assert len(results) == len(cases)
     for each, result in zip(cases, results, strict=True):
         where = f"{each}: {result['worst']} {result['weights_error']} {result['loss_error']}"
