@@ -32,7 +32,10 @@ SIXTEEN = (
 )
 
 
-@pytest.mark.parametrize(("grids", "steps"), [(FOUR, 3), (SIXTEEN, 2)], ids=["4 ranks", "16 ranks"])
+@pytest.mark.parametrize(
+    ("grids", "steps"),
+    [pytest.param(FOUR, 3, id="4 ranks"), pytest.param(SIXTEEN, 2, id="16 ranks", marks=pytest.mark.long)],
+)
 def test_real_ranks_train_grids_like_the_unsharded_model(grids: tuple[Grid, ...], steps: int, tmp_path: Path) -> None:
     files = saved(grids, tmp_path)
     report, traces = tmp_path / "trained.json", tmp_path / "traces"

@@ -29,7 +29,10 @@ def launched(files: list[Path], ranks: int, *options: str) -> Ended:
     return run_ranks([arguments] * ranks, LIMIT_S)
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 2), (2, 1, 2)], ids=["2 ranks", "4 ranks"])
+@pytest.mark.parametrize(
+    "sizes",
+    [pytest.param((1, 1, 2), id="2 ranks"), pytest.param((2, 1, 2), id="4 ranks", marks=pytest.mark.long)],
+)
 def test_real_ranks_train_mugs_like_one_process(sizes: tuple[int, int, int], tmp_path: Path) -> None:
     """Weights, teacher, queues, memories, centre and losses: float64 to 1e-9, float32 to 1e-5."""
     files = [tmp_path / f"schedule-{name}.json" for name in CASES]
