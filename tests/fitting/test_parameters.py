@@ -12,7 +12,6 @@ from simfrontier.fitting.parameters import STEPPED, allowed, free_parameters, wi
 from simfrontier.validation.harness import shipped_harnesses
 from tests.fitting.rings import rings
 
-
 WITH_PARAMETERS = [name for name in libraries() if free_parameters(load_library(name), ())]
 
 
