@@ -122,6 +122,7 @@ exhaustive: setup
 
 # The list of mutants that no test sees is kept in reports/mutation; what is done on another day with the same SEED is the same.
 mutation: setup-real
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,mutation]'
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED)
 
 # Exit code 1 where a fault that is larger than what codecs lose passes; it is said which.
