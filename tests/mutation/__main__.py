@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "schedule,plan,network"
 TESTS = "network,schedule,plan"  # folders of tests, those of `tests` itself and of real ranks left out
 STATS = Path("mutants") / "mutmut-stats.json"
-BESIDE = ("real", "scenarios", "docs", "reports/README.md", "README.md", "Makefile", "tests", "pyproject.toml")
+BESIDE = ("real", "scenarios", "docs", "README.md", "Makefile", "tests", "pyproject.toml")
 
 
 def main() -> None:
