@@ -1,9 +1,15 @@
-"""What all tests share: golden texts, which `--golden` rewrites, so that a review sees what changed."""
+"""What all tests share: settings of hypothesis, and golden texts, which `--golden` rewrites, so that a review sees what
+changed."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a busy box; tests of cost count what is done.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]

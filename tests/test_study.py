@@ -19,6 +19,7 @@ from simfrontier.schedule.store import digest, to_json
 from simfrontier.simulation import Fidelity
 from simfrontier.study import BAND, COLUMNS, MORE_COLUMNS, TIMES, ScheduleCache, Study, run_case, run_study, schedule_of
 from tests.invoke import TOY, refusal
+from tests.some import some
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))
 PLANS = tuple(DOCUMENT["plans"])
@@ -133,7 +134,7 @@ def test_efficiency_is_against_the_smallest_size_in_whatever_order() -> None:
 
 def test_rates_follow_from_the_step_time() -> None:
     scenario = toy({"training.micro_batch": 3, "training.grad_accum": 2}, "zero3")
-    for o in run_study(scenario).outcomes:
+    for o in some(run_study(scenario).outcomes):
         seconds, samples = float(o.row["step_time_s"]), 3 * 2 * o.devices
         assert o.row["tokens_per_s"] == pytest.approx(samples * 32 / seconds, rel=1e-12)
         # GPT-NeoX counts 96 b s l h^2 (1 + s / 6h + V / 16lh) with checkpointing: four passes; mfu counts three of them
@@ -144,12 +145,12 @@ def test_rates_follow_from_the_step_time() -> None:
 
 @pytest.mark.parametrize(("precision", "peak"), [("fp16", 2e12), ("bf16", 2e12), ("fp32", 1e12), ("fp64", 0.5e12)])
 def test_mfu_is_against_the_peak_of_the_models_precision(precision: str, peak: float) -> None:
-    for o in run_study(toy({"model.precision": precision}, "zero3")).outcomes:
+    for o in some(run_study(toy({"model.precision": precision}, "zero3")).outcomes):
         assert o.row["mfu"] == pytest.approx(0.75 * float(o.row["tflops_per_device"]) * 1e12 / peak, rel=1e-12)
 
 
 def test_an_mlp_counts_samples_and_its_own_products() -> None:
-    for o in run_study(toy({"model.name": "tiny-mlp", "training.micro_batch": 3}, "zero3")).outcomes:
+    for o in some(run_study(toy({"model.name": "tiny-mlp", "training.micro_batch": 3}, "zero3")).outcomes):
         seconds, samples = float(o.row["step_time_s"]), 3 * o.devices
         assert o.row["tokens_per_s"] == pytest.approx(samples / seconds, rel=1e-12)
         # 2 n k: in 32 x 64 twice, a layer's 8 h^2 three times (four with checkpointing), out 16 x 64 three times
@@ -161,7 +162,7 @@ def test_an_mlp_counts_samples_and_its_own_products() -> None:
 
 
 def test_only_the_largest_size_is_drawn() -> None:
-    for o in run_study(toy(None, "zero3", devices=(8, 2))).outcomes:
+    for o in some(run_study(toy(None, "zero3", devices=(8, 2))).outcomes):
         assert (o.trace is not None) == (o.memory is not None) == (o.links is not None) == (o.devices == 8)
 
 
@@ -213,7 +214,7 @@ def test_a_bands_columns_come_last_from_low_to_high() -> None:
     ("fidelity", "exact"), [("analytic", False), ("flow", False), ("flow", True), ("chunk", False)]
 )
 def test_bands_are_quantiles_of_the_samples(fidelity: Fidelity, exact: bool) -> None:
-    for o in run_study(toy(None, "zero3", "zero-topo", devices=(4, 8)), fidelity, exact).outcomes:
+    for o in some(run_study(toy(None, "zero3", "zero-topo", devices=(4, 8)), fidelity, exact).outcomes):
         assert o.samples_s is not None and len(o.samples_s) == 200
         assert o.row["step_time_p05_s"] == np.quantile(o.samples_s, 0.05)
         assert o.row["step_time_p50_s"] == np.median(o.samples_s)

@@ -21,6 +21,7 @@ from tests.plan.grids import axonn, megatron, schedule_of
 from tests.simulation.pipelines import Crossed, Interleaved, Order, Pipeline
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 from tests.simulation.test_pipelines import library, run
+from tests.some import some
 
 FAULTS = {
     "healthy": None,
@@ -187,7 +188,7 @@ def test_single_messages() -> None:
     from tests.invoke import TOY
 
     scenario = load_scenario(TOY, {}, ("zero3", "zero-topo"), (8,))
-    for plan in scenario.plans:
+    for plan in some(scenario.plans):
         whole(simulated(scenario, ScheduleCache().get(scenario, plan, 8), "chunk"))
 
 

@@ -158,6 +158,7 @@ def by_kind(step: SimulatedStep, spread: Spread, plan: str) -> Mapping[tuple[obj
             size = step.schedule.mesh.size(op.axes)
             kind = op.kind, step.cluster.algorithms[op.number], size, step.cluster.volume_bytes(op), op.codec
             assert known.setdefault(kind, row) == row
+    assert known
     return known
 
 

@@ -17,6 +17,7 @@ from tests.real.grids import megatron
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.matrix import Bench
 from tests.real.schedules import EXACT, QUANTISED, schedule
+from tests.some import some
 
 STEPS = 2
 
@@ -50,7 +51,7 @@ KINDS = {
 @pytest.mark.parametrize("name", MADE)
 def test_what_arrives_is_what_was_sent(name: str) -> None:
     made = MADE[name]()
-    for by_rank in _calls(made):
+    for by_rank in some(_calls(made)):
         assert _followed(made, by_rank) == KINDS[name]
         assert 0 < call_errors(made, programs_of(made), by_rank).error < 0.5
 
@@ -74,6 +75,7 @@ def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
     programs = programs_of(made)
     _, sound = _calls(made)
     ranks = range(made.mesh.num_ranks)
+    changed = 0
     for rank in (ranks[0], ranks[-1]):
         for index, messages in sound[rank].items():
             if messages[0].square == 0 and field == "sent":
@@ -87,6 +89,8 @@ def test_every_call_of_every_rank_counts(name: str, field: str) -> None:
             assert error.error > 1, (op.kind, op.name)
             assert f"{op.kind} {op.name} of layer " in error.where
             setattr(messages[0], field, kept)
+            changed += 1
+    assert changed > 1
 
 
 def test_no_place_counts_little() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from simfrontier.schedule import save
 from simfrontier.trace import read_perfetto
-from tests.real.ranks import ROOT, Ended, Ranks, free_port
+from tests.real.ranks import ROOT, Ended, Ranks, free_port, run_ranks
 from tests.real.schedules import EXACT, schedule
 
 LIMIT_S = 30.0  # from the fault
@@ -88,7 +88,7 @@ def test_a_killed_rank_ends_all(files: Path, tmp_path: Path, victim: int) -> Non
 
 def test_a_rank_with_another_schedule_is_named(files: Path, tmp_path: Path) -> None:
     other = training(files, "long", out=tmp_path)
-    ended = Ranks.start([training(files, "first", out=tmp_path)] * 2 + [other, other]).wait(FROM_START_S)
+    ended = run_ranks([training(files, "first", out=tmp_path)] * 2 + [other, other], FROM_START_S)
     ended_badly(
         ended,
         r"rank 2 reads another schedule than rank 0: long is [0-9a-f]{16}…, first on rank 0 is [0-9a-f]{16}…",
@@ -99,41 +99,40 @@ def test_a_rank_with_another_schedule_is_named(files: Path, tmp_path: Path) -> N
 
 def test_a_rank_with_fewer_schedules_is_named(files: Path) -> None:
     mine, fewer = training(files, "first", "long"), training(files, "first")
-    ended = Ranks.start([mine, fewer, mine, mine]).wait(FROM_START_S)
+    ended = run_ranks([mine, fewer, mine, mine], FROM_START_S)
     ended_badly(ended, r"rank 1 reads 1 schedules, rank 0 reads 2", code=2)
 
 
 def test_a_broken_schedule_file_on_one_rank_ends_all(files: Path) -> None:
     mine, broken = training(files, "first"), training(files, "broken")
-    ended = Ranks.start([mine, mine, mine, broken]).wait(FROM_START_S)
+    ended = run_ranks([mine, mine, mine, broken], FROM_START_S)
     ended_badly(ended, r"rank 3: .*schedule-broken\.json: ", code=2)
 
 
 def test_waits_that_one_rank_cannot_read_end_all(files: Path, tmp_path: Path) -> None:
     """Found when the ranks have joined and made their groups: those without a fault end with the same code."""
     replaying = ["replay", str(files / "schedule-first.json"), "--out", str(tmp_path / "out"), "--iterations", "1"]
-    recorded = Ranks.start([replaying] * 4).wait(FROM_START_S)
+    recorded = run_ranks([replaying] * 4, FROM_START_S)
     assert set(recorded.codes) == {0}, recorded.err
     waits = [tmp_path / "out", tmp_path / "out", tmp_path / "nowhere", tmp_path / "out"]
-    ended = Ranks.start([[*replaying, "--compute", "wait", "--waits", str(each)] for each in waits]).wait(FROM_START_S)
+    ended = run_ranks([[*replaying, "--compute", "wait", "--waits", str(each)] for each in waits], FROM_START_S)
     ended_badly(ended, r"rank 2: .*nowhere/trace-first\.json: ", code=2)
 
 
 def test_a_world_size_that_is_not_the_schedules_is_refused(files: Path) -> None:
-    ended = Ranks.start([training(files, "pair")] * 4).wait(FROM_START_S)
+    ended = run_ranks([training(files, "pair")] * 4, FROM_START_S)
     ended_badly(ended, r"schedule-pair\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)
 
 
 def test_ranks_that_were_told_different_sizes_end(files: Path) -> None:
-    ended = Ranks.start([training(files, "first", more=("--join-timeout", "6"))] * 4, sizes=[4, 4, 4, 5]).wait(
-        FROM_START_S
-    )
+    arguments = training(files, "first", more=("--join-timeout", "6"))
+    ended = run_ranks([arguments] * 4, FROM_START_S, sizes=[4, 4, 4, 5])
     ended_badly(ended, r"rank \d was started as one of [45], rank \d as one of [45]")
 
 
 def test_a_rank_that_never_comes_is_named(files: Path) -> None:
     arguments = training(files, "first", more=("--join-timeout", "8"))
-    ended = Ranks.start([arguments] * 3, sizes=[4, 4, 4]).wait(FROM_START_S)
+    ended = run_ranks([arguments] * 3, FROM_START_S, sizes=[4, 4, 4])
     ended_badly(ended, r"of 4 ranks 3 came within 8 s; missing: 3", code=1)
 
 
@@ -143,7 +142,7 @@ def test_a_taken_port_is_named(files: Path) -> None:
         silent.bind(("127.0.0.1", port))
         silent.listen()
         arguments = training(files, "first", more=("--join-timeout", "6"))
-        ended = Ranks.start([arguments] * 4, port=port).wait(FROM_START_S)
+        ended = run_ranks([arguments] * 4, FROM_START_S, port=port)
     ended_badly(ended, rf"port {port} of 127\.0\.0\.1 is taken; set MASTER_PORT to a free one", code=1, lines=None)
     parts = [line for line in ended.err.strip().splitlines() if f"{port}" in line]
     assert len(parts) == len(ended.err.strip().splitlines()) <= 4, ended.err  # no store to agree on who speaks

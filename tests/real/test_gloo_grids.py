@@ -13,7 +13,7 @@ from simfrontier.trace import read_perfetto
 from simfrontier_real.programs import programs_of
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
-from tests.real.ranks import Ranks
+from tests.real.ranks import trained
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 
@@ -32,18 +32,15 @@ SIXTEEN = (
 )
 
 
-@pytest.mark.parametrize(("grids", "steps"), [(FOUR, 3), (SIXTEEN, 2)], ids=["4 ranks", "16 ranks"])
+@pytest.mark.parametrize(
+    ("grids", "steps"),
+    [pytest.param(FOUR, 3, id="4 ranks"), pytest.param(SIXTEEN, 2, id="16 ranks", marks=pytest.mark.long)],
+)
 def test_real_ranks_train_grids_like_the_unsharded_model(grids: tuple[Grid, ...], steps: int, tmp_path: Path) -> None:
-    """Four ranks are processes as a launcher starts them; sixteen are forked from one that has imported torch."""
     files = saved(grids, tmp_path)
     report, traces = tmp_path / "trained.json", tmp_path / "traces"
     arguments = ["train", *files, "--steps", str(steps), "--json", str(report), "--out", str(traces)]
-    if grids is FOUR:
-        ranks = Ranks.start([arguments] * 4)
-    else:
-        ranks = Ranks.start([["16", *arguments]], module="tests.real.forked_ranks")
-    ended = ranks.wait(LIMIT_S)
-    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    trained(arguments, grids[0].schedule.mesh.num_ranks, LIMIT_S)
     results: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))
     for grid, file, result in zip(grids, files, results, strict=True):
         where = f"{grid}: {result['worst']} {result['weights_error']} {result['loss_error']}"
@@ -84,6 +81,5 @@ def test_a_pipeline_is_replayed_by_the_waits_of_a_trace(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for out, how in ((first, ["real"]), (second, ["wait", "--waits", str(first)])):
         few = ["--iterations", "2", "--warmup", "1"]
-        ended = Ranks.start([["replay", *files, "--out", str(out), "--compute", *how, *few]] * 2).wait(LIMIT_S)
-        assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+        trained(["replay", *files, "--out", str(out), "--compute", *how, *few], 2, LIMIT_S)
         traced(Path(files[0]), out / "trace-00.json")

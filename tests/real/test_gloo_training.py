@@ -1,7 +1,4 @@
-"""Training on real processes over gloo: one launch per number of ranks trains many plans, against the unsharded model.
-
-Each launch is one test, because starting the ranks is what takes long.
-"""
+"""Training on real processes over gloo: many plans on two, four and eight ranks, against the unsharded model."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ import pytest
 
 from simfrontier.schedule import digest, load, save
 from simfrontier.trace import read_perfetto
-from tests.real.ranks import Ended, Ranks
-from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
+from tests.real.ranks import Ended, trained
+from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, STALE, Sizes, schedule
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 
@@ -81,7 +78,7 @@ EIGHT = (
 )
 
 
-def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[str, Any]], Ended]:
+def train(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dict[str, Any]], Ended]:
     """Train all cases in one launch; what the ranks wrote, and how they ended."""
     files = []
     for number, each in enumerate(cases):
@@ -92,16 +89,25 @@ def trained(cases: tuple[Case, ...], folder: Path, steps: int) -> tuple[list[dic
     report = folder / "trained.json"
     arguments = ["train", *files, "--steps", str(steps), "--json", str(report), "--out", str(folder / "traces")]
     (num_ranks,) = {math.prod(each.sizes) for each in cases}
-    ended = Ranks.start([arguments] * num_ranks).wait(LIMIT_S)
-    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    ended = trained(arguments, num_ranks, LIMIT_S)
     results: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))
     return results, ended
 
 
-@pytest.mark.parametrize("cases", [TWO, FOUR, EIGHT], ids=["2 ranks", "4 ranks", "8 ranks"])
-def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_path: Path) -> None:
-    """Twenty steps of Adam: float64 to 1e-10, float32 to 1e-5; what is quantised, 16-bit or stale is apart."""
-    results, ended = trained(cases, tmp_path, steps=20)
+@pytest.mark.parametrize(
+    ("cases", "steps"),
+    [
+        pytest.param(TWO, 5, id="2 ranks"),
+        pytest.param(FOUR, 5, id="4 ranks"),
+        *(
+            pytest.param(cases, 20, id=f"{math.prod(cases[0].sizes)} ranks, twenty steps", marks=pytest.mark.long)
+            for cases in (TWO, FOUR, EIGHT)
+        ),
+    ],
+)
+def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], steps: int, tmp_path: Path) -> None:
+    """Steps of Adam: float64 to 1e-10, float32 to 1e-5; what is quantised, 16-bit or stale is apart."""
+    results, ended = train(cases, tmp_path, steps)
     assert len(results) == len(cases)
     for each, result in zip(cases, results, strict=True):
         where = f"{each}: {result['worst']} {result['weights_error']} {result['loss_error']}"
@@ -111,7 +117,7 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_
         assert result["message_bytes"] == result["scheduled_bytes"] > 0, where
         assert result["must_agree"] == must_agree, where
         assert result["is_good"], where
-        assert len(result["losses"]) == len(result["reference_losses"]) == 20
+        assert len(result["losses"]) == len(result["reference_losses"]) == steps
         (line,) = [line for line in ended.out.splitlines() if line.startswith(f"{result['name']} ")]
         assert "as scheduled" in line and f"{result['weights_error']:.1e}" in line
         if must_agree:
@@ -129,3 +135,12 @@ def test_real_ranks_train_like_the_unsharded_model(cases: tuple[Case, ...], tmp_
         assert trace.members == tuple((rank,) for rank in range(math.prod(each.sizes)))
         moved = sum(span.message_bytes for spans in trace.spans for span in spans)
         assert moved == result["scheduled_bytes"], each
+
+
+def test_every_family_and_codec_of_integers_is_among_those_of_two_and_four_ranks() -> None:
+    """So that each is trained on real ranks without the long tests."""
+    plans = {each.plan for each in (*TWO, *FOUR)}
+    assert plans >= set(FAMILIES)
+    assert {each.options[0] for each in (*TWO, *FOUR)} >= {"lattice", *FAMILIES}
+    assert {"qwz and qgz", "stale"} <= plans  # int8 and int4
+    assert {each.how.get("precision", "fp64") for each in (*TWO, *FOUR)} == {"fp64", "fp32", "bf16", "fp16"}

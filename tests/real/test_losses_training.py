@@ -24,7 +24,7 @@ from simfrontier_real.train import TrainingRank, inline, run_together, train_in_
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, RINGS, lowered_of
-from tests.real.ranks import Ranks
+from tests.real.ranks import trained
 from tests.real.schedules import distance, loss_distance, training, unsharded as reference
 from tests.real.test_grid_training import agrees, unsharded
 
@@ -119,8 +119,7 @@ def test_real_ranks_train_every_way_and_kernel(tmp_path: Path) -> None:
         files.append(str(tmp_path / f"schedule-{number:02}.json"))
         save(grid.schedule, Path(files[-1]))
     report = tmp_path / "trained.json"
-    ended = Ranks.start([["train", *files, "--steps", "2", "--json", str(report)]] * 2).wait(LIMIT_S)
-    assert ended.orphans == () and set(ended.codes) == {0}, ended.err or ended.out
+    trained(["train", *files, "--steps", "2", "--json", str(report)], 2, LIMIT_S)
     for grid, result in zip(grids, json.loads(report.read_text(encoding="utf-8")), strict=True):
         limit = {"fp64": 1e-10, "fp32": 1e-5}[grid.precision]
         assert result["must_agree"] and result["is_good"], (str(grid), result)

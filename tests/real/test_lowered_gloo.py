@@ -19,7 +19,7 @@ from simfrontier.trace import read_perfetto
 from simfrontier_real.session import _refuse_differences
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.lowerings import MIXED, RINGS, lowered_of
-from tests.real.ranks import Ended, Ranks
+from tests.real.ranks import Ended, WarmRanks, run_ranks
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule
 from tests.real.test_failures import wait_for
 
@@ -46,7 +46,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: list[str], limit_s: float = LIMIT_S) -> Ended:
-    ended = Ranks.start(arguments).wait(limit_s)
+    ended = run_ranks(arguments, limit_s)
     assert ended.orphans == () and "Traceback" not in ended.err, ended.err
     return ended
 
@@ -57,7 +57,7 @@ def train(files: Path, *names: str) -> list[str]:
 
 def test_every_algorithm_over_gloo_is_exactly_the_library(tmp_path: Path) -> None:
     """All kinds and algorithms, pairs and fours, uneven chunks, one by one and in rounds, late ranks; on four ranks."""
-    ended = Ranks.start([["1"]] * 4, module="tests.real.lowered_ranks").wait(LIMIT_S)
+    ended = run_ranks([["1"]] * 4, LIMIT_S, module="tests.real.lowered_ranks")
     assert set(ended.codes) == {0}, ended.err
     assert sorted(ended.out.splitlines()) == [f"rank {rank}: 128 compared" for rank in range(4)]
 
@@ -135,7 +135,7 @@ def backwards(recipe: Recipe) -> Recipe:
 def test_a_killed_rank_ends_all(files: Path, tmp_path: Path) -> None:
     """The others lose a connection in the middle of a transfer, or wait for one who does."""
     arguments = [*train(files, "order", "long"), "--steps", "20", "--no-reference", "--timeout", "8"]
-    ranks = Ranks.start([[*arguments, "--out", str(tmp_path)]] * 4)
+    ranks = WarmRanks.start([[*arguments, "--out", str(tmp_path)]] * 4)
     wait_for(tmp_path / "trace-order.json")  # so they are at work on the second
     time.sleep(0.5)
     ranks.kill(2)

@@ -15,7 +15,7 @@ from simfrontier_real.loopback import LoopbackWorld
 from simfrontier_real.train import TrainingRank, inline, run_together, train_in_one_process
 from simfrontier_real.verdict import scheduled_bytes
 from tests.real.mutants import MUTANTS, swapped_on_one_rank
-from tests.real.ranks import Ranks
+from tests.real.ranks import run_ranks
 from tests.real.schedules import distance, training
 
 STEPS = 4
@@ -97,7 +97,7 @@ def test_real_ranks_that_swap_two_collectives_end_with_the_table(tmp_path: Path)
         file = str(tmp_path / f"schedule-{name}.json")
         return ["train", file, "--unchecked", "--timeout", "4", "--no-reference", "--out", str(tmp_path / "out")]
 
-    ended = Ranks.start([arguments("most"), arguments("one"), arguments("most"), arguments("most")]).wait(LIMIT_S)
+    ended = run_ranks([arguments("most"), arguments("one"), arguments("most"), arguments("most")], LIMIT_S)
     assert ended.orphans == () and all(ended.codes), (ended.codes, ended.err)
     first, *table = ended.err.strip().splitlines()
     assert first == (
@@ -122,7 +122,7 @@ def test_real_ranks_with_faults_that_do_not_stop_them_differ(tmp_path: Path) -> 
             expected[key] = mutant
     report = tmp_path / "trained.json"
     arguments = ["train", *files, "--unchecked", "--steps", str(STEPS), "--json", str(report)]
-    ended = Ranks.start([arguments] * 4).wait(120.0)
+    ended = run_ranks([arguments] * 4, 120.0)
     assert ended.orphans == () and set(ended.codes) == {1}, ended.err
     results = {each["name"]: each for each in json.loads(report.read_text(encoding="utf-8"))}
     assert results.keys() == expected.keys()
@@ -140,7 +140,7 @@ def test_real_ranks_with_faults_that_do_not_stop_them_differ(tmp_path: Path) -> 
 def test_real_ranks_refuse_what_the_check_finds(tmp_path: Path) -> None:
     mutant = MUTANTS["stale gather"]()
     save(mutant.wrong, tmp_path / "schedule-stale.json")
-    ended = Ranks.start([["train", str(tmp_path / "schedule-stale.json")]] * 4).wait(LIMIT_S)
+    ended = run_ranks([["train", str(tmp_path / "schedule-stale.json")]] * 4, LIMIT_S)
     assert ended.orphans == () and set(ended.codes) == {1}, ended.codes
     (line,) = ended.err.strip().splitlines()
     assert re.match(

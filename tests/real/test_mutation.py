@@ -16,7 +16,7 @@ from simfrontier_real.verdict import _verdict
 from tests.real.mutation.cases import CASES, LOSSY
 from tests.real.mutation.faults import ALL, BY_NAME
 from tests.real.mutation.matrix import Bench
-from tests.real.ranks import Ended, Ranks
+from tests.real.ranks import Ended, run_ranks
 from tests.real.schedules import EXACT, QUANTISED, schedule
 
 LIMIT_S = 120.0  # of a launch of two ranks, on a box that is busy with other tests
@@ -125,7 +125,7 @@ def _trained(fault: str, folder: Path, case: str = "zero3", precision: str = "fp
     made = schedule({**EXACT, **QUANTISED}[case], (1, 1, 2), 2, precision=precision)
     save(made, file)
     arguments = [fault, "train", str(file), "--steps", "2", "--json", str(report)]
-    ended = Ranks.start([arguments] * 2, module="tests.real.mutation.ranks").wait(LIMIT_S)
+    ended = run_ranks([arguments] * 2, LIMIT_S, module="tests.real.mutation.ranks")
     (result,) = json.loads(report.read_text(encoding="utf-8"))
     return ended, result
 

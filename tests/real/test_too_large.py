@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.invoke import TOY, invoke
-from tests.real.ranks import Ranks
+from tests.real.ranks import run_ranks
 
 pytest.importorskip("torch")
 
@@ -20,7 +20,7 @@ def test_training_that_has_no_room_is_refused_in_one_line(tmp_path: Path) -> Non
     path = tmp_path / "schedule-huge.json"
     settings = [word for setting in HUGE for word in ("--set", setting)]
     assert invoke("show", TOY, "--plan", "ddp", "--devices", "2", *settings, "--save", path).code == 0
-    ended = Ranks.start([["train", str(path), "--steps", "1"]] * 2).wait(LIMIT_S)
+    ended = run_ranks([["train", str(path), "--steps", "1"]] * 2, LIMIT_S)
     assert ended.codes == (2, 2) and ended.orphans == (), ended.err
     (line,) = ended.err.strip().splitlines()
     match = re.search(r"2 ranks on \S+ would hold at least ([\d,.]+) GB; allowed: what is free there, [\d,.]+ GB", line)

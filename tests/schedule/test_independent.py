@@ -15,6 +15,7 @@ from simfrontier.schedule.ir import Collective, Compute, Exchange
 from simfrontier.trace import read_perfetto
 from tests.invoke import ROOT, TOY, invoke
 from tests.schedule.independent import File, Routes, link_bytes
+from tests.some import some
 
 TOYS = ("zero2", "zero3", "zeropp", "zero-topo")
 GRIDS = ("megatron", "axonn")
@@ -83,9 +84,9 @@ def test_a_second_reader_finds_the_same(exported: Path, plan: str) -> None:
 def test_the_trace_has_the_bytes_that_a_second_reader_counts(exported: Path, plan: str) -> None:
     mine = File(exported / f"schedule-{plan}.json")
     (program,) = mine.programs
-    for spans in read_perfetto(exported / f"trace-{plan}.json").spans:
+    for spans in some(read_perfetto(exported / f"trace-{plan}.json").spans):
         assert [span.op for span in sorted(spans, key=lambda span: span.op)] == list(range(len(program.ops)))
-        for span in spans:
+        for span in some(spans):
             if span.axes:
                 assert span.message_bytes == sum(mine.message_bytes(program.ops[span.op])), span
 
@@ -113,7 +114,7 @@ def test_every_rank_starts_ops_no_earlier_than_a_second_reader_allows(exported: 
     """Waits in the trace: what an op waits for has ended when it is ready (to the file's nanosecond)."""
     mine = File(exported / "schedule-zero-topo.json")
     (program,) = mine.programs
-    for spans in read_perfetto(exported / "trace-zero-topo.json").spans:
+    for spans in some(read_perfetto(exported / "trace-zero-topo.json").spans):
         by_op = {span.op: span for span in spans}
         for index, need in enumerate(program.waits):
             for lane, count in need.items():

@@ -13,6 +13,7 @@ from simfrontier.simulation import SimulatedStep
 from simfrontier.workload import find_model
 from tests.simulation.singles import single
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
+from tests.some import some
 
 TINY = find_model("tiny")
 
@@ -65,7 +66,7 @@ def test_pair_all_gather_by_hand() -> None:
     """
     done = step(schedule("zero-topo", frontier_mesh(2), overlap=False, options={"weight_codec": "fp16"}))
     times = [(t, v) for op, t, v in collectives(done) if [r.name for r in op.dst] == ["qkv.weight.full.forward"]]
-    for spent, volume in times:
+    for spent, volume in some(times):
         assert volume == 18432 * 6144 * 2 / 2
         block_s = volume / 129e9
         assert spent == pytest.approx(36e-6 + (block_s**4 + (3.6e-6 + block_s / 2) ** 4) ** 0.25, rel=1e-6)
@@ -110,6 +111,7 @@ def test_lanes_are_fifos_and_waits_are_kept() -> None:
         for index, waits in enumerate(program.waits):
             for lane, count in waits:
                 assert time.end[cls, by_lane[lane][count - 1]] <= time.ready[cls, index] + 1e-12
+    assert max(map(len, by_lane.values())) > 1 and any(program.waits)
 
 
 def test_contention_for_memory_slows_both() -> None:
@@ -132,7 +134,7 @@ def test_toy_pair_by_hand() -> None:
     done = step(schedule("ddp", mesh, shape=TINY), machine="toy-pair")
     total = sum(volume for op, _, volume in collectives(done) if op.name == "step_reduction")
     assert total == 2 * TINY.num_parameters
-    assert math.isfinite(done.step_s)
+    assert math.isfinite(done.step_s) and done.step_s > 0
 
 
 def test_ring_all_reduce_by_hand() -> None:

@@ -18,6 +18,7 @@ from simfrontier.schedule.placement import REPLICATE
 from simfrontier.schedule.segments import KIND, SegmentedProgram, segmented
 from simfrontier.simulation import simulate
 from tests.simulation.pipelines import Pipeline
+from tests.some import some
 
 NAMES = ("a", "b", "c", "d")
 
@@ -109,14 +110,14 @@ def nodes(pipeline: Pipeline) -> Iterator[list[str]]:
 
 
 def test_calls_of_a_pipeline_are_whole_but_for_what_meets_other_stages() -> None:
-    for kinds_of in nodes(Pipeline(stages=2, micros=3, tensor=2)):
+    for kinds_of in some(nodes(Pipeline(stages=2, micros=3, tensor=2))):
         assert kinds_of.count(KIND) == 3 * 2 * 2  # micro-batches, layers, ways
         assert "matmul" not in kinds_of and "exchange" in kinds_of and "all_reduce" in kinds_of
 
 
 def test_exchanges_on_lanes_of_their_own_leave_calls_whole() -> None:
     """They wait for a call's last op, and its first op waits for them."""
-    for kinds_of in nodes(Pipeline(stages=2, micros=3, tensor=2, apart=True)):
+    for kinds_of in some(nodes(Pipeline(stages=2, micros=3, tensor=2, apart=True))):
         assert kinds_of.count(KIND) == 3 * 2 * 2
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.workload import MODELS, GptShape, find_model, gpt, neox_flops
+from tests.some import some
 
 NEOX, TINY = find_model("gpt-neox-20b"), find_model("tiny")
 GPTS = [name for name, shape in MODELS.items() if isinstance(shape, GptShape)]
@@ -65,9 +66,9 @@ def test_matmul_flops_per_layer_by_hand() -> None:
 def test_attention_splits_by_whole_heads_only() -> None:
     """Where a is iterated over, it counts heads, or the features of whole heads."""
     work = gpt(SIMPLE, 2, checkpointing=True)
-    for op in [*work.layer.forward, *work.layer.backward]:
-        if "a" in dict(op.iteration):
-            assert dict(op.iteration)["a"] % SIMPLE.heads == 0, op.name
+    ops = [*work.layer.forward, *work.layer.backward]
+    for op in some(op for op in ops if "a" in dict(op.iteration)):
+        assert dict(op.iteration)["a"] % SIMPLE.heads == 0, op.name
 
 
 @pytest.mark.parametrize(("key", "batch", "sequence"), [("batch", 0, 8), ("sequence", 1, 0), ("sequence", 1, -2)])

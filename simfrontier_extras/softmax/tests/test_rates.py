@@ -11,6 +11,7 @@ import pytest
 from simfrontier_extras.softmax.algorithms import IN_MEMORY
 from simfrontier_extras.softmax.page import reasons, softmax_findings, softmax_lead, softmax_rates_page
 from simfrontier_extras.softmax.rates import bytes_per_element, limit_of, read_rates
+from tests.facts import says
 from tests.invoke import invoke, refusal
 from tests.limited import limited_refusal
 
@@ -51,24 +52,22 @@ def test_counts_of_bytes() -> None:
 def test_it_says_how_they_compare(tmp_path: Path) -> None:
     done = invoke("softmax", table(tmp_path, lines(LARGER, FROM_MEMORY, LARGE, IN_CACHE)))
     assert done.code == 0
-    assert done.out.splitlines() == [
-        " elements                    row  two-pass ns  recompute ns  reload ns  recompute ×  reload ×",
-        "    1,000                 cached        2.000         2.500      1.600        1.250     0.800",
-        "    1,000               uncached        3.000         3.300      3.000        1.100     1.000",
-        "  100,000  larger than the cache        4.000         5.000      6.000        1.250     1.500",
-        "1,000,000  larger than the cache        4.000         4.800      6.400        1.200     1.600",
-        "Out of the last cache (rows of 100,000 to 1,000,000 elements, beyond 32 KiB) two passes are the fastest: "
-        # medians of 1.25, 1.2 and of 1.5, 1.6
-        "three passes with recompute take 1.23 × and three passes with reload take 1.55 × their time (median over "
-        "lengths).",
-        # (1.225 - 1) / (1.333 - 1) = 67.5 %; (1.55 - 1) / (1.667 - 1) = 82.5 %
-        "– Against recompute: 1.20 × at 1,000,000 elements to 1.25 × at 100,000; bytes alone would make it 1.33 ×, and "
-        "67.5 % of that gain is reached.",
-        "– Against reload: 1.50 × at 100,000 elements to 1.60 × at 1,000,000; bytes alone would make it 1.67 ×, and "
-        "82.5 % of that gain is reached.",
-        "– In the cache two passes are no slower than recompute at any length.",
-        "– In the cache reload is faster than two passes at every length.",
+    _, *rows = done.out.splitlines()[:5]
+    lead, recompute, reload, *inside = done.out.replace("\u00a0", " ").splitlines()[5:]
+    assert [[row.split()[0], *row.split()[-5:]] for row in rows] == [
+        ["1,000", "2.000", "2.500", "1.600", "1.250", "0.800"],
+        ["1,000", "3.000", "3.300", "3.000", "1.100", "1.000"],
+        ["100,000", "4.000", "5.000", "6.000", "1.250", "1.500"],
+        ["1,000,000", "4.000", "4.800", "6.400", "1.200", "1.600"],
     ]
+    # medians of 1.25, 1.2 and of 1.5, 1.6
+    assert says(
+        lead, "100,000", "1,000,000", "32 KiB", "two passes are the fastest", "recompute", "1.23", "reload", "1.55"
+    )
+    # (1.225 - 1) / (1.333 - 1) = 67.5 %; (1.55 - 1) / (1.667 - 1) = 82.5 %
+    assert says(recompute, "recompute", "1.20", "1,000,000", "1.25", "100,000", "1.33", "67.5 %")
+    assert says(reload, "reload", "1.50", "100,000", "1.60", "1,000,000", "1.67", "82.5 %")
+    assert says(inside[0], "no slower than recompute") and says(inside[1], "reload is faster") and len(inside) == 2
 
 
 def test_as_json(tmp_path: Path) -> None:
