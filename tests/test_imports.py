@@ -35,7 +35,8 @@ LAYERS = (
 )
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
-SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
+# Imported where they are used, never at the top of a module.
+SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 PUBLIC: dict[str, set[str]] = {"explanation": {"explain"}, "tuning": {"tune"}}  # what `import simfrontier` offers
 REAL_MAY_IMPORT = {
     "codecs",

@@ -21,7 +21,7 @@ from simfrontier.analysis import (
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import binary, listed, number, percent, quantity
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.report.softmax_rates_figures import MARKS, NAMES, charts
 from simfrontier.schedule import IN_MEMORY, KERNELS
 from simfrontier.wholefile import write_whole

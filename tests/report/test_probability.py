@@ -29,6 +29,7 @@ from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.report.studies import SCENARIO, scenario_path, study
+from tests.report.test_page import Page
 
 
 def plain(text: str) -> str:
@@ -252,5 +253,5 @@ def test_a_single_size_has_bars_side_by_side() -> None:
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
-    drawn = re.search(r'id="fig-rate">(.*?)</script>', scaling(StudyView(study=study())))
-    assert drawn is not None and list(json.loads(drawn[1])) == ["TFLOPS per GCD", "step time"]
+    drawn = json.loads(Page(scaling(StudyView(study=study()))).data["fig-rate"])
+    assert list(drawn) == ["TFLOPS per GCD", "step time"]
