@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from simfrontier.machine import Machine
 from simfrontier.units import has_multiples, scaled, written
@@ -29,6 +30,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(decimals, 8)}f}"
 
 
+@lru_cache(maxsize=4096, typed=True)  # layers are alike: the same bytes and times come again and again
 def quantity(value: float, unit: str) -> str:
     """A number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
     if not math.isfinite(value):
