@@ -12,10 +12,10 @@ from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.gathers import gathers
-from simfrontier.report.headline import headline
 from simfrontier.report.node import drawing, key
 from simfrontier.report.phrases import sizes_in_words
 from simfrontier.report.pipeline import pipeline
@@ -88,6 +88,11 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
 def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, searches: Searches | None = None) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
     write_whole(path, page(study, sensitivity, searches))
+
+
+def headline(view: StudyView) -> str:
+    """The first section: which plan is fastest, key numbers, and what holds the others back."""
+    return render("sections/headline.html.j2", found=headline_of(view), marks=view.marks)
 
 
 def _breakdown(view: StudyView) -> str:

@@ -137,3 +137,19 @@ def listed(names: Sequence[str]) -> str:
 def sizes_in_words(sizes: Sequence[int]) -> str:
     """Sizes as a list: 8, 16 and 32."""
     return listed([f"{size:,}" for size in sizes])
+
+
+def as_percent(share: float, num_samples: int) -> str:
+    """A share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
+    it is only known to be above 1 - 1/n: > 99 % of 200."""
+    most = 1.0 - 1.0 / num_samples
+    inside = min(max(share, 1.0 - most), most)
+    whole = math.floor(100 * inside + 1e-9) if share >= 0.5 else math.ceil(100 * inside - 1e-9)
+    sign = {0.0: "<\u00a0", 1.0: ">\u00a0"}.get(share, "")
+    return f"{sign}{whole}\u00a0%"
+
+
+def in_samples(share: float, num_samples: int) -> str:
+    """A share of samples in words."""
+    message = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
+    return f"{message} of the samples"

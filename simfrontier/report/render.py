@@ -75,6 +75,7 @@ def environment() -> Environment:
         "bytes": lambda value: phrases.quantity(value, "bytes"),
         "count": lambda value: f"{value:,}",
         "exactly": phrases.exactly,
+        "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,
         "listed": phrases.listed,
         "number": phrases.number,

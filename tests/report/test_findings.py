@@ -9,6 +9,7 @@ import pytest
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.traffic import traffic_bars
 from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.headline import headline_of, plan_limit
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.page import page
@@ -37,6 +38,34 @@ def test_a_plan_that_does_not_fit_has_no_times_but_its_peak() -> None:
     assert not peak.fits and peak.peak_bytes > LITTLE
     (sent,) = [plan for plan in traffic_of(view).plans if plan.plan == "ddp"]
     assert sent.links is None
+
+
+def test_the_headline_has_the_plans_in_the_order_of_their_rates() -> None:
+    found = headline_of(StudyView(study=study()))
+    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
+    best, *others = sorted(rates, key=lambda plan: -rates[plan])
+    assert found.best is not None and found.best.plan == best and found.best.tflops_per_device == rates[best]
+    assert [one.plan for one in found.ahead] == others
+    # All plans do the same work here, so that their rates compare as their TFLOPS do.
+    assert [one.lead for one in found.ahead] == pytest.approx([rates[best] / rates[plan] - 1 for plan in others])
+    assert [one.plan for one in found.limits] == others
+
+
+def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:
+    zero3 = next(o for o in study().outcomes if o.plan == "zero3" and o.devices == 8)
+    limit = plan_limit(zero3)
+    assert zero3.exposure.inter_node > zero3.exposure.intra_node
+    assert (limit.part, limit.part_s, limit.misfit) == ("inter_node", zero3.exposure.inter_node, "")
+
+
+def test_a_plan_that_does_not_fit_has_the_reason_and_no_part() -> None:
+    limit = plan_limit(next(o for o in study(LITTLE).outcomes if o.plan == "ddp"))
+    assert limit.misfit.startswith("needs 2.22 MB of 2 MB") and limit.step_s is None and limit.part == ""
+
+
+def test_nothing_is_best_where_nothing_fits() -> None:
+    found = headline_of(StudyView(study=study(1e3)))
+    assert found.best is None and found.ahead == () and len(found.limits) == found.num_plans == 3
 
 
 def test_the_peak_is_the_sum_of_what_is_held() -> None:

@@ -11,8 +11,8 @@ from simfrontier.plan.tensor import AxonnOptions
 from simfrontier.report.assumptions import assumptions
 from simfrontier.report.batches import batch, models, training, work
 from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.headline import plan_limit
 from simfrontier.report.findings.memory import memory_use
-from simfrontier.report.headline import limit
 from simfrontier.report.pipeline import IDLE_NAME, NAMES, lanes, memory_bars, pipeline
 from simfrontier.report.ranks import grid, ordered, ranks, sizes
 from simfrontier.report.timeline import timeline
@@ -159,7 +159,7 @@ def test_pages_say_which_stage_is_drawn_and_that_idle_is_the_bubble() -> None:
     assert f", stage {outcome.stages.critical}" in plain(timeline(seen))
     assert breakdown_of(seen).has_pipelines and not breakdown_of(StudyView(study=study())).has_pipelines
     idle = replace(outcome, exposure=replace(outcome.exposure, idle=1e9))
-    assert limit(idle).endswith("waiting for other stages of the pipeline (the bubble).")
+    assert (plan_limit(idle).part, plan_limit(idle).is_pipeline) == ("idle", True)
 
 
 def test_a_long_program_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
