@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
+from simfrontier.report import write_findings
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.traffic import traffic_bars
 from simfrontier.report.findings.breakdown import breakdown_of
 from simfrontier.report.findings.headline import headline_of, plan_limit
 from simfrontier.report.findings.memory import memory_use
+from simfrontier.report.findings.study import findings_of
 from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.page import page
 from simfrontier.report.view import StudyView
@@ -89,6 +93,17 @@ def test_bytes_are_drawn_per_device_and_tabled_for_the_machine() -> None:
     ratios = [whole / one for whole, one in zip(in_all, drawn, strict=True)]
     # 8 devices, and the unit of the chart: 8e3 bytes for kB or 8e6 for MB, the same for all plans.
     assert ratios == pytest.approx([ratios[0]] * len(ratios)) and round(ratios[0]) in (8_000, 8_000_000)
+
+
+@pytest.mark.parametrize("memory_bytes", [0.0, LITTLE, 1e3])
+def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_bytes: float) -> None:
+    done = study(memory_bytes)
+    write_findings(done, tmp_path / "findings.json")
+    read = json.loads((tmp_path / "findings.json").read_text())
+    assert list(read) == ["headline", "time", "memory", "traffic"]
+    assert read == json.loads(json.dumps(asdict(findings_of(done)), allow_nan=False))
+    steps = {(step["plan"], int(size)): step["step_s"] for size, row in read["time"]["steps"].items() for step in row}
+    assert steps == {(o.plan, o.devices): o.row["step_time_s"] if o.row["fits"] else None for o in done.outcomes}
 
 
 def test_the_page_has_a_chart_of_each_size_and_plan() -> None:
