@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.report import phrases
+from simfrontier.wholefile import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_LEVEL = 1  # of gzip: level 6 takes three times the time for a tenth of the size
+_CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
+_LIBRARY_LEVEL = 6  # compressed once
 _GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
 
 
@@ -91,21 +95,44 @@ def environment() -> Environment:
 
 def packed_json(value: object) -> str:
     """A value as JSON, compressed, as text for the script of the page."""
-    return _packed(json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode())
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _packed(text.encode(), _CHARTS_LEVEL)
 
 
-def _packed(content: bytes) -> str:
-    return b64encode(zlib.compress(content, _LEVEL, _GZIP)).decode()
+def _packed(content: bytes, level: int) -> str:
+    return b64encode(zlib.compress(content, level, _GZIP)).decode()
 
 
 @cache
 def _library() -> str:
-    """plotly.js out of the installed package, which is found without the cost of importing it; compressed."""
+    """plotly.js, compressed: kept in the user's cache folder, because compressing it takes longer than all the rest of
+    a page. Where that folder cannot be written it is compressed each time."""
+    source = _plotly_js()
+    status = source.stat()
+    kept = cache_folder() / f"plotly-{status.st_size}-{status.st_mtime_ns}.gz.txt"
+    with suppress(OSError):
+        return kept.read_text(encoding="ascii")
+    packed = _packed(source.read_bytes(), _LIBRARY_LEVEL)
+    with suppress(OSError, InputError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, packed)
+    return packed
+
+
+def cache_folder() -> Path:
+    """Where this user's programs keep what they can make again. Raises no error where there is no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(given) if os.path.isabs(given) else Path(os.path.expanduser("~")) / ".cache"
+    return home / "simfrontier"
+
+
+def _plotly_js() -> Path:
+    """plotly.js of the installed package, which is found without the cost of importing it."""
     package = importlib.util.find_spec("plotly")
     for folder in (package.submodule_search_locations or ()) if package else ():
         source = Path(folder) / "package_data" / "plotly.min.js"
         if source.is_file():
-            return _packed(source.read_bytes())
+            return source
     raise SimfrontierError(
         "the page needs plotly.min.js of the Python package plotly, which is not installed; pip install plotly"
     )
