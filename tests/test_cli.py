@@ -31,7 +31,8 @@ def test_a_run_ends_with_0_and_writes_its_folder(tmp_path: Path) -> None:
     )
     assert (code, err) == (0, "")
     assert "results.csv" in out and "0." in out
-    assert sorted(os.listdir(tmp_path)) == ["index.html", "manifest.json", "results.csv", "trace-zero3-2.json"]
+    files = ["findings.json", "index.html", "manifest.json", "results.csv", "trace-zero3-2.json"]
+    assert sorted(os.listdir(tmp_path)) == files
 
 
 def test_a_mistake_ends_with_2_and_one_line(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_run_removes_what_the_last_one_wrote_and_nothing_else(tmp_path: Path) 
     for foreign in ("trace-mine.json", "trace-zero3-4.txt"):
         (tmp_path / foreign).write_text("mine")
     assert invoke("run", TOY, "--plans", "zero3", "--devices", "4", "--no-page", "--out", tmp_path).code == 0
-    own = {"results.csv", MANIFEST, "trace-zero3-4.json"}
+    own = {"findings.json", "results.csv", MANIFEST, "trace-zero3-4.json"}
     assert set(os.listdir(tmp_path)) == own | {"trace-mine.json", "trace-zero3-4.txt"}
     assert set(json.loads((tmp_path / MANIFEST).read_text())["files"]) == own - {MANIFEST}
 

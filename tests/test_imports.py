@@ -35,7 +35,8 @@ LAYERS = (
 )
 STRANGERS = next(layer for layer in LAYERS if "machine" in layer)
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
-SLOW = ("dask", "pandas", "plotly", "scipy")  # imported where they are used, never at the top of a module
+# Imported where they are used, never at the top of a module.
+SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
     "cli": {
@@ -54,7 +55,7 @@ PUBLIC: dict[str, set[str]] = {
 }
 EXTRAS = ROOT / "simfrontier_extras"
 # Modules that extras may import beside the front doors: what sections of pages and verbs of real runs are made of.
-FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("ending", "markup", "phrases", "shell", "theme", "view")}
+FOR_EXTRAS = {f"simfrontier.report.{name}" for name in ("ending", "markup", "phrases", "render", "theme", "view")}
 REAL_MAY_IMPORT = {
     "extras",
     "codecs",

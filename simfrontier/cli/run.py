@@ -28,6 +28,7 @@ from simfrontier.report import (
     shares,
     sizes_of,
     value,
+    write_findings,
     write_manifest,
     write_results,
 )
@@ -53,7 +54,7 @@ def run_scenario(
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
     gc.disable()  # a run ends soon and makes few cycles; collecting would take a quarter of its time
     folder = out or Path("reports") / scenario.name
-    ensure_writable(folder, "results.csv", "index.html", MANIFEST)
+    ensure_writable(folder, "results.csv", "findings.json", "index.html", MANIFEST)
     table = scenario.file.sensitivity if vary else None
     if vary:
         scenario.refuse_variations()
@@ -83,6 +84,7 @@ def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: GridSear
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
     write_results(study, folder / "results.csv")
+    write_findings(study, folder / "findings.json")
     write_manifest(study, folder)
     if page:
         from simfrontier.report import write_page
@@ -116,7 +118,7 @@ def _print(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher
     for line in _published(study, sensitivity):
         console.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
-    console.print(f"{text}results.csv, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+    console.print(f"{text}results.csv, findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
 def _lacks_plans(scenario: Scenario) -> bool:

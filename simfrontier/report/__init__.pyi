@@ -23,6 +23,7 @@ from .explanation_text import (
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
 )
+from .findings.study import write_findings as write_findings
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page

@@ -13,7 +13,7 @@ from simfrontier.report.calibration_text import calibration_findings, calibratio
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, exactly, number, percent
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.report.validation_figures import agreement_figure
 from simfrontier.report.validation_text import counted
 from simfrontier.validation import NORMAL_90, ComparedRow, Prediction, Use

@@ -12,7 +12,7 @@ from simfrontier.report.fabric import fabric_section
 from simfrontier.report.limits import limits_section, slowed_section
 from simfrontier.report.markup import Figure, cards, items, panels, paragraph, plot, section, table, text
 from simfrontier.report.phrases import number, percent, quantity, signed
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.report.sweep import sweep_section
 from simfrontier.report.theme import marks
 from simfrontier.trace import WITHIN, Comparison, CrossCheck, Delta, deltas, step_times

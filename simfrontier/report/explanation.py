@@ -25,7 +25,7 @@ from simfrontier.report.explanation_text import (
 )
 from simfrontier.report.markup import cards, paragraph, plot, section, table, text
 from simfrontier.report.phrases import percent, quantity, signed
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.wholefile import write_whole
 
 CONTENTS = {

@@ -6,24 +6,29 @@ from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions, fitted_elsewhere
 from simfrontier.report.batches import batch, checkpointing, models, training
-from simfrontier.report.breakdown import breakdown
 from simfrontier.report.compression import compression
 from simfrontier.report.earlier import earlier
+from simfrontier.report.figures.breakdown import PARTS, step_bars
+from simfrontier.report.figures.memory import areas
+from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
+from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.headline import headline_of
+from simfrontier.report.findings.memory import memory_use
+from simfrontier.report.findings.traffic import traffic_of
 from simfrontier.report.gathers import gathers
-from simfrontier.report.headline import headline
-from simfrontier.report.memory import memory
+from simfrontier.report.node import drawing, key
 from simfrontier.report.phrases import sizes_in_words
 from simfrontier.report.pipeline import pipeline
 from simfrontier.report.probability import probability
 from simfrontier.report.published import published
 from simfrontier.report.ranks import ranks
 from simfrontier.report.reading import reading
+from simfrontier.report.render import as_html, render, whole_page
 from simfrontier.report.scaling import scaling
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
-from simfrontier.report.shell import whole_page
 from simfrontier.report.softmax import softmax
+from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.timeline import timeline
-from simfrontier.report.traffic import traffic
 from simfrontier.report.view import Searches, StudyView
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
@@ -49,6 +54,8 @@ CONTENTS = {
     "assumptions": "Assumptions",
     "reading": "How to read",
 }
+BOUNDARIES = ("package", "intra_node", "inter_node")
+SCALE_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the utilisation of links
 
 
 def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | None = None) -> str:
@@ -65,12 +72,12 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
         "ranks": ranks(view),
         "scaling": scaling(view),
         "probability": probability(view),
-        "time": breakdown(view),
+        "time": _breakdown(view),
         "sensitivity": sensitivity_section(view, sensitivity),
         "pipeline": pipeline(view),
         "timeline": timeline(view),
-        "traffic": traffic(view),
-        "memory": memory(view),
+        "traffic": _traffic(view),
+        "memory": _memory(view),
         "assumptions": assumptions(view),
         "reading": reading(view),
     }
@@ -81,6 +88,56 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
 def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, searches: Searches | None = None) -> None:
     """Write the page. Raises InputError where the file cannot be written."""
     write_whole(path, page(study, sensitivity, searches))
+
+
+def headline(view: StudyView) -> str:
+    """The first section: which plan is fastest, key numbers, and what holds the others back."""
+    return render("sections/headline.html.j2", found=headline_of(view), marks=view.marks)
+
+
+def _breakdown(view: StudyView) -> str:
+    found = breakdown_of(view)
+    figures = {f"{size:,}": step_bars(found.steps[size]) for size in reversed(view.sizes)}
+    return render("sections/breakdown.html.j2", found=found, figures=figures, parts=PARTS, marks=view.marks)
+
+
+def _memory(view: StudyView) -> str:
+    found = memory_use(view)
+    figures = {o.plan: areas(o.memory, found.capacity_bytes) for o in view.drawn if o.memory is not None}
+    held = {kind for peak in found.peaks for kind in peak.held_bytes}
+    kinds = [*(kind for kind in MEMORY_COLOURS if kind in held), *sorted(held - set(MEMORY_COLOURS))]
+    fastest = view.ranked[0].plan if view.ranked else None
+    return render(
+        "sections/memory.html.j2",
+        found=found,
+        figures=figures,
+        shown=fastest if fastest in figures else None,
+        kinds={kind: MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"]) for kind in kinds},
+        marks=view.marks,
+    )
+
+
+def _traffic(view: StudyView) -> str:
+    found, machine = traffic_of(view), view.scenario.machine
+    loads = {o.plan: o.links for o in view.drawn if o.links is not None and o.row["fits"]}
+    fullest = max((link.utilisation for links in loads.values() for link in links.links), default=0.0)
+    full = next((end for end in SCALE_ENDS if fullest <= end), max(fullest, 1.0))
+    titles = {plan: f"Node of {machine.title}: utilisation of links by {plan}" for plan in loads}
+    return render(
+        "sections/traffic.html.j2",
+        found=found,
+        figure=traffic_bars(found),
+        parts={
+            part: TRAFFIC_PARTS[part]
+            for part in TRAFFIC_PARTS
+            if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in found.plans)
+        },
+        drawings={plan: as_html(drawing(machine, links, full, titles[plan])) for plan, links in loads.items()},
+        key=as_html(key(full)),
+        shown=view.ranked[0].plan if view.ranked else None,
+        left_out=[o.plan for o in view.drawn if o.plan not in loads],
+        marks=view.marks,
+    )
 
 
 def _subtitle(view: StudyView) -> str:

@@ -3,14 +3,23 @@ sampled."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from simfrontier.analysis import band_of, probability_faster, spread_of
 from simfrontier.collectives import Residual
 from simfrontier.report.markup import items, keyed, panels, paragraph, section, table, text
-from simfrontier.report.phrases import binary, device_word, listed, number, percent, quantity, sizes_in_words
+from simfrontier.report.phrases import (
+    as_percent,
+    binary,
+    device_word,
+    in_samples,
+    listed,
+    number,
+    percent,
+    quantity,
+    sizes_in_words,
+)
 from simfrontier.report.view import StudyView, rate, step_s
 from simfrontier.scenario import Scenario
 from simfrontier.study import BAND, PlanOutcome
@@ -61,36 +70,20 @@ def sampled(view: StudyView, size: int) -> list[PlanOutcome]:
 
 def share_faster(first: PlanOutcome, second: PlanOutcome) -> float | None:
     """The share of samples in which the first is faster; None where there are no samples."""
-    sampled = _share(first, second)
+    sampled = sampled_share(first, second)
     return None if sampled is None else sampled[0]
 
 
-def _share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
+def sampled_share(first: PlanOutcome, second: PlanOutcome) -> tuple[float, int] | None:
     """The share of samples in which the first is faster, and how many there are; None where there are none."""
     if first.samples_s is None or second.samples_s is None:
         return None
     return probability_faster(first.samples_s, second.samples_s), len(first.samples_s)
 
 
-def as_percent(share: float, num_samples: int) -> str:
-    """A share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
-    it is only known to be above 1 - 1/n: > 99 % of 200."""
-    most = 1.0 - 1.0 / num_samples
-    inside = min(max(share, 1.0 - most), most)
-    whole = math.floor(100 * inside + 1e-9) if share >= 0.5 else math.ceil(100 * inside - 1e-9)
-    sign = {0.0: "<\u00a0", 1.0: ">\u00a0"}.get(share, "")
-    return f"{sign}{whole}\u00a0%"
-
-
-def in_samples(share: float, num_samples: int) -> str:
-    """A share of samples in words."""
-    message = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
-    return f"{message} of the samples"
-
-
 def faster_in(first: PlanOutcome, second: PlanOutcome) -> str:
     """In what share of the samples the first is faster, in words; empty where there are no samples."""
-    sampled = _share(first, second)
+    sampled = sampled_share(first, second)
     return "" if sampled is None else in_samples(*sampled)
 
 
@@ -224,5 +217,5 @@ def _rows(view: StudyView, ranked: Sequence[PlanOutcome]) -> Iterator[list[str]]
 
 
 def _cell(first: PlanOutcome, second: PlanOutcome) -> str:
-    sampled = _share(first, second)
+    sampled = sampled_share(first, second)
     return "" if sampled is None else text(as_percent(*sampled))

@@ -17,6 +17,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")
 
+INK = "#111111"  # the page's script puts in the colour of its text
 COMPUTE, CODEC, IDLE = "#54708C", "#8E6BBF", "#C9C9C4"
 LEVEL_COLOURS = {"inter_node": "#A4243B", "intra_node": "#E07A3F", "package": "#F2C14E"}
 LEVEL_NAMES = {"inter_node": "between nodes", "intra_node": "inside a node", "package": "inside a package"}
@@ -53,6 +54,24 @@ def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with a title; it makes room for its labels by itself."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
+
+
+def rows(labels: Sequence[str]) -> dict[str, Any]:
+    """A vertical axis of names, the first on top."""
+    return {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": list(labels)}
+
+
+def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> dict[str, Any]:
+    """Horizontal bars of one colour, a row for each label."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": list(labels),
+        "x": list(values),
+        "marker": {"color": colour},
+        "hovertemplate": f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>",
+    }
 
 
 def decades(low: float, high: float) -> list[float]:

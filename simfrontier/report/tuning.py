@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from simfrontier.report.assumptions import fitted_elsewhere, numbers, settings_of
-from simfrontier.report.breakdown import PARTS
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import colours_of, parts_figure
 from simfrontier.report.explanation_text import shown_parts
+from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import device_word, in_words, percent, quantity, signed
 from simfrontier.report.probability import sources_of
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.report.tuning_figures import COLOURS, against_estimates, order, parts, scatter
 from simfrontier.report.tuning_text import (
     band_words,

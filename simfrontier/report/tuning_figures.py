@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simfrontier.report.breakdown import PARTS
+from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import percent, quantity
 from simfrontier.report.theme import axis, figure, marks

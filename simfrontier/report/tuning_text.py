@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from simfrontier.report.phrases import (
+    as_percent,
     between,
     device_word,
     listed,
@@ -14,7 +15,6 @@ from simfrontier.report.phrases import (
     quantity,
     tokens_per_second,
 )
-from simfrontier.report.probability import as_percent
 from simfrontier.tuning import Candidate, OwnPlan, TunedPlan, TuningOutcome
 
 SURE = 0.9  # a winner in fewer samples is too close to call

@@ -9,7 +9,7 @@ from simfrontier.measured import Table
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, percent, quantity
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.report.validation_figures import USE_NAMES, agreement_figure, errors_figure, series_figure
 from simfrontier.report.validation_series import charts_of, row_name
 from simfrontier.report.validation_text import (

@@ -10,7 +10,7 @@ from typing import Final
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import binary, listed, number, percent, quantity
-from simfrontier.report.shell import whole_page
+from simfrontier.report.render import whole_page
 from simfrontier.schedule import KERNELS
 from simfrontier.wholefile import write_whole
 from simfrontier_extras.softmax.algorithms import IN_MEMORY

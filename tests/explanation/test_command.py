@@ -15,6 +15,7 @@ from simfrontier.report.explanation import explanation_page
 from simfrontier.report.explanation_text import set_words, shown_differences, shown_parts
 from tests.explanation.toys import of_grids, of_toy
 from tests.invoke import TOY, Ran, invoke, refusal
+from tests.report.test_page import Page
 
 QUICK = ("--fidelity", "analytic", "--devices", "8")
 
@@ -115,8 +116,7 @@ def test_settings_and_links_hold() -> None:
 
 
 def figures(page: str) -> dict[str, Any]:
-    result = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
-    return {name: next(iter(json.loads(text).values())) for name, text in result}
+    return {name: next(iter(json.loads(text).values())) for name, text in Page(page).data.items()}
 
 
 def test_the_page_has_its_charts_and_the_same_text_again() -> None:

@@ -74,7 +74,7 @@ def test_the_page_has_charts_tables_and_loads_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fit.toml", "my.csv", "plots.html"]
     text = (tmp_path / "plots.html").read_text(encoding="utf-8")
     page = Page(text)
-    assert [name for name in page.ids if not name.startswith("fig-")] == [
+    assert [name for name in page.ids if not name.startswith("fig-") and name != "library"] == [
         "headline",
         "parameters",
         "agreement",

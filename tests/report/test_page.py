@@ -1,5 +1,7 @@
 """The page: every section and plan on it, valid charts, nothing loaded from outside, the same bytes every time."""
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -29,7 +31,8 @@ CASES: dict[str, Callable[[], tuple[Study, Sensitivity | None]]] = {
 
 
 class Page(HTMLParser):
-    """What a reader sees of a page, and what a browser would load or draw."""
+    """What a reader sees of a page, and what a browser would load or draw: the library, and the JSON of each chart
+    (its figures by variant) by its id."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -37,6 +40,7 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.ids: list[str] = []
         self.data: dict[str, str] = {}
+        self.library = ""
         self._inside: list[tuple[str, str]] = []
         self.feed(source)
 
@@ -55,7 +59,11 @@ class Page(HTMLParser):
         if not self._inside:
             self.seen.append(data)
         elif self._inside[-1][1]:
-            self.data[self._inside[-1][1]] = data
+            unpacked = gzip.decompress(base64.b64decode(data)).decode()
+            if self._inside[-1][1] == "library":
+                self.library = unpacked
+            else:
+                self.data[self._inside[-1][1]] = unpacked
 
     @property
     def words(self) -> str:
@@ -164,8 +172,9 @@ def test_the_same_study_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_page_holds_its_library_and_names_no_folder() -> None:
     text = page(*full())
-    assert "plotly.js v" in text
-    assert str(Path.cwd()) not in text
+    read = Page(text)
+    assert "plotly.js v" in read.library
+    assert [held for held in (text, read.library, *read.data.values()) if str(Path.cwd()) in held] == []
 
 
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

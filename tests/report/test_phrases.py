@@ -5,7 +5,6 @@ import math
 import pytest
 
 from simfrontier.machine import load_machine
-from simfrontier.report.headline import lead_sentence, limit
 from simfrontier.report.node import colour, drawing, layout
 from simfrontier.report.phrases import (
     device_word,
@@ -19,9 +18,8 @@ from simfrontier.report.phrases import (
     signed,
 )
 from simfrontier.report.published import lacking, sentences
-from simfrontier.report.view import StudyView
 from simfrontier.scenario import PublishedTable
-from tests.report.studies import full, study
+from tests.report.studies import full
 
 
 def plain(text: str) -> str:
@@ -94,30 +92,6 @@ def test_counts_and_lists_in_words() -> None:
 
 def test_half_of_a_package_is_a_gcd() -> None:
     assert device_word(load_machine("frontier")) == "GCD"
-
-
-def test_the_headline_names_the_fastest_plan_and_its_lead() -> None:
-    view = StudyView(study=study())
-    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
-    ordered = sorted(rates, key=lambda plan: -rates[plan])
-    message = plain(lead_sentence(view))
-    assert message.startswith(
-        f"At 8 GCDs, {ordered[0]} is predicted to be the fastest: {number(rates[ordered[0]])} TFLOPS per GCD"
-    )
-    lead = rates[ordered[0]] / rates[ordered[1]] - 1
-    assert f"{percent(lead)} more than {ordered[1]}".replace("\xa0", " ") in message.replace("\xa0", " ")
-    assert f"more than the slowest, {ordered[-1]}" in message
-
-
-def test_what_limits_a_plan_is_its_largest_part_beside_compute() -> None:
-    zero3 = next(o for o in study().outcomes if o.plan == "zero3" and o.devices == 8)
-    assert zero3.exposure.inter_node > zero3.exposure.intra_node
-    assert limit(zero3).endswith("is communication between nodes that kernels do not hide.")
-
-
-def test_a_plan_that_does_not_fit_says_so() -> None:
-    ddp = next(o for o in study(2e6).outcomes if o.plan == "ddp")
-    assert limit(ddp).startswith("does not fit: needs 2.22 MB of 2 MB")
 
 
 def test_published_ratios_are_compared_in_words() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from simfrontier.report.headline import headline, lead_sentence
+from simfrontier.report.findings.headline import headline_of
+from simfrontier.report.page import headline
+from simfrontier.report.phrases import number
 from simfrontier.report.probability import (
     as_percent,
     bias,
@@ -29,6 +31,7 @@ from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.report.studies import SCENARIO, scenario_path, study
+from tests.report.test_page import Page
 
 
 def plain(text: str) -> str:
@@ -115,8 +118,13 @@ def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
         sampled_rate(slow, replace(zero3, samples_s=None)) == sampled_step(slow, replace(zero3, samples_s=None)) == ""
     )
     view = StudyView(study=replace(study(), scenario=slow))
-    assert "TFLOPS per GCD where all are typical (with the slowest of 8: " in plain(lead_sentence(view))
-    assert "where all are typical" not in lead_sentence(StudyView(study=study()))
+    found = headline_of(view)
+    assert found.devices_differ and not headline_of(StudyView(study=study())).devices_differ
+    assert found.best is not None and found.best.sampled_tflops is not None
+    low, median, high = astuple(found.best.sampled_tflops)
+    assert low < median < high
+    median_words = f"where all are typical (with the slowest of 8: {number(median)})"
+    assert median_words in plain(headline(view))
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
@@ -125,11 +133,12 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     view = with_samples(
         {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
     )
-    message = plain(lead_sentence(view))
-    assert message.startswith(
-        f"At 8 GCDs, {fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: "
-    )
-    assert message.endswith(f"; {fastest.plan} is faster than {second.plan} in 75 % of the samples.")
+    found = headline_of(view)
+    assert found.best is not None and found.best.plan == fastest.plan
+    assert found.too_close == (second.plan,)
+    assert (found.ahead[0].plan, found.ahead[0].faster_share, found.ahead[0].num_samples) == (second.plan, 0.75, 4)
+    message = plain(headline(view))
+    assert f"{fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: " in message
     assert "predicted to be the fastest" not in message
     assert f"{fastest.plan} and {second.plan} are too close to call" in plain(probability(view))
     assert f"{second.plan} is faster than {slowest.plan} in more than 75 % of the samples." in plain(probability(view))
@@ -138,9 +147,11 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
     fastest, second, slowest = sorted(study().outcomes[1::2], key=lambda o: float(o.row["step_time_s"]))
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
-    message = plain(lead_sentence(view))
-    assert message.startswith(f"At 8 GCDs, {fastest.plan} is predicted to be the fastest: ")
-    assert message.endswith(f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples.")
+    found = headline_of(view)
+    assert found.too_close == () and [one.faster_share for one in found.ahead] == [1.0, 1.0]
+    message = plain(headline(view))
+    assert f"{fastest.plan} is predicted to be the fastest: " in message
+    assert f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples." in message
 
 
 def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
@@ -252,5 +263,5 @@ def test_a_single_size_has_bars_side_by_side() -> None:
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
-    drawn = re.search(r'id="fig-rate">(.*?)</script>', scaling(StudyView(study=study())))
-    assert drawn is not None and list(json.loads(drawn[1])) == ["TFLOPS per GCD", "step time"]
+    drawn = json.loads(Page(scaling(StudyView(study=study()))).data["fig-rate"])
+    assert list(drawn) == ["TFLOPS per GCD", "step time"]

@@ -10,15 +10,16 @@ import pytest
 from simfrontier.plan.tensor import AxonnOptions
 from simfrontier.report.assumptions import assumptions
 from simfrontier.report.batches import batch, models, training, work
-from simfrontier.report.headline import limit
-from simfrontier.report.memory import memory
-from simfrontier.report.page import page
+from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.headline import plan_limit
+from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.pipeline import IDLE_NAME, NAMES, lanes, memory_bars, pipeline
 from simfrontier.report.ranks import grid, ordered, ranks, sizes
 from simfrontier.report.timeline import timeline
 from simfrontier.report.view import StudyView
 from simfrontier.tuning import TriedGrid
 from tests.report.studies import piped, sized, study
+from tests.report.test_page import Page
 from tests.report.test_published import plain, row
 
 
@@ -153,17 +154,17 @@ def test_pages_say_which_stage_is_drawn_and_that_idle_is_the_bubble() -> None:
     seen = view()
     (outcome,) = seen.piped
     assert outcome.stages is not None
-    assert f"Drawn: pipe: stage {outcome.stages.fullest.stage} of 2." in plain(memory(seen))
+    (fullest,) = memory_use(seen).fullest_stages
+    assert (fullest.plan, fullest.stage, fullest.num_stages) == ("pipe", outcome.stages.fullest.stage, 2)
     assert f", stage {outcome.stages.critical}" in plain(timeline(seen))
-    words = plain(page(*piped()))
-    assert "a rank that waits for other stages is idle: that is the bubble" in words
+    assert breakdown_of(seen).has_pipelines and not breakdown_of(StudyView(study=study())).has_pipelines
     idle = replace(outcome, exposure=replace(outcome.exposure, idle=1e9))
-    assert limit(idle).endswith("waiting for other stages of the pipeline (the bubble).")
+    assert (plan_limit(idle).part, plan_limit(idle).is_pipeline) == ("idle", True)
 
 
 def test_a_long_program_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simfrontier.report.timeline.MOST", 10)
     made = timeline(view())
     assert "The first 10 operations are drawn, of " in made and " of pipe" in made
-    data = json.loads(made.partition('id="fig-timeline">')[2].partition("</script>")[0])
+    data = json.loads(Page(made).data["fig-timeline"])
     assert sum(len(t["base"]) for t in data["pipe"]["data"] if "waiting" not in t["name"]) == 10

@@ -19,6 +19,7 @@ from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier.workload import CrossEntropy, Softmax
 from tests.report.studies import scenario_path, study
+from tests.report.test_page import Page
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 BASE: dict[str, Any] = {
@@ -56,9 +57,7 @@ def plain(html: str) -> str:
 
 
 def figures(html: str) -> dict[str, Any]:
-    match = re.search(r'id="fig-softmax">(.*?)</script>', html, re.S)
-    assert match is not None
-    return dict(json.loads(match[1]))
+    return dict(json.loads(Page(html).data["fig-softmax"]))
 
 
 @pytest.mark.parametrize("name", ["cut", "whole"])

@@ -25,12 +25,12 @@ from simfrontier.report.tuning_text import (
     why_sentence,
 )
 from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
+from tests.report.test_page import Page
 from tests.tuning.toys import toy_tuning
 
 
 def figures(page: str) -> dict[str, Any]:
-    result = re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, re.S)
-    return {name: next(iter(json.loads(text).values())) for name, text in result}
+    return {name: next(iter(json.loads(text).values())) for name, text in Page(page).data.items()}
 
 
 def without_samples() -> TuningOutcome:

@@ -6,16 +6,19 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.same.collect import SECONDS, TIMELINES
+from tests.same.pages import ShownPage
 
 
 def differences(before: Path, after: Path) -> list[str]:
-    """One line for each file that is not equal byte for byte, and for each array that is not equal bit for bit."""
+    """One line for each file that is not equal byte for byte, for each page that does not show the same, and for each
+    array that is not equal bit for bit."""
     lines = []
     names = sorted({path.relative_to(side) for side in (before, after) for path in side.rglob("*") if path.is_file()})
     for name in names:
@@ -25,6 +28,9 @@ def differences(before: Path, after: Path) -> list[str]:
             lines.append(f"{name}: only {'after' if (after / name).exists() else 'before'}")
         elif str(name) == TIMELINES:
             lines += _arrays(before / name, after / name)
+        elif name.suffix == ".html":
+            old, new = (ShownPage((side / name).read_text(encoding="utf-8")).shown() for side in (before, after))
+            lines += [f"{name}: {path}" for path in islice(_paths(old, new), 1)]
         elif (old := (before / name).read_bytes()) != (new := (after / name).read_bytes()):
             lines.append(f"{name}: {_first(name, old.decode(), new.decode())}")
     return lines

@@ -1,5 +1,7 @@
 """Two folders of outputs: equal ones say nothing, and every kind of difference is one line that names what differs."""
 
+import gzip
+from base64 import b64encode
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,43 @@ def test_a_file_of_one_side_is_named(tmp_path: Path) -> None:
     (before / "main job" / "files" / "results.csv").unlink()
     (after / "main job" / "stdout").unlink()
     assert differences(before, after) == ["main job/files/results.csv: only after", "main job/stdout: only before"]
+
+
+PAGE = """<h2>In short</h2><p>Two <b>plans</b>.</p><table><tr><th>plan</th><td>{cell}</td></tr></table>
+<button data-show="8" aria-pressed="true">8</button><svg><line x1="{x}"/></svg>
+<script id="fig-rate">{chart}</script>"""
+
+
+def packed(text: str) -> str:
+    return b64encode(gzip.compress(text.encode())).decode()
+
+
+def pages(tmp_path: Path, after: str) -> list[str]:
+    """The differences between a page and another."""
+    before = PAGE.format(cell="1.00", x=3, chart='{"8": {"data": [1.5]}}')
+    for side, text in (("before", before), ("after", after)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "index.html").write_text(text)
+    return differences(tmp_path / "before", tmp_path / "after")
+
+
+def test_pages_are_the_same_that_show_the_same_in_other_html(tmp_path: Path) -> None:
+    chart = packed('{"8":{"data":[1.5]}}')
+    after = PAGE.format(cell="\n<b>1.00</b>", x=3, chart=chart).replace("Two <b>plans</b>", "Two\nplans")
+    assert pages(tmp_path, f"<style>p {{}}</style>{after}<script id='library'>x</script>") == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "x", "number", "line"),
+    [
+        ("1.01", 3, 1.5, "index.html: .words[5]: 1.00, now 1.01"),
+        ("1.00", 4, 1.5, "index.html: .drawn[0]: ('line', [('x1', '3')]), now ('line', [('x1', '4')])"),
+        ("1.00", 3, 1.6, "index.html: .charts.fig-rate.8.data[0]: 1.5, now 1.6"),
+    ],
+)
+def test_what_a_page_shows_otherwise_is_named(tmp_path: Path, cell: str, x: int, number: float, line: str) -> None:
+    chart = packed(f'{{"8": {{"data": [{number}]}}}}')
+    assert pages(tmp_path, PAGE.format(cell=cell, x=x, chart=chart)) == [line]
 
 
 def test_cpu_seconds_are_not_held_against_each_other(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Charts of findings, as plotly figures."""

@@ -1,0 +1,160 @@
+"""Which plan is fastest at the largest size of a study, by how much, and what holds the others back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfrontier.report.probability import SURE, sampled_share
+from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.study import BAND, PlanOutcome
+
+PARTS = ("inter_node", "intra_node", "package", "codec", "idle")
+SAME = 0.0005  # plans whose rates are nearer than this are called equal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """The middle of the samples, and what nine of ten lie within."""
+
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The fastest plan. Shares are 0 to 1; `peak_share` counts recomputation and is None where there is none, as are
+    `scaling_efficiency` of a study of one size and samples where nothing is known to be uncertain."""
+
+    plan: str
+    tflops_per_device: float
+    sampled_tflops: Sampled | None
+    step_s: float
+    sampled_step_s: Sampled | None
+    tokens_per_s: float
+    scaling_efficiency: float | None
+    first_devices: int
+    exposed_s: float
+    mfu: float
+    peak_share: float | None
+    peak_memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """How much faster than a plan the best is (0.05: by 5 %), and in what share of how many samples it is faster."""
+
+    plan: str
+    tflops_per_device: float
+    lead: float
+    faster_share: float | None
+    num_samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanLimit:
+    """What costs a plan the most beside its kernels: a field of `analysis.Exposure`. `misfit`: why it does not fit, and
+    then there are no times."""
+
+    plan: str
+    misfit: str
+    tflops_per_device: float | None = None
+    step_s: float | None = None
+    compute_s: float | None = None
+    part: str = ""
+    part_s: float | None = None
+    is_pipeline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The comparison in short. `best` is None where nothing fits; `ahead`: the plans that it leaves behind, the fastest
+    first, `too_close` those of them that too few samples agree on, `equal` those that it does not leave behind;
+    `devices_differ`: samples have a slowest device; `recompute_alike`: all plans or none recompute
+    activations."""
+
+    device_word: str
+    devices: int
+    num_plans: int
+    num_sizes: int
+    capacity_bytes: float
+    counts_tokens: bool
+    devices_differ: bool
+    recompute_alike: bool
+    best: Best | None
+    ahead: tuple[Ahead, ...]
+    too_close: tuple[str, ...]
+    equal: tuple[str, ...]
+    limits: tuple[PlanLimit, ...]
+
+
+def headline_of(view: StudyView) -> Headline:
+    """The comparison of a study's plans at its largest size."""
+    best = view.ranked[0] if view.ranked else None
+    ahead = [] if best is None else [_ahead(view, best, outcome) for outcome in view.ranked[1:]]
+    others = {o.plan: o for o in [*view.ranked, *view.drawn] if o is not best}
+    left = tuple(one for one in ahead if one.lead >= SAME)
+    return Headline(
+        device_word=view.device,
+        devices=view.largest,
+        num_plans=len(view.plans),
+        num_sizes=len(view.sizes),
+        capacity_bytes=view.scenario.machine.device.hbm_bytes,
+        counts_tokens=view.shapes[view.largest].sequence != 1,
+        devices_differ=bool(view.scenario.machine.device.speed_sd),
+        recompute_alike=len(set(view.recomputing.values())) == 1,
+        best=None if best is None else _best(view, best),
+        ahead=left,
+        too_close=tuple(one.plan for one in left if one.faster_share is not None and one.faster_share < SURE),
+        equal=tuple(one.plan for one in ahead if one.lead < SAME),
+        limits=tuple(map(plan_limit, others.values())),
+    )
+
+
+def plan_limit(outcome: PlanOutcome) -> PlanLimit:
+    """What costs a plan the most beside its kernels, or that it does not fit."""
+    if not outcome.row["fits"]:
+        return PlanLimit(plan=outcome.plan, misfit=str(outcome.row["note"]))
+    parts = {part: float(getattr(outcome.exposure, part)) for part in PARTS}
+    largest = max(parts, key=lambda part: parts[part])
+    return PlanLimit(
+        plan=outcome.plan,
+        misfit="",
+        tflops_per_device=rate(outcome),
+        step_s=step_s(outcome),
+        compute_s=outcome.exposure.compute,
+        part=largest,
+        part_s=parts[largest],
+        is_pipeline=outcome.stages is not None,
+    )
+
+
+def _ahead(view: StudyView, best: PlanOutcome, other: PlanOutcome) -> Ahead:
+    share, count = sampled_share(best, other) or (None, 0)
+    lead = view.pace(best) / view.pace(other) - 1
+    return Ahead(plan=other.plan, tflops_per_device=rate(other), lead=lead, faster_share=share, num_samples=count)
+
+
+def _best(view: StudyView, best: PlanOutcome) -> Best:
+    row = best.row
+    tflops, step, sampled_tflops, sampled_step = rate(best), step_s(best), None, None
+    if best.samples_s is not None:
+        low, median, high = (float(row[column]) for column in BAND)
+        sampled_step = Sampled(low=low, median=median, high=high)
+        work = tflops * step
+        sampled_tflops = Sampled(low=work / high, median=work / median, high=work / low)
+    peak = view.scenario.at(view.largest).peak_flops_per_s
+    return Best(
+        plan=best.plan,
+        tflops_per_device=tflops,
+        sampled_tflops=sampled_tflops,
+        step_s=step,
+        sampled_step_s=sampled_step,
+        tokens_per_s=float(row["tokens_per_s"]),
+        scaling_efficiency=float(row["scaling_efficiency"]) if len(view.sizes) > 1 else None,
+        first_devices=min(o.devices for o in view.study.of(best.plan) if o.row["fits"]),
+        exposed_s=float(row["exposed_comm_s"]),
+        mfu=float(row["mfu"]),
+        peak_share=tflops * 1e12 / peak if view.recomputing[best.plan] else None,
+        peak_memory_bytes=float(row["peak_memory_bytes"]),
+    )

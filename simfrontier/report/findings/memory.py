@@ -1,0 +1,62 @@
+"""What the devices hold at the peak of a step, at the largest size of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.report.view import StudyView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPeak:
+    """The peak of one plan in bytes, and what it is made of by kind of tensor."""
+
+    plan: str
+    fits: bool
+    peak_bytes: float
+    held_bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullestStage:
+    """The stage of a pipeline that needs most memory, counted from 0."""
+
+    plan: str
+    stage: int
+    num_stages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """The peaks of all plans, in the scenario's order. Of a plan in `fullest_stages` they are of that stage, otherwise
+    of the critical rank."""
+
+    device_word: str
+    devices: int
+    capacity_bytes: float
+    peaks: tuple[MemoryPeak, ...]
+    fullest_stages: tuple[FullestStage, ...]
+
+
+def memory_use(view: StudyView) -> MemoryUse:
+    """The peaks of a study's plans."""
+    return MemoryUse(
+        device_word=view.device,
+        devices=view.largest,
+        capacity_bytes=view.scenario.machine.device.hbm_bytes,
+        peaks=tuple(
+            MemoryPeak(
+                plan=o.plan,
+                fits=bool(o.row["fits"]),
+                peak_bytes=float(o.row["peak_memory_bytes"]),
+                held_bytes={kind: held for kind, held in o.at_peak.items() if held},
+            )
+            for o in view.drawn
+        ),
+        fullest_stages=tuple(
+            FullestStage(plan=o.plan, stage=o.stages.fullest.stage, num_stages=len(o.stages.stages))
+            for o in view.piped
+            if o.stages
+        ),
+    )

@@ -1,0 +1,117 @@
+// Draws each chart when it comes near the screen, in the reader's colours, and switches between variants. The library
+// and the charts' data are gzip in base 64: unpacked here, so that the page stays small and needs no network.
+(function () {
+  "use strict";
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    showSendToCloud: false, // nothing leaves this page
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  };
+  const narrow = matchMedia("(max-width: 560px)"); // as in page.css
+  const plots = [...document.querySelectorAll(".plot")];
+  const known = {}; // figures by the name of their chart
+  let ready; // the library, once a chart has asked for it
+
+  async function unpacked(id) {
+    const packed = atob(document.getElementById(id).textContent);
+    const bytes = new Uint8Array(packed.length);
+    for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+
+  async function loadLibrary() {
+    const script = document.createElement("script");
+    script.textContent = await unpacked("library");
+    document.head.append(script);
+  }
+
+  async function figuresOf(box) {
+    const name = box.dataset.figures;
+    return (known[name] ??= JSON.parse(await unpacked(name)));
+  }
+
+  function themed(figure) {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const { data, layout } = structuredClone(figure);
+    layout.font.color = colour("--ink");
+    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") };
+    layout.hoverlabel.bgcolor = colour("--panel");
+    layout.hoverlabel.bordercolor = colour("--line");
+    layout.hoverlabel.font.color = colour("--ink");
+    for (const key of Object.keys(layout)) {
+      if (/^[xy]axis/.test(key)) {
+        layout[key].gridcolor = colour("--grid");
+        layout[key].linecolor = colour("--line");
+      }
+    }
+    if (narrow.matches) {
+      layout.font.size = 11;
+      layout.legend.font = { size: 11 };
+      layout.height += 70; // the legend takes more lines
+    }
+    for (const trace of data) {
+      if (trace.marker && trace.marker.color === "#111111") {
+        trace.marker.color = trace.marker.line.color = colour("--ink");
+      }
+    }
+    return { data, layout };
+  }
+
+  function draw(box) {
+    const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown]);
+    box.style.setProperty("--height", layout.height - (narrow.matches ? 70 : 0) + "px");
+    Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
+    box.dataset.drawn = "";
+  }
+
+  async function show(box) {
+    ready ??= loadLibrary();
+    await Promise.all([ready, figuresOf(box)]);
+    draw(box);
+  }
+
+  const redraw = () => plots.filter((box) => "drawn" in box.dataset).forEach(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  narrow.addEventListener("change", redraw);
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-show]");
+    if (!button) return;
+    const chooser = button.closest(".chooser");
+    for (const other of chooser.querySelectorAll("button[data-show]")) {
+      other.setAttribute("aria-pressed", String(other === button));
+    }
+    for (const panel of chooser.querySelectorAll(".panel")) panel.hidden = panel.dataset.variant !== button.dataset.show;
+    for (const box of chooser.querySelectorAll(".plot")) {
+      box.dataset.shown = button.dataset.show;
+      if (typeof DecompressionStream === "function") show(box);
+    }
+  });
+
+  if (typeof DecompressionStream !== "function") {
+    const notice = document.querySelector(".no-charts");
+    notice.hidden = plots.length === 0;
+    notice.textContent = "The charts need a browser from 2023 or later. The tables and the text are complete.";
+    return;
+  }
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        show(target);
+      }
+    },
+    { rootMargin: "100% 0px" } // a screen ahead
+  );
+  plots.forEach((box) => near.observe(box));
+
+  // Paper shows every chart: all is unpacked when the reader's computer is idle, and drawn before a print.
+  const idle = window.requestIdleCallback ?? ((task) => setTimeout(task, 2000));
+  addEventListener("load", () => idle(() => plots.length && Promise.all([(ready ??= loadLibrary()), ...plots.map(figuresOf)])));
+  addEventListener("beforeprint", () => {
+    if (typeof Plotly === "object") plots.filter((box) => known[box.dataset.figures]).forEach(draw);
+  });
+})();
