@@ -58,7 +58,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_folder_holds_exactly_what_is_promised(toy: Path) -> None:
     traces = {f"trace-{plan}-16.json" for plan in PLANS}
-    assert set(content(toy)) == {"results.csv", "index.html", "manifest.json", *traces}
+    assert set(content(toy)) == {"results.csv", "findings.json", "index.html", "manifest.json", *traces}
 
 
 def test_columns_stand_in_the_order_of_the_contract(toy: Path) -> None:
@@ -204,7 +204,7 @@ def test_where_nothing_fits_it_is_said(tmp_path: Path) -> None:
     options = ("--plans", "ddp", "--devices", "2,4", "--set", "machine.overrides.device.hbm_bytes=1000")
     for row in ran(tmp_path, *options):
         assert row["note"].endswith("; no plan of this scenario fits at this size")
-    assert set(content(tmp_path)) == {"results.csv", "index.html", "manifest.json", "trace-ddp-4.json"}
+    assert set(content(tmp_path)) == {"results.csv", "findings.json", "index.html", "manifest.json", "trace-ddp-4.json"}
 
 
 def test_a_plan_that_fits_at_other_sizes_says_from_where_on(tmp_path: Path) -> None:
@@ -220,7 +220,13 @@ def test_an_earlier_runs_results_are_replaced_and_other_files_stay(tmp_path: Pat
     ran(tmp_path, "--plans", "zero3,ddp", "--devices", "2")
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     ran(tmp_path, "--plans", "zero3", "--devices", "4", "--no-page")
-    assert set(content(tmp_path)) == {"results.csv", "manifest.json", "trace-zero3-4.json", "notes.txt"}
+    assert set(content(tmp_path)) == {
+        "results.csv",
+        "findings.json",
+        "manifest.json",
+        "trace-zero3-4.json",
+        "notes.txt",
+    }
 
 
 def test_a_refused_run_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
@@ -292,7 +298,7 @@ def test_every_scenario_runs(path: Path, fidelity: str, tmp_path: Path) -> None:
     assert [(row["plan"], row["devices"]) for row in rows] == [(plan, n) for plan in plans for n in sizes]
     assert any(row["fits"] == "true" for row in rows)
     traces = {f"trace-{plan}-{sizes[-1]}.json" for plan in plans}
-    assert set(content(tmp_path)) == {"results.csv", "index.html", "manifest.json", *traces}
+    assert set(content(tmp_path)) == {"results.csv", "findings.json", "index.html", "manifest.json", *traces}
 
 
 # ── what is printed ──

@@ -40,7 +40,7 @@ def test_a_shop_gives_what_a_fresh_build_gives(plan: str) -> None:
         fresh = schedule_of(scenario, plan, devices)
         assert to_json(got.schedule) == to_json(fresh)
         report = check(fresh)
-        assert report.peak == peak_bytes(got.schedule, got.schedule.roles[0], got.program)
+        assert report.peak == peak_bytes(got.schedule, got.schedule.roles[0])
 
 
 def test_a_shop_builds_once_for_sizes_with_the_same_axes(monkeypatch: pytest.MonkeyPatch) -> None:

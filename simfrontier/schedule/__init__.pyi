@@ -16,7 +16,7 @@ from .cost import (
     matmul_shape as matmul_shape,
     traffic_bytes as traffic_bytes,
 )
-from .expansion import ExpandedProgram as ExpandedProgram, Lifetime as Lifetime, expand as expand
+from .expansion import ExpandedProgram as ExpandedProgram, expand as expand
 from .finding import title_of as title_of
 from .ir import (
     Call as Call,
@@ -58,7 +58,7 @@ from .roles import (
     members_of as members_of,
     sequence_of as sequence_of,
 )
-from .segments import LANE as LANE, SegmentedProgram as SegmentedProgram, segmented as segmented
+from .segments import SegmentedProgram as SegmentedProgram, segmented as segmented
 from .softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from .store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
 from .sweep_calls import SweepCall as SweepCall, sweep as sweep

@@ -5,7 +5,6 @@ from .memory import (
     MemoryTimeline as MemoryTimeline,
     fullest as fullest,
     memory_of_role as memory_of_role,
-    memory_timeline as memory_timeline,
 )
 from .nodes import number_nodes as number_nodes
 from .resample import DurationFactors as DurationFactors, resampled_s as resampled_s

@@ -102,7 +102,7 @@ def price_of(schedule: Schedule) -> dict[str, tuple[int, ...]]:
     out: dict[str, list[int]] = {"memory": [], "flops": [], "traffic": [], "wire": []}
     for role in schedule.roles:
         program = expand(schedule, role)
-        out["memory"].append(peak_bytes(schedule, role, program).num_bytes)
+        out["memory"].append(peak_bytes(schedule, role).num_bytes)
         works = [op for op in program.ops if isinstance(op, Compute)]
         out["flops"].append(round(sum(op.local_flops(schedule.mesh) for op in works)))
         out["traffic"].append(sum(traffic_bytes(op, schedule.tensors, schedule.mesh) for op in works))

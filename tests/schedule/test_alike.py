@@ -75,7 +75,7 @@ def test_micro_batches_that_write_what_all_share_are_all_walked() -> None:
 def test_findings_of_changed_facts_are_those_of_a_check_of_all(case: str) -> None:
     text = to_json(sound(case))
     num_faulty = 0
-    for mutation in random.Random(case).sample(sampled(text, random.Random(case), 1), 30):
+    for mutation in random.Random(case).sample(sampled(text, random.Random(case), 1), 40):
         try:
             changed = from_json(mutation.of(text), case)
         except SimfrontierError:
