@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from simfrontier.cost import Flow
 from simfrontier.network import solve
 
+Thing = TypeVar("Thing")
 LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
 
 
@@ -57,16 +59,7 @@ class FlowRates:
         """Flows that run together, in ascending order, in sets that share no link with each other."""
         known = self._apart.get(flows)
         if known is None:
-            sets: list[tuple[int, list[int]]] = []
-            for flow in flows:
-                load, mine, others = self.load(flow), [flow], []
-                for other, its_flows in sets:
-                    if other & load:
-                        load |= other
-                        mine += its_flows
-                    else:
-                        others.append((other, its_flows))
-                sets = [*others, (load, mine)]
+            sets = sets_that_share(flows, self.load)
             keys = [tuple(sorted(mine)) for _, mine in sets]
             lacking = [key for key in keys if key not in self._known]
             if lacking:  # in one go, as flows that share no link do not see each other
@@ -98,6 +91,22 @@ class FlowRates:
         caps = np.array([flow.cap for flow in flows])
         rates = solve(usage, not_held(self.capacity[rows], held), np.ones(len(flows)), caps)
         return dict(zip(numbers, rates.tolist(), strict=True))
+
+
+def sets_that_share(things: Iterable[Thing], load_of: Callable[[Thing], int]) -> list[tuple[int, list[Thing]]]:
+    """Things in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`: those of
+    one thing."""
+    sets: list[tuple[int, list[Thing]]] = []
+    for thing in things:
+        load, together, apart = load_of(thing), [thing], []
+        for other, its_things in sets:
+            if other & load:
+                load |= other
+                together += its_things
+            else:
+                apart.append((other, its_things))
+        sets = [*apart, (load, together)]
+    return sets
 
 
 def bits(links: NDArray[np.int64]) -> int:

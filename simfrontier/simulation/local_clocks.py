@@ -20,7 +20,7 @@ from simfrontier.errors import SimfrontierError
 from simfrontier.network import solve_each
 from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane
 from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
-from simfrontier.simulation.flow_rates import FlowRates, bits, not_held
+from simfrontier.simulation.flow_rates import FlowRates, bits, not_held, sets_that_share
 from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
 from simfrontier.simulation.timeline import Timeline
 from simfrontier.simulation.waits import blocked_lines
@@ -268,19 +268,8 @@ class _Engine:
 
     def _sharing(self) -> list[tuple[int, list[_Call]]]:
         """Collectives that flow, in sets that share no link with each other, and the links of each set as bits."""
-        sets: list[tuple[int, list[_Call]]] = []
-        for call in self.calls:
-            if call.flow < 0:
-                continue
-            load, sharing, apart = self.rates.load(call.flow), [call], []
-            for other, calls in sets:
-                if other & load:
-                    load |= other
-                    sharing += calls
-                else:
-                    apart.append((other, calls))
-            sets = [*apart, (load, sharing)]
-        return sets
+        flowing = (call for call in self.calls if call.flow >= 0)
+        return sets_that_share(flowing, lambda call: self.rates.load(call.flow))
 
     def _share_between(self, calls: list[_Call], members: Ints, now: float) -> None:
         """Set the rates of collectives that share links, and of the kernels of all their members.
