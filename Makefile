@@ -22,11 +22,11 @@ REF := HEAD
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
 export PYTHONDONTWRITEBYTECODE :=
 # Several processes at once, each with threads of BLAS, fight for the cores.
-test test-all golden mutation bench: export OMP_NUM_THREADS := 1
-test test-all golden mutation bench: export OPENBLAS_NUM_THREADS := 1
+test test-all extras golden mutation bench: export OMP_NUM_THREADS := 1
+test test-all extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck losses test test-all exhaustive mutation mutants mutated-schedules fuzz check same bench golden clean
+.PHONY: help setup setup-real compare validate crosscheck losses test test-all extras exhaustive mutation mutants mutated-schedules fuzz check same bench golden clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -37,6 +37,7 @@ help::
 	@echo "make losses      a small GPT trained on $(RANKS) ranks under every policy of compression (half an hour): $(LOSS_TABLE)"
 	@echo "make test        the tests (JOBS=$(JOBS) at once)"
 	@echo "make test-all    and the long ones: more ranks, more steps and more combinations on real processes"
+	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
 	@echo "make exhaustive  the search of tune held against every plan of seven spaces (some ten minutes)"
 	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan and network, by the tests that reach them (SEED=$(SEED))"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
@@ -96,7 +97,11 @@ test: setup-real
 	$(BIN)/python -m pytest -n $(JOBS)
 
 test-all: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m ''
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion'
+
+# One after another: each runs the tests of the core on $(JOBS) cores.
+extras: setup-real
+	$(BIN)/python -m pytest -m deletion tests/test_extras.py
 
 # Exit code 1 where a schedule passes the check and then trains differently or not at all.
 mutated-schedules: setup-real
@@ -131,7 +136,7 @@ bench: setup
 	$(BIN)/python -m tests.bench
 
 golden: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m '' --golden
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden
 
 clean::
 	rm -rf build *.egg-info real/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(OUT) $(CROSSCHECK) $(VALIDATE)

@@ -34,13 +34,14 @@ def copy_without(names: list[str], folder: Path) -> Path:
     return copied
 
 
-def ran_in(copied: Path, *arguments: str) -> str:
+def ran_in(copied: Path, *arguments: str, columns: str | None = None) -> str:
     """The standard output of Python with these arguments, in the copy and with its files."""
     path = os.pathsep.join((str(copied), str(copied / "real")))
+    wide = {} if columns is None else {"COLUMNS": columns}
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=copied,
-        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, **wide, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -63,7 +64,8 @@ def test_the_core_works_without(names: list[str], tmp_path: Path) -> None:
         {verb.name or verb.function.__name__ for verb in added("verbs", Verb) if origin(verb) not in gone}
         for gone in ((), names)
     )
-    lines = [line.split() for line in ran_in(copied, "-m", "simfrontier", "--help").splitlines()]
+    helped = ran_in(copied, "-m", "simfrontier", "--help", columns="200")
+    lines = [line.split() for line in helped.splitlines()]
     assert {words[1] for words in lines if len(words) > 1} & verbs == left
     ran_in(copied, "-m", "simfrontier_real", "--help")
     ran_in(copied, "-c", LOAD)
@@ -82,7 +84,7 @@ def origin(verb: Verb) -> str:
     return verb.function.__module__.split(".")[1]
 
 
-@pytest.mark.long
+@pytest.mark.deletion
 @deleted
 def test_the_tests_of_the_core_pass_without(names: list[str], tmp_path: Path) -> None:
     pytest_in(copy_without(names, tmp_path), "-n", "2", "tests")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from simfrontier.schedule import Call, Op, Ref, Tensor
+from simfrontier.schedule import Call, Compute, Op, Ref, Tensor
 
 Calls = tuple[Call, ...]
 Built = tuple[Calls, Mapping[str, Tensor]]
@@ -20,13 +20,14 @@ Axis = Literal["layer", "micro"]
 FEW = 4  # the first, the last, and two between them
 
 
-def repeated(build: Build, num_micro: int) -> Built:
-    """The calls and tensors that `build` makes of so many micro-batches, built of fewer where they repeat."""
+def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
+    """The calls and tensors that `build` makes of so many micro-batches, built of fewer where they repeat; a hook may
+    wait for the fetches of the one so many hooks before it."""
     few = FEW
     while few < num_micro:
         calls, tensors = build(few)
         middle = _middle(calls, tensors, few // 2 - 1)
-        if middle is not None:
+        if middle is not None and hooks_wait(calls, middle.start, hooks_back):
             return _with_more(calls, middle, num_micro - few), tensors
         few *= 2
     return build(num_micro)
@@ -80,6 +81,13 @@ def is_whole(
                 by_calls[ref.name] += index in own
                 of_places[ref.name] += here + getattr(ref, axis) in places
     return by_calls == of_places
+
+
+def hooks_wait(calls: Calls, begin: int, hooks_back: int) -> bool:
+    """Whether every hook from a call on waits, where there are hooks: so many ran before it as a wait reaches back."""
+    of_block = {call.block: sum(isinstance(op, Compute) and op.kind == "hook" for op in call.ops) for call in calls}
+    before = sum(of_block[call.block] for call in calls[:begin])
+    return before >= hooks_back or not any(of_block.values())
 
 
 def of_axis(ops: Sequence[Op], tensors: Mapping[str, Tensor], axis: Axis, changed: bool = False) -> Iterator[Ref]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from simfrontier.plan.compress import Compressor
-from simfrontier.plan.repeat import Built, Calls, is_whole
+from simfrontier.plan.repeat import Built, Calls, hooks_wait, is_whole
 from simfrontier.schedule import Call, Collective, Compute, Op, Ref, Tensor
 
 FEW_LAYERS = 14  # those that differ at either end, and two periods
@@ -22,9 +22,12 @@ class _Irregular(Exception):
     """Layers in the middle are not like their neighbours."""
 
 
-def repeated_layers(build: Callable[[int, Compressor], Built], num_layers: int, bucket_elements: int) -> Built:
+def repeated_layers(
+    build: Callable[[int, Compressor], Built], num_layers: int, bucket_elements: int, hooks_back: int
+) -> Built:
     """The calls and tensors that `build` makes of so many layers, built of fewer where they repeat; `bucket_elements`:
-    the most that moves of several layers send at once."""
+    the most that moves of several layers send at once; a hook may wait for the fetches of the one `hooks_back` hooks
+    before it."""
     step = PERIODS[1] * PERIODS[2]
     few = FEW_LAYERS + (num_layers - FEW_LAYERS) % step
     if few <= LARGEST_SHARE * num_layers:
@@ -32,7 +35,8 @@ def repeated_layers(build: Callable[[int, Compressor], Built], num_layers: int, 
         calls, tensors = build(few, compressor)
         for period in PERIODS:
             begin = (few - 2 * period) // 2 + 1
-            more = _MoreLayers(tensors, range(begin, begin + period), num_layers - few, bucket_elements, compressor)
+            layers = range(begin, begin + period)
+            more = _MoreLayers(tensors, layers, num_layers - few, bucket_elements, hooks_back, compressor)
             try:
                 return more.calls(calls), tensors
             except _Irregular:
@@ -48,6 +52,7 @@ class _MoreLayers:
     layers: range
     more: int
     bucket_elements: int
+    hooks_back: int
     compressor: Compressor
 
     def calls(self, calls: Calls) -> Calls:
@@ -61,6 +66,8 @@ class _MoreLayers:
                 by_themselves |= {*run}
                 out += [self._by_itself(call) for call in calls[run.start : run.stop]]
                 continue
+            if not own and not hooks_wait(calls, min(at[layer] for layer in self.layers), self.hooks_back):
+                raise _Irregular
             own |= {at[layer] for layer in self.layers}
             out += self._run(list(calls[run.start : run.stop]))
         if not is_whole(calls, self.tensors, own, "layer", self.layers, frozenset(by_themselves)):

@@ -37,11 +37,13 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
             lambda num_layers, compressor: calls_of(num_layers, num_micro, compressor),
             workload.num_layers,
             min(engine.reduce_bucket_elements, engine.gather_bucket_elements),
+            hooks_back,
         )
 
+    hooks_back = engine.outstanding_fetches + 1 if plan.hooks else 0
     known: Mapping[str, Tensor]
     if plan.pipeline is None:
-        calls, known = repeated(calls_of_few, grad_accum)
+        calls, known = repeated(calls_of_few, grad_accum, hooks_back)
         roles: tuple[Role, ...] = (Role("all", calls),)
     else:
         tensors = tensors_of(workload, plan, mesh, engine)

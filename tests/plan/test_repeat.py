@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from simfrontier.plan import Engine, to_schedule
 from simfrontier.plan.compress import Compressor
@@ -25,13 +25,15 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "zero-topo int8": {"second_copy": "int8", "cross_gradients": "micro_batch"},
 }
 FAR_AHEAD = Engine(persistence_elements=0, prefetch_elements=1_000_000, outstanding_fetches=60)
+# No hook waits before the fourth micro-batch: then for a fetch of the first.
+LATE_WAITS = Engine(persistence_elements=1000, prefetch_elements=0, live_elements=1000, outstanding_fetches=40)
 
 
 def built_whole(make: Any) -> Schedule:
     """The schedule with every layer and micro-batch built."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(to_schedule, "repeated", lambda build, num_micro: build(num_micro))
-        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, _: build(num_layers, Compressor()))
+        patched.setattr(to_schedule, "repeated", lambda build, num_micro, _: build(num_micro))
+        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, *_: build(num_layers, Compressor()))
         schedule: Schedule = make()
         return schedule
 
@@ -51,6 +53,7 @@ engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
 
 
 @settings(max_examples=40, deadline=None)
+@example("zero3", LATE_WAITS, 5, 1, False)
 @given(
     st.sampled_from(list(FAMILIES)),
     engines,
@@ -83,8 +86,8 @@ def test_a_middle_that_lacks_what_was_fetched_before_is_not_repeated() -> None:
     def make() -> Schedule:
         return schedule_of(options_of("zero3"), mesh_of(2, 2, 2), FAR_AHEAD, 40)
 
-    def noted(build: Any, num_micro: int) -> Any:
-        return repeated(lambda count: counts.append(count) or build(count), num_micro)
+    def noted(build: Any, num_micro: int, hooks_back: int) -> Any:
+        return repeated(lambda count: counts.append(count) or build(count), num_micro, hooks_back)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(to_schedule, "repeated", noted)
@@ -104,6 +107,7 @@ def test_a_middle_that_lacks_what_was_fetched_before_is_not_repeated() -> None:
         reuse_elements=st.sampled_from([0, 60_000]),
         reduce_bucket_elements=st.sampled_from([1, 30_000, 100_000, 1_000_000]),
         gather_bucket_elements=st.sampled_from([20_000, 100_000, 1_000_000]),
+        outstanding_fetches=st.sampled_from([1, 2, 40, 70, 200]),
         granularity=st.sampled_from(["module", "layer"]),
         overlap=st.booleans(),
         step_reduction=st.sampled_from(["overlap", "end"]),
@@ -126,8 +130,8 @@ def test_few_layers_make_the_schedule_of_many(
 def test_the_20b_is_built_of_14_of_its_44_layers(family: str) -> None:
     counts: list[int] = []
 
-    def noted(build: Any, num_layers: int, bucket_elements: int) -> Any:
-        return repeated_layers(lambda count, by: counts.append(count) or build(count, by), num_layers, bucket_elements)
+    def noted(build: Any, *others: int) -> Any:
+        return repeated_layers(lambda count, by: counts.append(count) or build(count, by), *others)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(to_schedule, "repeated_layers", noted)
