@@ -6,6 +6,7 @@ fault of its own; 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -46,6 +47,7 @@ def run_to_end(program: str, command: Callable[[], object]) -> NoReturn:
         if sys.argv[1:2] == [TRACEBACK]:
             traceback.print_exc()
         code = _say(program, _words_of_defect(error), CANNOT_GO_ON)
+    gc.freeze()  # or the interpreter would look for cycles in all that is left before it ends
     sys.exit(code)
 
 

@@ -44,7 +44,8 @@ def invoke(*arguments: str | Path) -> Ran:
             assert isinstance(stop.code, int)
             code = stop.code
         finally:
-            gc.enable()  # `run` turns it off for its process
+            gc.enable()
+            gc.unfreeze()  # `main` turns it off for its process
     assert "a fault of simfrontier itself" not in err.getvalue(), err.getvalue()
     return Ran(code=code, out=out.getvalue(), err=err.getvalue())
 

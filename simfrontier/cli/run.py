@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -33,12 +33,14 @@ from simfrontier.report import (
     write_results,
 )
 from simfrontier.scenario import Scenario
-from simfrontier.sensitivity import Sensitivity, run_sensitivity
 from simfrontier.simulation import Fidelity
 from simfrontier.study import Study, run_study
 from simfrontier.trace import write_perfetto
 from simfrontier.tuning import GridSearcher
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
+
+if TYPE_CHECKING:
+    from simfrontier.sensitivity import Sensitivity
 
 
 def run_scenario(
@@ -52,7 +54,6 @@ def run_scenario(
     as_json: bool,
 ) -> None:
     """Run everything, then write everything: a run that fails leaves the folder as it was."""
-    gc.disable()  # a run ends soon and makes few cycles; collecting would take a quarter of its time
     folder = out or Path("reports") / scenario.name
     ensure_writable(folder, "results.csv", "findings.json", "index.html", MANIFEST)
     table = scenario.file.sensitivity if vary else None
@@ -70,7 +71,11 @@ def run_scenario(
         searcher = GridSearcher()
         scenario = searcher.complete(scenario, report_progress)
         study = run_study(scenario, fidelity, exact, jobs, report_progress)
-        sensitivity = run_sensitivity(scenario, study.fidelity, report_progress) if vary else None
+        sensitivity: Sensitivity | None = None
+        if vary:
+            from simfrontier.sensitivity import run_sensitivity
+
+            sensitivity = run_sensitivity(scenario, study.fidelity, report_progress)
     with filled(folder, "run", MANIFEST) as new:
         _write_all(study, sensitivity, searcher, new, page)
     if as_json:

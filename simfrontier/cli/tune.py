@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -46,7 +45,6 @@ def search_plans(
     scenario: Scenario, settings: SearchSettings, out: Path | None, top: int | None, page: bool, as_json: bool
 ) -> None:
     """Search, then write everything: what fails leaves the folder as it was, but for the search's own file."""
-    gc.disable()  # as for a run: it ends soon and makes few cycles
     folder = out or Path("reports") / f"tune-{scenario.name}"
     pins = _pins(settings["pins"])
     ensure_writable(folder, "results.csv", BEST, "index.html", MANIFEST)

@@ -23,7 +23,7 @@ from simfrontier.cli.options import (
 from simfrontier.cli.real_verbs import crosscheck, losses
 from simfrontier.cli.schedule_verbs import check, export, replay, show
 from simfrontier.cli.search_verbs import explain, tune
-from simfrontier.ending import TRACEBACK, run_to_end
+from simfrontier.ending import TRACEBACK
 from simfrontier.extras import Verb, added
 
 app = typer.Typer(
@@ -100,12 +100,3 @@ for verb in VERBS:  # in the order of --help
     app.command()(verb)
 for each in added("verbs", Verb):
     app.command(each.name, hidden=each.hidden)(each.function)
-
-
-def main() -> None:
-    """Entry point: whatever comes up ends in one line and an exit code, never in a traceback."""
-    run_to_end("simfrontier", app)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Strict(BaseModel):
     """A table of a file; its fields' types are not converted."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True, defer_build=True)

@@ -39,7 +39,7 @@ class Options(BaseModel):
     A codec that is not given (or `plain`) is the model's own type.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
     family: str
     gradient_codec: CodecText = None
@@ -73,7 +73,7 @@ class GatherOptions(Options):
 class HopOptions(BaseModel):
     """One hop of a move in a scenario."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
     axes: tuple[str, ...] = Field(min_length=1)
     codec: CodecText = None

@@ -18,7 +18,7 @@ from simfrontier.report import phrases
 from simfrontier.wholefile import write_whole
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, FileSystemBytecodeCache
     from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -67,6 +67,7 @@ def environment() -> Environment:
 
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
+        bytecode_cache=_compiled(),
         autoescape=True,
         auto_reload=False,
         trim_blocks=True,
@@ -91,6 +92,18 @@ def environment() -> Environment:
         "signed": phrases.signed,
     }
     return made
+
+
+def _compiled() -> FileSystemBytecodeCache | None:
+    """Compiled templates, kept in the user's cache folder: to compile them takes longer than to fill them in."""
+    from jinja2 import FileSystemBytecodeCache
+
+    folder = cache_folder() / "templates"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
 
 
 def packed_json(value: object) -> str:

@@ -26,7 +26,6 @@ from simfrontier.schedule import (
     segmented,
     traffic_bytes,
 )
-from simfrontier.simulation.chunk import chunked, refuse_many
 from simfrontier.simulation.engine import simulate
 from simfrontier.simulation.role_view import RoleView, RoleViews, busy_s, is_kernel
 from simfrontier.simulation.timeline import RoleTimeline, Timeline
@@ -217,6 +216,8 @@ def simulate_step(
     rank, link and activity its own class instead of folding what is alike, and runs calls of several roles op by op;
     fidelity `chunk` always does. Raises InputError where the machine or the fidelity cannot run it."""
     if fidelity == "chunk":
+        from simfrontier.simulation.chunk import chunked, refuse_many
+
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     cluster = price(schedule, machine, library, perturbation, exact, placement)

@@ -1,4 +1,4 @@
-from .comparison import SHOWN_DIGITS as SHOWN_DIGITS, Comparison as Comparison, OpPair as OpPair, compare as compare
+from .comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
 from .delta import (
     CrossCheck as CrossCheck,
     Delta as Delta,
@@ -34,4 +34,4 @@ from .sweep import (
     save_sweep as save_sweep,
     sweep_medians as sweep_medians,
 )
-from .table import Span as Span, Trace as Trace
+from .table import SHOWN_DIGITS as SHOWN_DIGITS, Span as Span, Trace as Trace

@@ -10,9 +10,8 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.trace.ranges import ranges_text
-from simfrontier.trace.table import Span, Trace
+from simfrontier.trace.table import SHOWN_DIGITS, Span, Trace
 
-SHOWN_DIGITS: Final = 16  # of a digest
 EQUAL: Final = ("kind", "name", "lane", "axes", "message_bytes", "call", "layer", "micro")
 MISSING: Final = "missing"
 

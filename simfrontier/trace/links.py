@@ -12,7 +12,7 @@ from typing import Final
 from simfrontier.errors import InputError, shown
 from simfrontier.io import NotNegative, read_json, typed
 from simfrontier.limits import TRACE_FILE
-from simfrontier.trace.comparison import SHOWN_DIGITS
+from simfrontier.trace.table import SHOWN_DIGITS
 from simfrontier.wholefile import write_json
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it

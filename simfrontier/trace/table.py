@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+SHOWN_DIGITS: Final = 16  # of a digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

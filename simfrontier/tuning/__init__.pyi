@@ -1,9 +1,8 @@
 from .best import best_toml as best_toml
 from .evaluator import SimulatedPlan as SimulatedPlan
-from .grids import GridSearcher as GridSearcher, TriedGrid as TriedGrid
+from .grids import GridSearcher as GridSearcher, NothingFitsError as NothingFitsError, TriedGrid as TriedGrid
 from .journal import NAME as NAME
 from .lossy import LossyPolicy as LossyPolicy
-from .nothing_fits import NothingFitsError as NothingFitsError
 from .outcome import OwnPlan as OwnPlan, TunedPlan as TunedPlan, TuningOutcome as TuningOutcome
 from .pins import (
     DIMENSIONS as DIMENSIONS,

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
-from simfrontier.errors import InputError
+from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.plan import Options
 from simfrontier.scenario import Case, Scenario, options_of
 from simfrontier.simulation import fullest
 from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tuning.estimate import states_bytes
-from simfrontier.tuning.nothing_fits import NothingFitsError
 
 TOO_BIG = "does not fit"
+
+
+class NothingFitsError(SimfrontierError):
+    """Of all plans that were looked at none fits into memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ class GridSearcher:
 
     def _rate(self, scenario: Scenario, case: Case) -> float | None:
         """Samples per second of a case; None where it does not fit."""
+        from simfrontier.tuning.estimate import states_bytes
+
         capacity = scenario.machine.device.hbm_bytes
         if states_bytes(case) > capacity:
             return None

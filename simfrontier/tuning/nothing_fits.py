@@ -7,19 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn, Protocol
 
-from simfrontier.errors import InputError, SimfrontierError
+from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.tuning.evaluator import PlanEvaluator, PlanOutline
+from simfrontier.tuning.grids import NothingFitsError
 from simfrontier.tuning.pins import Pins, Value, written
 from simfrontier.tuning.space import TUNED, Candidate, Space
 from simfrontier.units import written as quantity
 
 MOST_TRIED = 200  # plans that are estimated for one change
 MOST_DOUBLINGS = 6  # of the devices
-
-
-class NothingFitsError(SimfrontierError):
-    """Of all plans that were looked at none fits into memory."""
 
 
 class SizedCandidate(Protocol):
