@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier import extras
 from simfrontier.extras import PACKAGE, Verb, added
 from tests.invoke import ROOT
 
@@ -106,6 +107,9 @@ def test_the_core_does_not_name(name: str) -> None:
     assert named == []
 
 
-def test_a_value_of_another_type_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^simfrontier_extras: verbs.ADDS: got Verb\(.*; allowed: values of str$"):
+def test_a_value_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "extras", lambda: ("one",))
+    monkeypatch.setattr(extras, "_adds", lambda name, module: ("words", 3))
+    assert added("verbs", object) == ("words", 3)
+    with pytest.raises(TypeError, match=r"^simfrontier_extras: verbs.ADDS: got 3; allowed: values of str$"):
         added("verbs", str)
