@@ -65,9 +65,11 @@ def traffic(step: SimulatedStep) -> Traffic:
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[tuple[str, int | None], float] = {}
     for role, op, count in messages(step):
+        sizes = parts.bytes_of(op)
         for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, cluster, role), strict=True):
-            for part, size in parts.bytes_of(op).items():
-                totals[boundary][part] += count * per_byte * size
+            if per_byte:
+                for part, size in sizes.items():
+                    totals[boundary][part] += count * per_byte * size
         key = cluster.key_of(op), _whose(op, cluster, role)
         volume[key] = volume.get(key, 0.0) + count * cluster.volume_bytes(op)
     return Traffic(num_bytes=totals, on_link=_on_links(cluster, volume))

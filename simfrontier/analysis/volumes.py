@@ -156,16 +156,13 @@ class MessageParts:
         if isinstance(op, Exchange):
             return {"data": Fraction(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))}
         out: dict[Part, Fraction] = {}
-        known: dict[str, tuple[int, int, Fraction]] = {}
-        for ref in whole_side(op):
-            if ref.name not in known:
-                tensor = self.tensors[ref.name]
-                known[ref.name] = *wire_of(op, tensor, self.mesh), padding_of(op, tensor, self.mesh)
-            data, scales, padding = known[ref.name]
-            part = self.of(op, ref.name)
-            out[part] = out.get(part, Fraction(0)) + (data - padding)
+        for name, times in Counter(ref.name for ref in whole_side(op)).items():
+            tensor = self.tensors[name]
+            (data, scales), padding = wire_of(op, tensor, self.mesh), padding_of(op, tensor, self.mesh)
+            part = self.of(op, name)
+            out[part] = out.get(part, Fraction(0)) + times * (data - padding)
             if scales:
-                out["scales"] = out.get("scales", Fraction(0)) + scales
+                out["scales"] = out.get("scales", Fraction(0)) + times * scales
             if padding:
-                out["padding"] = out.get("padding", Fraction(0)) + padding
+                out["padding"] = out.get("padding", Fraction(0)) + times * padding
         return out
