@@ -104,7 +104,7 @@ def _at_size(
             )
             progress(f"{variation.label} = {_text(value)}")
     required = []
-    alone = _Rates("analytic", devices, tuple(table.plans), searcher)
+    alone = _Rates("analytic", devices, tuple(table.plans), searcher, weighed=False)
     for wanted in solved:
         required.append(_required(_with(scenario, wanted.given), wanted, alone))
         progress(f"what {wanted.label} would have to be")
@@ -121,12 +121,14 @@ def _at_size(
 
 @dataclass
 class _Rates:
-    """TFLOPS per device of the compared plans; whatever was simulated before is looked up."""
+    """TFLOPS per device of the compared plans, and whether they fit (`weighed`: else all do); whatever was simulated
+    before is looked up."""
 
     fidelity: Fidelity
     devices: int
     plans: tuple[str, ...]
     searcher: GridSearcher = field(default_factory=GridSearcher)
+    weighed: bool = True
     known: dict[Hashable, tuple[float, bool]] = field(default_factory=dict)
 
     def of(self, scenario: Scenario) -> tuple[dict[str, float], dict[str, bool]]:
@@ -152,7 +154,8 @@ class _Rates:
             built = self.searcher.schedule_cache.of_case(decided, case)
             step = simulated(decided, built, self.fidelity)
             flops = step_flops(case.shape, case.samples, case.checkpointing)
-            fits = fullest(step, built.peaks).peak_bytes <= scenario.machine.device.hbm_bytes
+            capacity = scenario.machine.device.hbm_bytes
+            fits = not self.weighed or fullest(step, built.peaks).peak_bytes <= capacity
             self.known[key] = flops / step.step_s / self.devices / 1e12, fits
         return self.known[key]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane, title_of
+from simfrontier.schedule import ExpandedProgram, Issuer, title_of
 from simfrontier_real.lanes import Lanes, LaneStep
 from simfrontier_real.step_times import StepTimes
 
@@ -26,8 +26,7 @@ class Executor:
 
     def __init__(self, step: LaneStep, lanes: Lanes) -> None:
         self._step, self._lanes = step, lanes
-        self._by_lane = ops_by_lane(step.program)
-        self._issuer = Issuer(step.program, self._by_lane)
+        self._issuer = Issuer(step.program)
         self._running: dict[int, float] = {}
 
     def run_step(self, timeout_s: float) -> StepTimes:
@@ -44,7 +43,7 @@ class Executor:
 
     def begin(self) -> None:
         """Set out on a new step."""
-        self._issuer = Issuer(self._step.program, self._by_lane)
+        self._issuer = Issuer(self._step.program)
         self._running.clear()
         self._ready = [0.0] * self._step.program.num_ops
         self._end = [0.0] * self._step.program.num_ops
@@ -73,11 +72,7 @@ class Executor:
 
     def _enabled_s(self, index: int) -> float:
         """When the last op ended that an op waited for, those before it on its lane included."""
-        program, by_lane = self._step.program, self._by_lane
-        before = [by_lane[lane][count - 1] for lane, count in program.waits[index]]
-        if program.position[index]:
-            before.append(by_lane[program.lane[index]][program.position[index] - 1])
-        return max([self._begin_s, *(self._end[other] for other in before)])
+        return max([self._begin_s, *(self._end[other] for other in self._step.program.before[index])])
 
     def end(self) -> StepTimes:
         """The times of the step that has just finished."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
 from simfrontier.schedule import Call, Compute, Op, Role, expand
-from simfrontier.simulation import RoleTimeline, SimulatedStep, earlier, number_nodes
+from simfrontier.simulation import RoleTimeline, SimulatedStep, number_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Role:
     def __init__(self, role_timeline: RoleTimeline) -> None:
         self.role_timeline, self.times = role_timeline, role_timeline.timeline
         self.program, self.blocks = role_timeline.segmented.program, role_timeline.segmented.blocks
-        self.before = earlier(self.program)
+        self.before = self.program.before
         self.row = {cls: row for row, cls in enumerate(role_timeline.classes)}
 
 
@@ -145,5 +145,5 @@ class Predecessors:
         if call.block not in self._inner:
             mine = self.step.schedule.roles[place.role]
             only = Role(mine.name, (Call(call.label, call.layer, call.micro, block, call.block),), mine.at)
-            self._inner[call.block] = earlier(expand(self.step.schedule, only))
+            self._inner[call.block] = expand(self.step.schedule, only).before
         return self._inner[call.block]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from simfrontier.schedule import Call, Collective, Exchange, Op, Peak, Role, Schedule, ops_by_lane
+from simfrontier.schedule import Call, Collective, Exchange, Op, Peak, Role, Schedule
 from simfrontier.simulation import KINDS, RoleTimeline, SimulatedStep
 
 Kind = Literal["forward", "backward", "exchange", "end"]
@@ -191,7 +191,7 @@ def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
     as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
     program, row, role = role_timeline.segmented.program, role_timeline.classes.index(cls), role_timeline.segmented.role
     start, end = role_timeline.timeline.start[row].tolist(), role_timeline.timeline.end[row].tolist()
-    by_lane, done_s = ops_by_lane(program), 0.0
+    by_lane, done_s = program.by_lane, 0.0
     heads: dict[int, Call] = {}  # the first call of a micro-batch's head is its forward, the second its backward
     for node, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
         on_compute, is_exchange = op.lane == _LANE, call.label == _EXCHANGE

@@ -32,7 +32,7 @@ from .ir import (
     Tensor as Tensor,
     TensorRole as TensorRole,
 )
-from .issuer import Issuer as Issuer, ops_by_lane as ops_by_lane
+from .issuer import Issuer as Issuer
 from .kinds import (
     GRADIENT_ROLES as GRADIENT_ROLES,
     LOSS_KINDS as LOSS_KINDS,

@@ -66,9 +66,30 @@ class ExpandedProgram(UnrolledProgram):
     position: list[int]
     waits: list[tuple[Wait, ...]]
 
+    @cached_property
+    def by_lane(self) -> list[list[int]]:
+        """The ops of each lane in order."""
+        out: list[list[int]] = [[] for _ in self.lanes]
+        for index, lane in enumerate(self.lane):
+            out[lane].append(index)
+        return out
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """Per op those whose ends it waits for, the one before it in its lane among them; all stand before it in the
+        program."""
+        by_lane = self.by_lane
+        out = []
+        for lane, position, waits in zip(self.lane, self.position, self.waits, strict=True):
+            mine = [by_lane[lane][position - 1]] if position else []
+            out.append(mine + [by_lane[other][count - 1] for other, count in waits])
+        return out
+
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
         """The same order and waits for other ops in the same places (another mesh size, say)."""
-        return replace(self, ops=ops, calls=calls)
+        made = replace(self, ops=ops, calls=calls)
+        made.__dict__.update({name: getattr(self, name) for name in ("by_lane", "before", "lifetimes")})
+        return made
 
 
 def expand(schedule: Schedule, role: Role) -> ExpandedProgram:

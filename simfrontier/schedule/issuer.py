@@ -14,9 +14,9 @@ class Issuer:
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")
 
-    def __init__(self, program: ExpandedProgram, by_lane: list[list[int]] | None = None) -> None:
+    def __init__(self, program: ExpandedProgram) -> None:
         self._program = program
-        self._by_lane = ops_by_lane(program) if by_lane is None else by_lane
+        self._by_lane = program.by_lane
         self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
         self.done = [0] * len(program.lanes)
 
@@ -56,11 +56,3 @@ class Issuer:
                 if lacking:
                     out.append((head, lacking))
         return out
-
-
-def ops_by_lane(program: ExpandedProgram) -> list[list[int]]:
-    """The ops of each lane in order; may be shared by all ranks of a role."""
-    out: list[list[int]] = [[] for _ in program.lanes]
-    for index, lane in enumerate(program.lane):
-        out[lane].append(index)
-    return out

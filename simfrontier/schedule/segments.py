@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from simfrontier.schedule.expansion import ExpandedProgram, expand
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
-from simfrontier.schedule.issuer import ops_by_lane
 
 LANE = "compute"
 KIND = "call"  # of the op that stands for all ops of a call
@@ -131,7 +130,7 @@ def _is_closed(schedule: Schedule, role: Role, call: Call) -> bool:
     if len(lanes) == 1:
         return True
     program = expand(schedule, Role(role.name, (call,), role.at))
-    by_lane, compute = ops_by_lane(program), program.lanes.index(LANE)
+    by_lane, compute = program.by_lane, program.lanes.index(LANE)
     for lane, nodes in enumerate(by_lane):
         begins = any(other == compute for other, _ in program.waits[nodes[0]])
         ends = any((lane, len(nodes)) in program.waits[node] for node in by_lane[compute])
@@ -144,7 +143,7 @@ def _disturbed(schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[
     """Nodes that stand for calls but may not: an op in their middle waits, or is waited for."""
     if len(program.lanes) == 1:
         return set()
-    by_lane = ops_by_lane(program)
+    by_lane = program.by_lane
     compute = program.lanes.index(LANE) if LANE in program.lanes else -1
     known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
     out: set[int] = set()

@@ -1,4 +1,5 @@
 from .engine import simulate as simulate
+from .longest_path import passed as passed
 from .lowering import lowered_schedule as lowered_schedule
 from .memory import (
     KINDS as KINDS,
@@ -17,4 +18,3 @@ from .step import (
     simulate_step as simulate_step,
 )
 from .timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
-from .waits import earlier as earlier

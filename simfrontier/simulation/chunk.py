@@ -23,16 +23,7 @@ from numpy.typing import NDArray
 from simfrontier.cost import Cluster
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.network import Server
-from simfrontier.schedule import (
-    Collective,
-    Compute,
-    Exchange,
-    ExpandedProgram,
-    Issuer,
-    Op,
-    SegmentedProgram,
-    ops_by_lane,
-)
+from simfrontier.schedule import Collective, Compute, Exchange, ExpandedProgram, Issuer, Op, SegmentedProgram
 from simfrontier.simulation.calls import CallPlan, CallPlans, MessagePlan
 from simfrontier.simulation.clock import at, at_end_of_instant
 from simfrontier.simulation.nodes import number_nodes
@@ -138,9 +129,9 @@ class _Engine:
         self.calls = CallPlans(cluster)
         self.packets = cluster.machine.packets
         self.role_of: list[int] = cluster.role_of.tolist()
-        num, by_lane = len(self.role_of), [ops_by_lane(part.program) for part in parts]
+        num = len(self.role_of)
         self.programs: list[ExpandedProgram] = [parts[role].program for role in self.role_of]
-        self.issuers = [Issuer(parts[role].program, by_lane[role]) for role in self.role_of]
+        self.issuers = [Issuer(parts[role].program) for role in self.role_of]
         self.ready, self.start, self.end = (
             [[0.0] * self.programs[rank].num_ops for rank in range(num)] for _ in range(3)
         )

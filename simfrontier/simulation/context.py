@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simfrontier.cost import Cluster, OpWork
-from simfrontier.schedule import Compute, Op, Role, SegmentedProgram, expand, ops_by_lane
+from simfrontier.schedule import Compute, Op, Role, SegmentedProgram, expand
 from simfrontier.simulation.flow_rates import FlowRates
 from simfrontier.simulation.timeline import CallTimes
 
@@ -32,7 +32,6 @@ class InnerCall:
     """A call that a node stands for, op by op."""
 
     segmented: SegmentedProgram
-    by_lane: list[list[int]]
     infos: list[OpInfo]
 
 
@@ -45,11 +44,10 @@ class CallAlone:
 
 
 class EngineContext:
-    """Works and groups of ops, what flows load, rates, and calls alone, of a cluster. Not `contended` (fidelity
-    `analytic`), every op takes its time alone."""
+    """Works and groups of ops, what flows load, rates, and calls alone, of a cluster."""
 
-    def __init__(self, cluster: Cluster, contended: bool) -> None:
-        self.cluster, self.contended = cluster, contended
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self.rates = FlowRates(cluster.flows, cluster.folding.capacity)
         self.alone: dict[tuple[int, Classes], CallAlone] = {}
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
@@ -63,15 +61,10 @@ class EngineContext:
         known = self._infos.get(op.number)
         if known is None:
             priced = self.cluster.of(op)
-            works = tuple(self._even(work) for work in priced.works)
+            # waits that differ by rounding are equal, so that equal classes stay together
+            works = tuple(replace(work, latency_s=_rounded(work.latency_s)) for work in priced.works)
             known = self._infos[op.number] = OpInfo(works, *self._group(priced.pattern))
         return known
-
-    def _even(self, work: OpWork) -> OpWork:
-        """The work with waits that are equal where they differ by rounding, so that equal classes stay together."""
-        if not self.contended:
-            return OpWork(_rounded(work.alone_s), 0.0, 1.0, -1)
-        return replace(work, latency_s=_rounded(work.latency_s))
 
     def _group(self, pattern: str) -> tuple[list[int], tuple[Classes, ...]]:
         """Of a pattern: the group of every rank class, and the members of every group."""
@@ -89,8 +82,7 @@ class EngineContext:
         if known is None:
             role = Role(part.role.name, (replace(part.program.calls[node], ops=block),), part.role.at)
             segmented = SegmentedProgram.of_ops(role, expand(self.cluster.schedule, role))
-            by_lane = ops_by_lane(segmented.program)
-            known = self._inner[number] = InnerCall(segmented, by_lane, [self.info(op) for op in block])
+            known = self._inner[number] = InnerCall(segmented, [self.info(op) for op in block])
         return known
 
     def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:

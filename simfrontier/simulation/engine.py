@@ -18,7 +18,8 @@ import numpy as np
 
 from simfrontier.cost import Cluster
 from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Issuer, SegmentedProgram, ops_by_lane
+from simfrontier.schedule import Issuer, SegmentedProgram
+from simfrontier.simulation.analytic import without_contention
 from simfrontier.simulation.context import CallAlone, Classes, EngineContext, InnerCall, OpInfo
 from simfrontier.simulation.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
 from simfrontier.simulation.nodes import number_nodes
@@ -32,12 +33,14 @@ def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: boo
     """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
     `analytic`)."""
     classes = [tuple(np.flatnonzero(cluster.role_of == number).tolist()) for number in range(len(parts))]
-    if contended and len(parts) == 1 and _are_many(cluster):
+    if not contended:
+        return without_contention(parts, classes, cluster)
+    if len(parts) == 1 and _are_many(cluster):
         from simfrontier.simulation.local_clocks import simulate_many
 
         timeline = simulate_many(parts[0].program, cluster)
         return (RoleTimeline(segmented=parts[0], classes=classes[0], timeline=timeline, by_class={}, by_node={}),)
-    return Engine(EngineContext(cluster, contended), list(zip(parts, classes, strict=True))).run()
+    return Engine(EngineContext(cluster), list(zip(parts, classes, strict=True))).run()
 
 
 def _are_many(cluster: Cluster) -> bool:
@@ -99,8 +102,7 @@ class Engine(FlowEvents):
         for part, classes in parts:
             each = zip(part.program.ops, part.blocks, strict=True)
             self.infos.append([context.info(op) if block is None else None for op, block in each])
-            by_lane = ops_by_lane(part.program)
-            self.issuers.update({cls: Issuer(part.program, by_lane) for cls in classes})
+            self.issuers.update({cls: Issuer(part.program) for cls in classes})
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
         )
@@ -262,7 +264,7 @@ class Engine(FlowEvents):
         inner = self.context.inner(self.parts[role], node)
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
-        issuer = Issuer(program, inner.by_lane)
+        issuer = Issuer(program)
         self.by_ops[cls] = _CallByOps(node, self.nodes.keys[role][node], inner, issuer, *times)
         self._next(cls)
 

@@ -18,7 +18,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.cost import Cluster, OpWork
 from simfrontier.errors import SimfrontierError
 from simfrontier.network import solve_each
-from simfrontier.schedule import ExpandedProgram, Issuer, ops_by_lane
+from simfrontier.schedule import ExpandedProgram, Issuer
 from simfrontier.simulation.class_clocks import IDLE, MEETS, RUNS, WAITS, ClassClocks
 from simfrontier.simulation.flow_rates import FlowRates, bits, not_held, sets_that_share
 from simfrontier.simulation.op_tables import KERNEL_LINKS, OpTables, op_tables
@@ -94,10 +94,10 @@ class _Engine:
         return Timeline(ready=self.ready, start=self.start, end=self.end)
 
     def _stuck(self) -> str:
-        by_lane, lines = ops_by_lane(self.program), list[str]()
+        lines = list[str]()
         for cls, done in enumerate(self.clocks.done.T.tolist()):
-            issuer = Issuer(self.program, by_lane)
-            for ops, count in zip(by_lane, done, strict=True):
+            issuer = Issuer(self.program)
+            for ops, count in zip(self.program.by_lane, done, strict=True):
                 for op in ops[:count]:
                     issuer.finish(op)
             lines += blocked_lines(f"rank class {cls}", issuer, self.program.ops)

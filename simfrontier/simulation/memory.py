@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,26 +49,24 @@ def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeli
     view = step.view(chosen)
     row = view.classes.index(chosen)
     schedule, mesh = step.schedule, step.schedule.mesh
+    tensors = list(schedule.tensors.values())
+    number = {tensor.name: index for index, tensor in enumerate(tensors)}
+    size = np.array([tensor.held_bytes(mesh) for tensor in tensors], float)
+    stays = np.array([tensor.persistent for tensor in tensors], bool)
+    kind = np.array([KINDS.get(tensor.role, "other") for tensor in tensors])
     lives = view.program.lifetimes
-    size = {name: tensor.held_bytes(mesh) for name, tensor in schedule.tensors.items()}
-    kind = {name: KINDS.get(tensor.role, "other") for name, tensor in schedule.tensors.items()}
-    base: dict[str, int] = defaultdict(int)
-    for ref, _, _ in lives:
-        if schedule.tensors[ref.name].persistent:
-            base[kind[ref.name]] += size[ref.name]
-    events: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    start, end = view.timeline.start[row], view.timeline.end[row]
-    for ref, first, last in lives:
-        if not schedule.tensors[ref.name].persistent and size[ref.name]:
-            events[kind[ref.name]] += [(float(start[first]), size[ref.name]), (float(end[last]), -size[ref.name])]
-    times = np.unique(np.array([0.0, step.step_s, *(t for mine in events.values() for t, _ in mine)]))
+    tensor_of = np.array([number[ref.name] for ref, _, _ in lives], int)
+    comes = view.timeline.start[row, [first for _, first, _ in lives]]
+    goes = view.timeline.end[row, [last for _, _, last in lives]]
+    is_buffer = ~stays[tensor_of] & (size[tensor_of] > 0.0)
+    times = np.unique(np.concatenate([[0.0, step.step_s], comes[is_buffer], goes[is_buffer]]))
     held = {}
-    for name in sorted({*base, *events}):
-        change = np.zeros(len(times))
-        if events[name]:
-            when, how = zip(*events[name], strict=True)
-            np.add.at(change, np.searchsorted(times, np.array(when)), np.array(how, float))
-        held[name] = base[name] + np.cumsum(change)
+    for name in sorted({*kind[tensor_of[is_buffer]].tolist(), *kind[tensor_of[stays[tensor_of]]].tolist()}):
+        mine = kind[tensor_of] == name
+        buffers, lasting = tensor_of[mine & is_buffer], tensor_of[mine & stays[tensor_of]]
+        when = np.searchsorted(times, np.concatenate([comes[mine & is_buffer], goes[mine & is_buffer]]))
+        change = np.bincount(when, np.concatenate([size[buffers], -size[buffers]]), len(times))
+        held[name] = size[lasting].sum() + np.cumsum(change)
     total = np.sum(list(held.values()), axis=0)
     peak = int(np.argmax(total))
     return MemoryTimeline(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Floats, Ints
 from simfrontier.cost import LOCAL, Cluster, OpWork, PricedOp
-from simfrontier.schedule import Compute, ExpandedProgram, Op, ops_by_lane
+from simfrontier.schedule import Compute, ExpandedProgram, Op
 
 KERNEL_LINKS = 2  # a kernel loads the memory and the compute units of its rank, in this order, and nothing else
 
@@ -58,7 +58,7 @@ class OpTables:
 def op_tables(program: ExpandedProgram, cluster: Cluster) -> OpTables:
     """The tables of a program that all ranks run."""
     folding = cluster.folding
-    lanes, num_ops, num_classes = ops_by_lane(program), program.num_ops, folding.num_rank_classes
+    lanes, num_ops, num_classes = program.by_lane, program.num_ops, folding.num_rank_classes
     op_at = np.full((len(lanes), max(map(len, lanes)) + 1), num_ops)
     for row, ops in zip(op_at, lanes, strict=True):
         row[: len(ops)] = ops

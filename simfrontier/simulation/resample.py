@@ -10,10 +10,9 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.schedule import Compute, Op, Role, expand
 from simfrontier.simulation.longest_path import LongestPath, Node, alone
-from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.step import SimulatedStep
+from simfrontier.simulation.step_path import StepPath
 from simfrontier.simulation.timeline import CallTimes
-from simfrontier.simulation.waits import GroupWait, earlier, group_wait_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,57 +47,31 @@ def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
     """
     path = _Resampled(step, factors)
     last = np.zeros(factors.of_class.shape[1])
-    for _, _, end in path.ends(path.begin):
+    for *_, end in path.ends(path.begin):
         np.maximum(last, end.max(axis=0), out=last)
     return last
 
 
-class _Resampled(LongestPath):
-    """The nodes of all roles of a step, on the rank classes of each role."""
+class _Resampled(StepPath):
+    """The nodes of all roles of a step, on the rank classes of each role, [num_rows, num_samples]."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
-        self.step, self.factors, self.cluster = step, factors, step.cluster
-        parts = [role.segmented for role in step.roles]
-        before = [earlier(part.program) for part in parts]
-        super().__init__(before, number_nodes(parts, step.cluster).order(before))
-        self.rows = [np.array(role.classes) for role in step.roles]
+        super().__init__([role.segmented for role in step.roles], [role.classes for role in step.roles], step.cluster)
+        self.step, self.factors = step, factors
         num_samples = factors.of_class.shape[1]
         self.begin = [np.zeros((len(rows), num_samples)) for rows in self.rows]
         self.took = [np.ascontiguousarray((role.timeline.end - role.timeline.start).T) for role in step.roles]
         self.without_noise: dict[tuple[int, int], Floats] = {}
-        self.waits: dict[tuple[str, int], GroupWait | None] = {}
-        self.joint_waits: dict[str, GroupWait | None] = {}
-        self.coupled: dict[tuple[int, int], GroupWait | None] = {}
         self.calls: dict[tuple[tuple[CallTimes, ...], int], _CallPass] = {}
 
-    def start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
-        role, node = takers[0]
-        part = self.step.roles[role].segmented
-        if len(takers) > 1:
-            return self._joint_start(part.program.ops[node], takers, ready)
-        if part.blocks[node] is None:
-            wait = self.group_wait(part.program.ops[node], role)
-        else:
-            wait = None if self._ran_by_ops(role, node) else self._couples(role, node)
-        return ready if wait is None else [wait.after(ready[0])]
-
-    def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
-        """A call of several roles: its groups wait across them."""
-        every = np.full_like(self.factors.of_class, -np.inf)
-        for (role, _), mine in zip(takers, ready, strict=True):
-            every[self.rows[role]] = mine
-        pattern = self.cluster.of(op).pattern
-        if pattern not in self.joint_waits:
-            self.joint_waits[pattern] = group_wait_of(self.cluster.folding.activity_of(pattern))
-        wait = self.joint_waits[pattern]
-        if wait is not None:
-            every = wait.after(every)
-        return [every[self.rows[role]] for role, _ in takers]
+    def start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
+        wait = None if self._ran_by_ops(role, node) else self.coupled(role, node)
+        return ready if wait is None else wait.after(ready)
 
     def end(self, node: Node, start: Floats) -> Floats:
         role, index = node
-        op, noise = self.step.roles[role].segmented.program.ops[index], self.factors.noise[role][index]
-        if self.step.roles[role].segmented.blocks[index] is not None:
+        op, noise = self.parts[role].program.ops[index], self.factors.noise[role][index]
+        if self.parts[role].blocks[index] is not None:
             return self._end_of_call(node, start, noise)
         took = self.took[role][index]
         if isinstance(op, Compute):
@@ -119,13 +92,6 @@ class _Resampled(LongestPath):
             self.without_noise[key] = factor * self.factors.of_class[self.rows[role]] if slow else factor
         out: Floats = took[:, None] * self.without_noise[key]
         return out
-
-    def group_wait(self, op: Op, role: int) -> GroupWait | None:
-        """Who waits for whom at an op, of the role's rank classes."""
-        key = self.cluster.of(op).pattern, role
-        if key not in self.waits:
-            self.waits[key] = group_wait_of(self.cluster.folding.activity_of(key[0])[self.rows[role]])
-        return self.waits[key]
 
     # ── calls ──
 
@@ -148,22 +114,6 @@ class _Resampled(LongestPath):
             self.calls[key] = _CallPass(self, role, node, inside)
         return self.calls[key]
 
-    def _couples(self, role: int, node: int) -> GroupWait | None:
-        """Which rank classes wait for each other at some collective of a call, one after the other."""
-        key = role, self.step.roles[role].segmented.block_number(node)
-        if key not in self.coupled:
-            label = np.arange(len(self.rows[role]), dtype=float)
-            waits = (self.group_wait(op, role) for op in self.step.roles[role].segmented.block(node))
-            several = [wait for wait in waits if wait is not None]
-            while True:
-                before = label
-                for wait in several:
-                    label = wait.after(label)
-                if (label == before).all():
-                    break
-            self.coupled[key] = group_wait_of(np.unique(label, return_inverse=True)[1])
-        return self.coupled[key]
-
 
 class _CallPass(LongestPath):
     """A call op by op, without noise. `in_messages_s`: the simulated time in messages on each rank class of its role;
@@ -173,7 +123,7 @@ class _CallPass(LongestPath):
         part = whole.step.roles[role].segmented
         self.whole, self.role, self.block = whole, role, part.block(node)
         call = Role(part.role.name, (replace(part.program.calls[node], ops=self.block),), part.role.at)
-        super().__init__([earlier(expand(whole.step.schedule, call))], alone(len(self.block)))
+        super().__init__([expand(whole.step.schedule, call).before], alone(len(self.block)))
         self.took = np.stack([times.end - times.start for times in inside], axis=1)
         messages = self.took[np.array([not isinstance(op, Compute) for op in self.block], bool)]
         self.in_messages_s: Floats = messages.sum(axis=0)
@@ -191,7 +141,7 @@ class _CallPass(LongestPath):
     def after(self, begin: Floats) -> Floats:
         """When the call ends on rank classes that begin it then."""
         out = begin
-        for _, _, end in self.ends([begin]):
+        for *_, end in self.ends([begin]):
             out = np.maximum(out, end)
         return out
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.schedule import ExpandedProgram, Issuer, Op, ops_by_lane
+from simfrontier.schedule import Issuer, Op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,17 +26,6 @@ class GroupWait:
             return np.broadcast_to(ready.max(axis=0), ready.shape)
         together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
         return together
-
-
-def earlier(program: ExpandedProgram) -> list[list[int]]:
-    """The ops whose ends an op waits for, the one before it in its lane among them; all stand before it in the
-    program."""
-    by_lane = ops_by_lane(program)
-    out = []
-    for lane, position, waits in zip(program.lane, program.position, program.waits, strict=True):
-        before = [by_lane[lane][position - 1]] if position else []
-        out.append(before + [by_lane[other][count - 1] for other, count in waits])
-    return out
 
 
 def blocked_lines(who: str, issuer: Issuer, ops: Sequence[Op]) -> list[str]:

@@ -15,7 +15,7 @@ from simfrontier.cost import Prices
 from simfrontier.plan import STREAM, build, resized, structure_of
 from simfrontier.scenario import Case
 from simfrontier.schedule import MODEL_KINDS, Collective, Compute, ExpandedProgram, Op, Schedule, Tensor, expand
-from simfrontier.simulation import earlier
+from simfrontier.simulation import passed
 from simfrontier.workload import Workload, workload_of
 
 FEW_LAYERS = (2, 3)
@@ -174,7 +174,7 @@ def _forms_of(two: Schedule, three: Schedule, case: Case) -> StepForms:
         for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
             if op.lane == "compute" and isinstance(op, Compute) and call.label in _PASSES:
                 ends[call.micro] = index
-        before = earlier(program)
+        before = program.before
         chain = [
             index
             for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True))
@@ -217,8 +217,8 @@ def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]
 def _small(
     form: StepForm, schedule: Schedule, num_layers: int, size: Mapping[str, int], took: list[float], floor: list[float]
 ) -> SmallStep:
-    start, end = _passed(form.before, [took[number] for number in form.number])
-    _, least = _passed(form.chain_before, [floor[number] for number in form.chain])
+    start, end = passed(form.before, [took[number] for number in form.number])
+    _, least = passed(form.chain_before, [floor[number] for number in form.chain])
     layers_bytes, head_bytes, end_bytes = _peaks_in_order(form, size)
     of_call: dict[str, float] = {}
     for number, label in zip(form.chain, form.chain_phase, strict=True):
@@ -239,20 +239,6 @@ def _small(
         head_bytes=head_bytes,
         end_bytes=end_bytes,
     )
-
-
-def _passed(before: list[list[int]], length: list[float]) -> tuple[list[float], list[float]]:
-    """When every op starts and ends, if it starts as soon as what it waits for is done."""
-    start: list[float] = []
-    end: list[float] = []
-    for others, own in zip(before, length, strict=True):
-        begin = 0.0
-        for other in others:
-            if end[other] > begin:
-                begin = end[other]
-        start.append(begin)
-        end.append(begin + own)
-    return start, end
 
 
 def _peak_in_time(form: StepForm, size: Mapping[str, int], start: list[float], end: list[float]) -> float:
