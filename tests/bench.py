@@ -20,16 +20,32 @@ SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
 SIZES = (8, 64, 384, 3072, 75264)
 CHUNK_SIZES = (16, 64, 128)
+# What anybody would write first: a ring all-gather of 384 ranks in SimPy, every message an event. Speeds that are
+# promised are ratios to its CPU time in the same run, so that they mean the same on any machine.
+NAIVE_ALL_GATHER = """
+import simpy
+env = simpy.Environment()
+boxes = [simpy.Store(env) for _ in range(384)]
+def rank(i):
+    for _ in range(383):
+        yield env.timeout(1e-5)
+        yield boxes[(i + 1) % 384].put(1)
+        yield boxes[i].get()
+for i in range(384):
+    env.process(rank(i))
+env.run()
+"""
 
 
-def measure(arguments: list[str]) -> tuple[float, float]:
-    """(user + system CPU seconds, peak MB) of one `simfrontier` process, its output thrown away."""
+def measure(arguments: list[str], program: tuple[str, ...] = ("-m", "simfrontier")) -> tuple[float, float]:
+    """(user + system CPU seconds, peak MB) of one process of Python, by default `simfrontier`, its output thrown
+    away."""
     pid = os.fork()
     if pid == 0:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        os.execv(sys.executable, [sys.executable, "-m", "simfrontier", *arguments])
+        os.execv(sys.executable, [sys.executable, *program, *arguments])
     _, status, usage = os.wait4(pid, 0)
     if status:
         raise SystemExit(f"bench: simfrontier {' '.join(arguments)} failed")
@@ -40,6 +56,15 @@ def median(arguments: list[str], runs: int = 5) -> tuple[float, float]:
     measure(arguments)  # files warm
     seconds, memory = zip(*(measure(arguments) for _ in range(runs)), strict=True)
     return statistics.median(seconds), max(memory)
+
+
+def ratio_to_naive(what: str, arguments: list[str], aim: str, runs: int = 5) -> None:
+    """Print how many times as long a call takes as the naive all-gather: the median of so many, run in turn."""
+    naive = ("-c", NAIVE_ALL_GATHER)
+    measure(arguments)
+    ratios = [measure(arguments)[0] / measure([], naive)[0] for _ in range(runs)]
+    sys.stdout.write(f"{what:<58} {statistics.median(ratios):7.2f} x the naive all-gather   aim {aim}\n")
+    sys.stdout.flush()
 
 
 def slowed(folder: Path, num_devices: int, num_speeds: int) -> str:
@@ -97,6 +122,10 @@ def main() -> None:
         bench()
     with tempfile.TemporaryDirectory() as folder:
         one = ["run", SCENARIO, "--no-sensitivity", "--no-page", "--out", folder]
+        page = ["run", SCENARIO, "--plans", "zero3", "--out", folder, "--devices"]
+        ratio_to_naive("one ZeRO-3 step, 20B, 384 GCDs, with its page", [*page, "384"], "0.8")
+        ratio_to_naive("the same without", [*one, "--plans", "zero3", "--devices", "384"], "0.8")
+        ratio_to_naive("the same on 75,264 GCDs", [*one, "--plans", "zero3", "--devices", "75264"], "1.2")
         line("simfrontier --help", median(["--help"]), "0.4 s")
         line(
             "one ZeRO-3 step, 20B, 384 GCDs, flow",
