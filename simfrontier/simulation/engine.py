@@ -111,6 +111,7 @@ class Engine(FlowEvents):
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
         self.whole: list[_WholeCall] = []
+        self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in parts]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in parts]
         self.nodes = number_nodes(self.parts, context.cluster)
@@ -235,6 +236,7 @@ class Engine(FlowEvents):
         alone = self._alone(role, node, classes)
         key, load = self.nodes.keys[role][node], self.context.load(part, node, classes)
         self.whole.append(_WholeCall(role, node, key, classes, load, now, set(classes)))
+        self.whole_load |= load
         self.times_by_node[role].setdefault(node, []).append((now, alone.times))
         for cls in classes:
             self.start[cls][node] = now
@@ -277,6 +279,8 @@ class Engine(FlowEvents):
 
     def _disturb(self, load: int) -> bool:
         """Whether calls that run as a whole load these links: they go on op by op."""
+        if not load & self.whole_load:
+            return False
         disturbed = [call for call in self.whole if call.load & load]
         for call in disturbed:
             self._go_on_by_ops(call)
@@ -284,7 +288,7 @@ class Engine(FlowEvents):
 
     def _go_on_by_ops(self, call: _WholeCall) -> None:
         """Run a call by itself once more until now, and take over what is under way in it."""
-        self.whole.remove(call)
+        self._take_out(call)
         now, inner = self.env.now, self.context.inner(self.parts[call.role], call.node)
         alone = Engine(self.context, [(inner.segmented, call.classes)])
         alone.run_until(now - call.since, max(INSTANT_S, now * RESOLUTION))
@@ -350,8 +354,15 @@ class Engine(FlowEvents):
             if call.key == ending.key and call.left.issuperset(ending.classes):
                 call.left.difference_update(ending.classes)
                 if not call.left:
-                    self.whole.remove(call)
+                    self._take_out(call)
                 return
+
+    def _take_out(self, call: _WholeCall) -> None:
+        """A call does not run as a whole any more."""
+        self.whole.remove(call)
+        self.whole_load = 0
+        for other in self.whole:
+            self.whole_load |= other.load
 
 
 def _is_end_of(what: _Ending | RunningFlow, key: int, classes: set[int]) -> bool:
