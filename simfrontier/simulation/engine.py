@@ -26,7 +26,9 @@ from simfrontier.simulation.nodes import number_nodes
 from simfrontier.simulation.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.simulation.waits import blocked_lines
 
-MOST_ON_ONE_CLOCK = 16  # rank classes; a clock for each is faster from some 8 on, and gives the same but for rounding
+# Speeds of devices: with more, a clock for each rank class is faster, and gives the same but for rounding. Rank classes
+# of one speed keep step.
+MOST_ON_ONE_CLOCK = 16
 
 
 def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: bool = True) -> tuple[RoleTimeline, ...]:
@@ -44,10 +46,8 @@ def simulate(parts: Sequence[SegmentedProgram], cluster: Cluster, contended: boo
 
 
 def _are_many(cluster: Cluster) -> bool:
-    """Whether kernels end at many instants: of many rank classes, but for ranks that are alike and not folded."""
-    num = cluster.folding.num_rank_classes
-    is_folded = num < cluster.fabric.num_ranks
-    return num > MOST_ON_ONE_CLOCK and (is_folded or len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK)
+    """Whether kernels end at many instants."""
+    return len(np.unique(cluster.fabric.speed)) > MOST_ON_ONE_CLOCK
 
 
 @dataclass(slots=True, eq=False)
