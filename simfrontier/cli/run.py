@@ -14,8 +14,6 @@ from rich.table import Table
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.report import (
     NOTHING,
-    PublishedFigure,
-    StudyFindings,
     StudyView,
     Variations,
     VariedAtSize,
@@ -36,6 +34,7 @@ from simfrontier.trace import write_perfetto
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
+    from simfrontier.report import Published, PublishedFigure, StudyFindings, Variations, VariedAtSize
     from simfrontier.sensitivity import Sensitivity
     from simfrontier.tuning import TriedGrid
 
@@ -152,13 +151,15 @@ def _published(found: StudyFindings) -> Iterator[str]:
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
     for ratio in published.ratios:
         if ratio.plan != published.first:
-            given = "with these settings " if published.changed_settings else ""
-            yield f"{ratio.plan} : {published.first} was published as {ratio.published:g}, {_ratio(ratio, given)}"
+            name = f"{ratio.plan} : {published.first}"
+            yield f"{name} was published as {ratio.published:g}, {_ratio(ratio, published)}"
 
 
-def _ratio(ratio: PublishedFigure, given: str) -> str:
+def _ratio(ratio: PublishedFigure, published: Published) -> str:
     if ratio.predicted is None:
-        return f"and cannot be predicted: {ratio.state or 'the plan that it is relative to has no rate'}"
+        states = {plan: state for plan, state in published.states.items() if plan in (ratio.plan, published.first)}
+        return f"no prediction ({', '.join(f'{plan}: {state}' for plan, state in states.items())})"
+    given = "with these settings " if published.changed_settings else ""
     ranges = {"nine samples of ten": ratio.sampled, "over what is unknown": ratio.unknown}
     within = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far = distance(ratio.predicted, ratio.published)

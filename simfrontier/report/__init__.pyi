@@ -22,7 +22,7 @@ from .explanation_text import (
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
 )
-from .findings.published import PublishedFigure as PublishedFigure
+from .findings.published import Published as Published, PublishedFigure as PublishedFigure
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .limits import limits_words as limits_words
