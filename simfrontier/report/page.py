@@ -72,18 +72,18 @@ def page_of(found: StudyFindings, view: StudyView) -> str:
         "earlier": section("earlier", found.earlier, view) if found.earlier else "",
         "ranks": section("ranks", found.ranks, view) if found.ranks else "",
         "scaling": _scaling(found, view),
-        "probability": section("probability", found.probability, view, sure=SURE),
+        "probability": section("probability", found.probability, view, sure=SURE, library=view.scenario.library.title),
         "time": _breakdown(found, view),
         "sensitivity": _sensitivity(found, view),
         "pipeline": _pipeline(found, view),
         "timeline": _timeline(found, view),
         "traffic": _traffic(found, view),
         "memory": _memory(found, view),
-        "assumptions": section("assumptions", found.assumptions, view, setup=found.setup),
+        "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
         "reading": _reading(found, view),
     }
     title = view.scenario.file.title
-    subtitle = macros("setup.html.j2").subtitle(found.setup, len(view.plans))
+    subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
     return whole_page(title, f"{title}: predicted by simfrontier", subtitle, CONTENTS, sections)
 
 
@@ -105,7 +105,8 @@ def section(name: str, found: object, view: StudyView, **more: Any) -> str:
 def _published(found: StudyFindings, view: StudyView) -> str:
     if found.published is None:
         return ""
-    return section("published", found.published, view, setup=found.setup, grids=found.ranks)
+    set_batch = view.scenario.file.training.batch is not None
+    return section("published", found.published, view, setup=found.setup, set_batch=set_batch, grids=found.ranks)
 
 
 def _scaling(found: StudyFindings, view: StudyView) -> str:

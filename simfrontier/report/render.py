@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.report import phrases
 from simfrontier.wholefile import write_whole
+from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment, FileSystemBytecodeCache
@@ -76,6 +77,7 @@ def environment() -> Environment:
     )
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
     made.filters |= {
+        "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
         "as_percent": phrases.as_percent,
         "binary": phrases.binary,
         "by_value": phrases.by_value,
@@ -83,6 +85,7 @@ def environment() -> Environment:
         "count": lambda value: f"{value:,}",
         "distance": phrases.distance,
         "exactly": phrases.exactly,
+        "file_name": lambda path: Path(path).name,
         "fitted_words": phrases.fitted_words,
         "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,

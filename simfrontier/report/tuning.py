@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+from simfrontier.analysis import spread_of
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import colours_of, parts_figure
 from simfrontier.report.explanation_text import shown_parts
 from simfrontier.report.figures.breakdown import PARTS
-from simfrontier.report.findings.assumptions import numbers_of, settings_of
-from simfrontier.report.findings.ranking import errors_of
+from simfrontier.report.findings.assumptions import numbers_of
 from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import device_word, fitted_words, in_words, percent, quantity, signed
@@ -171,14 +172,14 @@ def _front(outcome: TuningOutcome) -> str:
 
 
 def _sure(outcome: TuningOutcome) -> str:
-    samples = num_samples(outcome)
+    samples, machine, library = num_samples(outcome), outcome.scenario.machine, outcome.scenario.library
     message = [
         paragraph(
             f"Every simulated step was worked out {samples:,} more times, each time with the errors of the models "
             "drawn anew, the same draws for all plans. At the right: the share of the samples in which a plan is the "
             "fastest. Colours as above. The errors, as standard deviations:"
         ),
-        macros("errors.html.j2").errors(errors_of(outcome.scenario)),
+        macros("errors.html.j2").errors(spread_of(machine, library), library.title, machine.device_word),
     ]
     if not samples:
         message = [paragraph("There are no error bars: the scenario asks for no samples, or no error is known.")]
@@ -351,8 +352,8 @@ def _assumptions(outcome: TuningOutcome) -> str:
     return section(
         "assumptions",
         "What this rests on",
-        parts.numbers(numbers_of(scenario)),
+        parts.numbers(numbers_of(scenario), scenario.machine, scenario.library),
         "<h3>Model and engine</h3>",
         paragraph("The same for all plans.", "note"),
-        parts.settings_table(rows, settings_of(scenario, scenario.file.run.fidelity)),
+        parts.settings_table(rows, scenario.file, scenario.file.run.fidelity, asdict(scenario.file.engine)),
     )

@@ -15,8 +15,8 @@ def table(interval: tuple[float, float] | None, key: str, value: float, unit: st
     """The table of numbers of a study whose library is one fitted number."""
     number = Provenance(key=key, value=value, unit=unit, kind="fitted", source="a fit", interval=interval)
     scenario = study().scenario
-    library = replace(scenario.library, sources=(number,))
-    made = macros("assumptions.html.j2").numbers(numbers_of(replace(scenario, library=library)))
+    scenario = replace(scenario, library=replace(scenario.library, sources=(number,)))
+    made = macros("assumptions.html.j2").numbers(numbers_of(scenario), scenario.machine, scenario.library)
     return str(made).replace("\u00a0", " ")
 
 
@@ -32,7 +32,7 @@ def test_a_fitted_number_without_an_interval_stands_alone() -> None:
 
 def test_every_number_of_machine_and_library_is_there_the_least_certain_first() -> None:
     scenario = study().scenario
-    found = numbers_of(scenario).numbers
+    found = numbers_of(scenario)
     assert len(found) == len(scenario.machine.provenance()) + len(scenario.library.provenance())
     kinds = [KINDS.index(number.kind) for _, number in found]
     assert kinds == sorted(kinds) and kinds[0] < kinds[-1]
@@ -40,6 +40,6 @@ def test_every_number_of_machine_and_library_is_there_the_least_certain_first() 
 
 def test_settings_hold_the_engine_and_what_plans_have_instead() -> None:
     found = assumptions_of(StudyView(study=study()))
-    assert found.settings.engine["persistence_elements"] == 128 and found.settings.engine_of_plans == {}
+    assert found.engine["persistence_elements"] == 128 and not any(found.engine_of_plans.values())
     assert found.options["zeropp"]["weight_codec"] == "int8:64"
     assert found.rank_classes == {o.plan: o.row["rank_classes"] for o in study().outcomes if o.devices == 8}

@@ -11,11 +11,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from simfrontier.analysis import spread_of
 from simfrontier.collectives import Residual
 from simfrontier.machine import Device
 from simfrontier.report.figures.scaling import rates, step_times
 from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.findings.ranking import errors_of, ranking_of
+from simfrontier.report.findings.ranking import Ranking, ranking_of
 from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
 from simfrontier.report.findings.scaling import scaling_of
 from simfrontier.report.findings.study import findings_of
@@ -23,7 +24,7 @@ from simfrontier.report.page import page, page_of, section
 from simfrontier.report.phrases import as_percent, in_samples, number, percent
 from simfrontier.report.render import macros
 from simfrontier.report.view import StudyView
-from simfrontier.scenario import scenario_of
+from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says
 from tests.report.studies import SCENARIO, scenario_path, study
@@ -48,6 +49,11 @@ def slow_devices() -> StudyView:
 def headline(view: StudyView) -> str:
     """The first section in words."""
     return " ".join(plain(str(section("headline", headline_of(view), view))).split())
+
+
+def ranking_words(found: Ranking, view: StudyView) -> str:
+    """The section on certainty in words."""
+    return plain(str(section("probability", found, view, sure=SURE, library="a library")))
 
 
 def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
@@ -109,7 +115,7 @@ def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, is_sure: bool) -> 
     view = with_samples({"ddp": ddp, "zero3": [2.0] * 100, "zeropp": [9.0] * 100})
     found = ranking_of(view)
     assert found.ranked[8][0] == "ddp" and found.faster_share[8]["ddp"]["zero3"] == wins / 100
-    words = plain(str(section("probability", found, view, sure=SURE)))
+    words = ranking_words(found, view)
     assert says(words, "ddp and zero3", "too close to call") is not is_sure
     assert says(words, "ddp", "faster", "zero3" if is_sure else "in", f"{wins} %")
     assert headline_of(view).too_close == (() if is_sure else ("zero3",))
@@ -160,10 +166,12 @@ def test_the_example_of_what_errors_do_is_the_fastest_plan_at_the_largest_size()
     assert (found.example, found.example_devices) == (found.ranked[8][0], 8)
     row = outcome(found.example).row
     assert found.example_s == row["step_time_s"] and found.example_sampled_s == sampled_step_s(outcome(found.example))
-    words = plain(str(section("probability", found, slow_devices(), sure=SURE)))
+    words = ranking_words(found, slow_devices())
     assert says(words, f"slowest of all {found.example_devices}")
     far = replace(found, example_s=1e-9)
-    assert says(plain(str(section("probability", far, slow_devices(), sure=SURE))), "typical step", "below")
+    assert says(
+        plain(str(section("probability", far, slow_devices(), sure=SURE, library="a library"))), "typical step", "below"
+    )
 
 
 def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() -> None:
@@ -174,25 +182,27 @@ def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() 
         )
 
 
+def listed_errors(scenario: Scenario) -> str:
+    spread = spread_of(scenario.machine, scenario.library)
+    return plain(str(macros("errors.html.j2").errors(spread, scenario.library.title, "GCD")))
+
+
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
     scenario = study().scenario
-    residual = scenario.library.residual
-    found = errors_of(scenario)
+    residual, found = scenario.library.residual, ranking_of(StudyView(study=study())).errors
     assert residual is not None and found.law == residual and found.speed_sd == found.matmul_sd == 0.0
-    words = plain(str(macros("errors.html.j2").errors(found)))
+    words = listed_errors(scenario)
     assert says(words, plain(percent(residual.model_sd)), "law of", plain(percent(residual.run_sd)), "run to run")
     assert says(words, "Not known", "speed between GCDs", "law of matrix products")
-    known = errors_of(replace(scenario, machine=replace(scenario.machine, device=device(0.017))))
-    assert says(plain(str(macros("errors.html.j2").errors(known))), "1.7 %", "speed between GCDs", "Not known")
+    known = replace(scenario, machine=replace(scenario.machine, device=device(0.017)))
+    assert says(listed_errors(known), "1.7 %", "speed between GCDs", "Not known")
 
 
 def test_kinds_that_err_otherwise_than_the_rest_are_named() -> None:
     scenario = study().scenario
     law = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.3, small_bytes=65536, all_reduce_sd=0.2, all_gather_sd=0.1)
-    found = errors_of(replace(scenario, library=replace(scenario.library, residual=law)))
-    assert found.of_kind == {"all_reduce": 0.2}
-    words = plain(str(macros("errors.html.j2").errors(found)))
-    assert says(words, "10.0 %", "64 KiB", "30.0 %", "all-reduces", "20.0 %")
+    words = listed_errors(replace(scenario, library=replace(scenario.library, residual=law)))
+    assert says(words, "10.0 %", "64 KiB", "30.0 %", "all-reduces", "20.0 %") and "all-gathers" not in words
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def test_the_work_is_said_to_be_the_same_only_where_it_is() -> None:
     assert setup_of(StudyView(study=study())).same_work and not setup_of(view()).same_work
     plain, grown = setup_of(StudyView(study=study())), setup_of(StudyView(study=sized()))
     assert list(plain.models) == [8] and list(grown.models) == [2, 8]
-    assert [model.sizes["num_layers"] for model in grown.models.values()] == [1, 2]
-    assert grown.models[2].num_parameters < grown.models[8].num_parameters
+    assert [model.num_layers for model in grown.models.values()] == [1, 2]
+    assert grown.num_parameters[2] < grown.num_parameters[8]
 
 
 def test_options_of_the_data_axes_are_plain_values() -> None:
@@ -105,8 +105,7 @@ def test_options_of_the_data_axes_are_plain_values() -> None:
     data = found.options["pipe"]["data"]
     assert data["family"] == "zero1" and data["gradient_codec"] == "fp16"
     assert setting(data).startswith("zero1 (gradient_codec fp16, ")
-    own = {plan for plans in found.settings.engine_of_plans.values() for plan in plans}
-    assert own == {"axonn", "pipe"} or own == {"axonn"}  # engines of their own
+    assert {plan for plans in found.engine_of_plans.values() for plan in plans} >= {"axonn"}  # its engine is its own
 
 
 @pytest.mark.parametrize(
@@ -143,13 +142,13 @@ def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
 def test_the_bubble_stands_beside_its_closed_form() -> None:
     """Two stages, four micro-batches: (2 - 1) / (4 + 2 - 1) = 20 %."""
     (found,) = pipelines_of(view())
-    assert (found.plan, len(found.stages), found.num_micro, found.chunks) == ("pipe", 2, 4, 1)
+    known = found.stages
+    assert (found.plan, len(known.stages), known.num_micro, known.chunks) == ("pipe", 2, 4, 1)
     assert found.closed_form == pytest.approx(0.2)
-    shares = [one.bubble_s / found.pipeline_s for one in found.stages]
-    assert found.bubble == pytest.approx(sum(shares) / 2)
-    for one in found.stages:
+    assert found.bubble == pytest.approx(sum(one.bubble_s / known.pipeline_s for one in known.stages) / 2)
+    for one in known.stages:
         spent_s = one.forward_s + one.backward_s + one.exchange_s + one.bubble_s
-        assert 0.9 * found.pipeline_s < spent_s <= found.pipeline_s * (1 + 1e-9)
+        assert 0.9 * known.pipeline_s < spent_s <= known.pipeline_s * (1 + 1e-9)
 
 
 def test_pipelines_that_do_not_fit_show_their_memory_alone() -> None:

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from simfrontier.analysis import Stages
 from simfrontier.report.view import StudyView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageShares:
-    """Of the pipeline's time, what a stage spends on forwards, backwards and exchanges that hold it up, and the bubble,
-    which is the rest until its reductions begin; its peak in bytes, and what it is made of by kind of tensor."""
-
-    stage: int
-    forward_s: float
-    backward_s: float
-    exchange_s: float
-    bubble_s: float
-    peak_bytes: int
-    held_bytes: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A plan's pipeline of `num_micro` micro-batches and `chunks` runs of layers per stage. `pipeline_s`: from the
-    start of the step to its last backward. Shares of that time, 0 to 1: `bubble`, the mean of its stages, and
-    `closed_form`, what it would be with stages that are equal and exchanges that take no time. `critical`: the stage of
-    the critical rank."""
+    """A plan's pipeline: its stages without their spans, and shares (0 to 1) of the pipeline's time: `bubble`, the mean
+    of its stages, and `closed_form`, what it would be with stages that are equal and exchanges that take no time."""
 
     plan: str
     fits: bool
-    num_micro: int
-    chunks: int
-    critical: int
-    step_s: float
-    pipeline_s: float
     bubble: float
     closed_form: float
-    stages: tuple[StageShares, ...]
+    stages: Stages
 
 
 def pipelines_of(view: StudyView) -> tuple[Pipeline, ...]:
@@ -47,26 +26,10 @@ def pipelines_of(view: StudyView) -> tuple[Pipeline, ...]:
         Pipeline(
             plan=o.plan,
             fits=bool(o.row["fits"]),
-            num_micro=known.num_micro,
-            chunks=known.chunks,
-            critical=known.critical,
-            step_s=known.step_s,
-            pipeline_s=known.pipeline_s,
-            bubble=known.bubble,
-            closed_form=known.closed_form,
-            stages=tuple(
-                StageShares(
-                    stage=each.stage,
-                    forward_s=each.forward_s,
-                    backward_s=each.backward_s,
-                    exchange_s=each.exchange_s,
-                    bubble_s=each.bubble_s,
-                    peak_bytes=each.peak_bytes,
-                    held_bytes=each.held,
-                )
-                for each in known.stages
-            ),
+            bubble=o.stages.bubble,
+            closed_form=o.stages.closed_form,
+            stages=replace(o.stages, stages=tuple(replace(each, spans=()) for each in o.stages.stages)),
         )
         for o in view.piped
-        if (known := o.stages) is not None
+        if o.stages is not None
     )

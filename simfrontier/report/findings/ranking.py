@@ -5,34 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simfrontier.analysis import spread_of
-from simfrontier.collectives import Residual
+from simfrontier.analysis import Spread, spread_of
 from simfrontier.report.findings.samples import Sampled, num_samples, sampled_share, sampled_step_s
 from simfrontier.report.view import StudyView, step_s
-from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """What is known to be uncertain of a machine and its library, as standard deviations of log time; 0 where it is
-    not known. `of_kind`: of kinds of collectives over several nodes that err otherwise than the rest."""
-
-    library: str
-    device_word: str
-    law: Residual
-    speed_sd: float
-    matmul_sd: float
-    of_kind: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """`ranked`: the plans that have samples by number of devices, the fastest first; `faster_share`: of the samples, by
-    number of devices, in which a plan is faster than another. The step of the fastest plan at the largest size is the
-    `example` of what errors do to a step."""
+    """`errors`: what is sampled. By number of devices: `ranked`, the plans that have samples, the fastest first, and
+    `faster_share`, of the samples, in which a plan is faster than another. The step of the fastest plan at the largest
+    size is the `example` of what errors do to a step."""
 
-    errors: Errors
+    errors: Spread
     num_samples: int
     ranked: Mapping[int, tuple[str, ...]]
     faster_share: Mapping[int, Mapping[str, Mapping[str, float]]]
@@ -49,7 +34,7 @@ def ranking_of(view: StudyView) -> Ranking:
     size = max(known, default=0)
     example = known[size][0] if known else None
     return Ranking(
-        errors=errors_of(view.scenario),
+        errors=spread_of(view.scenario.machine, view.scenario.library),
         num_samples=view.scenario.file.uncertainty.samples if example is None else num_samples(example),
         ranked={size: tuple(o.plan for o in outcomes) for size, outcomes in known.items()},
         faster_share={size: _shares(outcomes) for size, outcomes in known.items()},
@@ -58,19 +43,6 @@ def ranking_of(view: StudyView) -> Ranking:
         example_devices=size,
         example_s=step_s(example) if example else None,
         example_sampled_s=sampled_step_s(example) if example else None,
-    )
-
-
-def errors_of(scenario: Scenario) -> Errors:
-    """What is sampled in a scenario."""
-    spread = spread_of(scenario.machine, scenario.library)
-    return Errors(
-        library=scenario.library.title,
-        device_word=scenario.machine.device_word,
-        law=spread.law,
-        speed_sd=spread.speed_sd,
-        matmul_sd=spread.matmul_sd,
-        of_kind={kind: sd for kind, sd in spread.law.of_kind.items() if sd != spread.law.model_sd},
     )
 
 
