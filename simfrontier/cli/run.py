@@ -149,16 +149,15 @@ def _published(found: StudyFindings) -> Iterator[str]:
         sampled = f", {percent_between(*share.sampled)} in nine samples of ten{slowest}" if share.sampled else ""
         unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
-    for ratio in published.ratios:
-        if ratio.plan != published.first:
-            name = f"{ratio.plan} : {published.first}"
-            yield f"{name} was published as {ratio.published:g}, {_ratio(ratio, published)}"
+    for ratio in published.ratios[1:]:
+        name = f"{ratio.plan} : {published.ratios[0].plan}"
+        yield f"{name} was published as {ratio.published:g}, {_ratio(ratio, published)}"
 
 
 def _ratio(ratio: PublishedFigure, published: Published) -> str:
     if ratio.predicted is None:
-        states = {plan: state for plan, state in published.states.items() if plan in (ratio.plan, published.first)}
-        return f"no prediction ({', '.join(f'{plan}: {state}' for plan, state in states.items())})"
+        lacking = [one for one in (ratio, published.ratios[0]) if one.state]
+        return f"no prediction ({', '.join(f'{one.plan}: {one.state}' for one in lacking)})"
     given = "with these settings " if published.changed_settings else ""
     ranges = {"nine samples of ten": ratio.sampled, "over what is unknown": ratio.unknown}
     within = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)

@@ -117,7 +117,7 @@ def test_figures_stand_without_ratios_and_with_what_was_searched_for() -> None:
     done, varied, searches = piped()
     seen = StudyView(study=done, sensitivity=varied, searches=searches)
     found = published_of(seen)
-    assert found is not None and found.ratios == () and found.first == ""
+    assert found is not None and found.ratios == ()
     assert (found.peak_flops_per_s, found.varied) == (PEAK, ("sequences per step",))
     assert all(share.unknown is not None and share.sampled is not None for share in found.shares if share.devices == 8)
     words = Page(page(done, varied, searches)).section("published")

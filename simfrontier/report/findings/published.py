@@ -18,7 +18,8 @@ Range = tuple[float, float]
 class PublishedFigure:
     """A published number of one plan beside its prediction (None where there is none: `state`), which lies within
     `sampled` in nine samples of ten, and within `unknown` over the variations of what is unknown. A share of the peak
-    is 0 to 1. `first`: the size that an efficiency is relative to, None where nothing says."""
+    is 0 to 1. `tflops`: of a ratio, the rate of the plan itself; `first`: the size that an efficiency is relative to,
+    None where nothing says."""
 
     plan: str
     devices: int
@@ -27,22 +28,19 @@ class PublishedFigure:
     state: str
     sampled: Range | None = None
     unknown: Range | None = None
+    tflops: float | None = None
     first: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """`judged`: the figures are of the machine that is simulated. `ratios`: of rates to that of `first`, which is one
-    of them, all at one size; `tflops`: those rates, without plans that have none, for the reason in `states`.
-    `set_searches`: plans whose grids were searched for; `varied`: what is unknown and varied."""
+    """`judged`: the figures are of the machine that is simulated. `ratios`: of rates per device to that of the first of
+    them, all at one size. `varied`: what is unknown and varied."""
 
     source: str
     judged: bool
     changed_settings: tuple[str, ...]
-    first: str
     ratios: tuple[PublishedFigure, ...]
-    tflops: dict[str, float]
-    states: dict[str, str]
     shares: tuple[PublishedFigure, ...]
     efficiencies: tuple[PublishedFigure, ...]
     peak_flops_per_s: float
@@ -55,16 +53,11 @@ def published_of(view: StudyView) -> Published | None:
     figures = view.scenario.file.published
     if figures is None:
         return None
-    first, rates = next(iter(figures.ratios), ""), _ratio_rates(view)
-    known = {plan: rate_among(rates, plan) for plan in figures.ratios}
     return Published(
         source=figures.source,
         judged=comparable(view.scenario) is not None,
         changed_settings=view.changed_settings,
-        first=first,
-        ratios=_ratios(view, figures, first, rates),
-        tflops={plan: tflops for plan, (tflops, _) in known.items() if tflops is not None},
-        states={plan: state for plan, (_, state) in known.items() if state},
+        ratios=_ratios(view, figures),
         shares=tuple(
             _share(view, plan, int(size), percentage / 100)
             for plan, sizes in figures.percent_of_peak.items()
@@ -83,29 +76,26 @@ def comparable(scenario: Scenario) -> PublishedTable | None:
     return None if was_set else scenario.file.published
 
 
-def _ratio_rates(view: StudyView) -> dict[str, float]:
-    """Rates at the size of the variations, where there are any, of all plans that were run there."""
-    varied = view.sensitivity
-    return view.rates_at(view.largest) if varied is None else view.rates_at(varied.devices) | dict(varied.default)
-
-
-def _ratios(
-    view: StudyView, figures: PublishedTable, first: str, rates: dict[str, float]
-) -> tuple[PublishedFigure, ...]:
-    size = view.largest if view.sensitivity is None else view.sensitivity.devices
+def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, ...]:
+    """At the size of the variations, where there are any."""
+    if not figures.ratios:
+        return ()
+    varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
+    size = view.largest if varied is None else varied.devices
+    rates = view.rates_at(size) | ({} if varied is None else dict(varied.default))
     bands = ratio_bands(view, size, first)
-    made = []
     for plan, published in figures.ratios.items():
-        ratio = rates.get(plan, math.nan) / rates.get(first, math.nan)
+        ratio, (tflops, state) = rates.get(plan, math.nan) / rates.get(first, math.nan), rate_among(rates, plan)
         made.append(
             PublishedFigure(
                 plan=plan,
                 devices=size,
                 published=published,
                 predicted=ratio if math.isfinite(ratio) else None,
-                state=rate_among(rates, plan)[1],
+                state=state,
                 sampled=bands.get(plan),
                 unknown=None if plan == first else ratio_over_unknown(view, plan, first),
+                tflops=tflops,
             )
         )
     return tuple(made)

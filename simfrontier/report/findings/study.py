@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.report.findings.assumptions import Assumptions, assumptions_of
 from simfrontier.report.findings.breakdown import Breakdown, breakdown_of
@@ -34,18 +34,18 @@ class StudyFindings:
 
     setup: Setup
     headline: Headline
-    published: Published | None
-    earlier: Earlier | None
-    ranks: RankGrids | None
     scaling: Mapping[str, tuple[ScaledPlan, ...]]
     probability: Ranking
     time: Breakdown
-    sensitivity: Variations | None
-    pipeline: tuple[Pipeline, ...] | None
     timeline: tuple[CriticalRank, ...]
     traffic: Traffic
     memory: MemoryUse
     assumptions: Assumptions
+    published: Published | None = None
+    earlier: Earlier | None = None
+    ranks: RankGrids | None = None
+    sensitivity: Variations | None = None
+    pipeline: tuple[Pipeline, ...] | None = None
 
 
 def findings_of(view: StudyView) -> StudyFindings:
@@ -53,18 +53,14 @@ def findings_of(view: StudyView) -> StudyFindings:
     return StudyFindings(
         setup=setup_of(view),
         headline=headline_of(view),
-        published=_published(view),
-        earlier=_earlier(view),
-        ranks=_ranks(view),
         scaling=scaling_of(view),
         probability=ranking_of(view),
         time=breakdown_of(view),
-        sensitivity=_sensitivity(view),
-        pipeline=_pipeline(view),
         timeline=critical_ranks(view),
         traffic=traffic_of(view),
         memory=memory_use(view),
         assumptions=assumptions_of(view),
+        **_rare(view),
     )
 
 
@@ -74,44 +70,27 @@ def write_findings(found: StudyFindings, path: Path) -> None:
     write_json(asdict(found), path)
 
 
-# What most studies have no use for is imported where it is.
+def _rare(view: StudyView) -> dict[str, Any]:
+    """Findings that most studies have no use for, by their names: they are imported only where they are needed."""
+    made: dict[str, Any] = {}
+    if view.scenario.file.published is not None:
+        from simfrontier.report.findings.published import published_of
 
+        made["published"] = published_of(view)
+    if view.scenario.file.earlier is not None:
+        from simfrontier.report.findings.earlier import earlier_of
 
-def _published(view: StudyView) -> Published | None:
-    if view.scenario.file.published is None:
-        return None
-    from simfrontier.report.findings.published import published_of
+        made["earlier"] = earlier_of(view)
+    if view.has_grids:
+        from simfrontier.report.findings.ranks import rank_grids
 
-    return published_of(view)
+        made["ranks"] = rank_grids(view)
+    if view.sensitivity is not None:
+        from simfrontier.report.findings.sensitivity import variations_of
 
+        made["sensitivity"] = variations_of(view, view.sensitivity)
+    if view.piped:
+        from simfrontier.report.findings.pipeline import pipelines_of
 
-def _earlier(view: StudyView) -> Earlier | None:
-    if view.scenario.file.earlier is None:
-        return None
-    from simfrontier.report.findings.earlier import earlier_of
-
-    return earlier_of(view)
-
-
-def _ranks(view: StudyView) -> RankGrids | None:
-    if not view.has_grids:
-        return None
-    from simfrontier.report.findings.ranks import rank_grids
-
-    return rank_grids(view)
-
-
-def _sensitivity(view: StudyView) -> Variations | None:
-    if view.sensitivity is None:
-        return None
-    from simfrontier.report.findings.sensitivity import variations_of
-
-    return variations_of(view, view.sensitivity)
-
-
-def _pipeline(view: StudyView) -> tuple[Pipeline, ...] | None:
-    if not view.piped:
-        return None
-    from simfrontier.report.findings.pipeline import pipelines_of
-
-    return pipelines_of(view)
+        made["pipeline"] = pipelines_of(view)
+    return made
