@@ -15,8 +15,6 @@ from simfrontier.cli.bar import bar_of_work
 from simfrontier.report import (
     NOTHING,
     StudyView,
-    Variations,
-    VariedAtSize,
     distance,
     findings_of,
     fitted_words,
