@@ -13,6 +13,7 @@ from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.report import (
+    NOT_RUN,
     NOTHING,
     StudyView,
     distance,
@@ -32,7 +33,7 @@ from simfrontier.trace import write_perfetto
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
-    from simfrontier.report import Published, PublishedFigure, StudyFindings, Variations, VariedAtSize
+    from simfrontier.report import PublishedFigure, StudyFindings, Variations, VariedAtSize
     from simfrontier.sensitivity import Sensitivity
     from simfrontier.tuning import TriedGrid
 
@@ -147,20 +148,22 @@ def _published(found: StudyFindings) -> Iterator[str]:
         sampled = f", {percent_between(*share.sampled)} in nine samples of ten{slowest}" if share.sampled else ""
         unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
+    called = "prediction with these settings" if published.changed_settings else "default prediction"
     for ratio in published.ratios[1:]:
-        name = f"{ratio.plan} : {published.ratios[0].plan}"
-        yield f"{name} was published as {ratio.published:g}, {_ratio(ratio, published)}"
+        yield _ratio(ratio, published.ratios[0], called)
 
 
-def _ratio(ratio: PublishedFigure, published: Published) -> str:
+def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
+    name = f"{ratio.plan} : {first.plan}"
     if ratio.predicted is None:
-        lacking = [one for one in (ratio, published.ratios[0]) if one.state]
-        return f"no prediction ({', '.join(f'{one.plan}: {one.state}' for one in lacking)})"
-    given = "with these settings " if published.changed_settings else ""
+        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
+        why = " and ".join(f"{plan} {state}" for plan, state in states if state)
+        return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
     ranges = {"nine samples of ten": ratio.sampled, "over what is unknown": ratio.unknown}
-    within = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
-    far = distance(ratio.predicted, ratio.published)
-    return f"predicted {given}as {ratio.predicted:.3f}{f' ({within})' if within else ''}: {far}"
+    parts = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
+    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
+    far += " to" if far.startswith("equal") else ""
+    return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."
 
 
 def _rates(found: StudyFindings, study: Study) -> Table:

@@ -22,13 +22,14 @@ from .explanation_text import (
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
 )
-from .findings.published import Published as Published, PublishedFigure as PublishedFigure
+from .findings.published import PublishedFigure as PublishedFigure
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
 from .phrases import (
+    NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
     distance as distance,
     exactly as exactly,

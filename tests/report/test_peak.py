@@ -186,8 +186,8 @@ vary = [{ key = "training.micro_batch", label = "micro-batch", values = [2] }]
     (share,) = [line for line in lines if line.startswith("ddp on 8: published 2.5 % of the peak, predicted ")]
     assert share.endswith(" % over what is unknown")
     assert "ddp on 4: published 3 % of the peak, not run" in lines
-    (ratio,) = [line for line in lines if line.startswith("ddp : zero3 ")]
-    assert says(ratio, "published as 4", "over what is unknown", "below")
+    (ratio,) = [line for line in lines if "ddp : zero3 is" in line]
+    assert says(ratio, "default prediction", "over what is unknown", "below", "the published 4")
 
 
 def test_a_scenario_whose_plans_are_all_run_lacks_none(tmp_path: Path) -> None:
