@@ -26,6 +26,7 @@ from .softmax import LossCall as LossCall, Softmaxes as Softmaxes, softmaxes as 
 from .stages import OUTSIDE as OUTSIDE, Stages as Stages, StageSpan as StageSpan, stages_of as stages_of
 from .step_bounds import bounds as bounds
 from .uncertainty import (
+    Spread as Spread,
     band_of as band_of,
     probability_faster as probability_faster,
     sampled_step_s as sampled_step_s,

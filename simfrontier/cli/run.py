@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,20 +13,15 @@ from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.report import (
+    NOT_RUN,
     NOTHING,
     StudyView,
-    comparable,
-    fitted_elsewhere,
-    found_grid,
-    named,
+    distance,
+    findings_of,
+    fitted_words,
     number,
-    published_values,
-    ratio_sentences,
-    sampled_rate,
-    sentence as share_sentence,
-    shares,
-    sizes_of,
-    value,
+    percent,
+    percent_between,
     write_findings,
     write_manifest,
     write_results,
@@ -36,11 +30,12 @@ from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.study import Study, run_study
 from simfrontier.trace import write_perfetto
-from simfrontier.tuning import GridSearcher
 from simfrontier.wholefile import MANIFEST, ensure_writable, filled
 
 if TYPE_CHECKING:
+    from simfrontier.report import PublishedFigure, StudyFindings, Variations, VariedAtSize
     from simfrontier.sensitivity import Sensitivity
+    from simfrontier.tuning import TriedGrid
 
 
 def run_scenario(
@@ -68,59 +63,66 @@ def run_scenario(
         def report_progress(stage: str) -> None:
             bar.update(task, advance=1, description=stage)
 
-        searcher = GridSearcher()
-        scenario = searcher.complete(scenario, report_progress)
+        tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
+        if any(scenario.at(size).searches for size in sizes):
+            from simfrontier.tuning import GridSearcher
+
+            searcher = GridSearcher()
+            scenario, tried = searcher.complete(scenario, report_progress), searcher.tried
         study = run_study(scenario, fidelity, exact, jobs, report_progress)
         sensitivity: Sensitivity | None = None
         if vary:
             from simfrontier.sensitivity import run_sensitivity
 
             sensitivity = run_sensitivity(scenario, study.fidelity, report_progress)
+    view = StudyView(study=study, sensitivity=sensitivity, searches=tried)
+    found = findings_of(view)
     with filled(folder, "run", MANIFEST) as new:
-        _write_all(study, sensitivity, searcher, new, page)
+        _write_all(found, view, new, page)
     if as_json:
         typer.echo(json.dumps([outcome.row for outcome in study.outcomes], indent=1))
     else:
-        _print(study, sensitivity, searcher, folder, page)
+        _print(found, study, folder, page)
 
 
-def _write_all(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher, folder: Path, page: bool) -> None:
-    for outcome in study.outcomes:
+def _write_all(found: StudyFindings, view: StudyView, folder: Path, page: bool) -> None:
+    for outcome in view.study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
-    write_results(study, folder / "results.csv")
-    write_findings(study, folder / "findings.json")
-    write_manifest(study, folder)
+    write_results(view.study, folder / "results.csv")
+    write_findings(found, folder / "findings.json")
+    write_manifest(view.study, folder)
     if page:
         from simfrontier.report import write_page
 
-        write_page(study, sensitivity, folder / "index.html", searcher.tried)
+        write_page(found, view, folder / "index.html")
 
 
-def _print(study: Study, sensitivity: Sensitivity | None, searcher: GridSearcher, folder: Path, page: bool) -> None:
+def _print(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
     console = Console(markup=False, emoji=False)  # titles and labels are the user's: brackets mean themselves
-    console.print(_rates(study))
-    for text in _grids(study, searcher):
-        console.print(text, soft_wrap=True)
-    for text in _bands(study):
-        console.print(text, soft_wrap=True)
-    if elsewhere := fitted_elsewhere(study.scenario):
-        console.print(f"{elsewhere}.", soft_wrap=True)
-    for plan in study.scenario.plans:
-        big = [outcome for outcome in study.of(plan) if outcome.row["note"]]
+    console.print(_rates(found, study))
+    for line in _grids(found):
+        console.print(line, soft_wrap=True)
+    for line in _bands(found):
+        console.print(line, soft_wrap=True)
+    if found.setup.fitted_on:
+        text = fitted_words(found.setup.library, found.setup.fitted_on, found.setup.machine)
+        console.print(f"{text}.", soft_wrap=True)
+    for plan, outcomes in found.scaling.items():
+        big = [one for one in outcomes if one.misfit]
         if big:
-            sizes = ", ".join(str(outcome.devices) for outcome in big)
-            text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].row['note']}."
+            sizes = ", ".join(str(one.devices) for one in big)
+            text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].misfit}."
             console.print(text, style="dim", soft_wrap=True)
-    if sensitivity is not None:
-        for each in reversed(sizes_of(sensitivity)):
-            console.print(_varied(study, each))
-            console.print(each.strongest + ".")
-        for required in sensitivity.required:
+    if found.sensitivity is not None:
+        for at in reversed(found.sensitivity.sizes):
+            console.print(_varied(found.sensitivity, at))
+            console.print(at.strongest + ".")
+        for required in found.sensitivity.required:
             console.print(required.sentence + ".")
     elif _lacks_plans(study.scenario):
         console.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
-    for line in _published(study, sensitivity):
+    for line in _published(found):
         console.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     console.print(f"{text}results.csv, findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
@@ -132,70 +134,88 @@ def _lacks_plans(scenario: Scenario) -> bool:
     return scenario.file.sensitivity is None and figures is not None and not {*figures.ratios} <= {*scenario.plans}
 
 
-def _published(study: Study, sensitivity: Sensitivity | None) -> Iterator[str]:
+def _published(found: StudyFindings) -> Iterator[str]:
     """A line per published share of the peak and per ratio, with the prediction and its range."""
-    view = StudyView(study=study)
-    if comparable(study.scenario) is None:
+    published = found.published
+    if published is None or not published.judged:
         return
-    known = shares(view, sensitivity)
-    yield from (f"{share.plan} on {share.devices:,}: {share_sentence(share)}" for share in known)
-    yield from ratio_sentences(view, sensitivity)
+    for share in published.shares:
+        message = f"{share.plan} on {share.devices:,}: published {100 * share.published:g}\u00a0% of the peak"
+        if share.predicted is None:
+            yield f"{message}, {share.state}"
+            continue
+        slowest = f" with the slowest of {share.devices:,}" if found.probability.errors.speed_sd else ""
+        sampled = f", {percent_between(*share.sampled)} in nine samples of ten{slowest}" if share.sampled else ""
+        unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
+        yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
+    called = "prediction with these settings" if published.changed_settings else "default prediction"
+    for ratio in published.ratios[1:]:
+        yield _ratio(ratio, published.ratios[0], called)
 
 
-def _rates(study: Study) -> Table:
+def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
+    name = f"{ratio.plan} : {first.plan}"
+    if ratio.predicted is None:
+        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
+        why = " and ".join(f"{plan} {state}" for plan, state in states if state)
+        return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
+    ranges = {"nine samples of ten": ratio.sampled, "over what is unknown": ratio.unknown}
+    parts = "; ".join(f"{what}: {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
+    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
+    far += " to" if far.startswith("equal") else ""
+    return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."
+
+
+def _rates(found: StudyFindings, study: Study) -> Table:
     table = Table(title=f"{study.scenario.file.title}: TFLOPS per device ({study.fidelity})")
+    table.add_column("plan", no_wrap=True, min_width=max(map(len, found.scaling)))
     sizes = study.scenario.file.run.devices
-    table.add_column("plan", no_wrap=True, min_width=max(map(len, study.scenario.plans)))
     for size in sizes:
         table.add_column(str(size), justify="right")
-    for plan in study.scenario.plans:
-        cells = []
-        for outcome in study.of(plan):
-            rate = outcome.row["tflops_per_device"]
-            cells.append(number(rate) if isinstance(rate, float) else NOTHING)
-        table.add_row(plan, *cells)
+    for plan, outcomes in found.scaling.items():
+        rates = {one.devices: one.tflops_per_device for one in outcomes}
+        table.add_row(plan, *(NOTHING if (rate := rates[size]) is None else number(rate) for size in sizes))
     return table
 
 
-def _grids(study: Study, searcher: GridSearcher) -> Iterator[str]:
+def _grids(found: StudyFindings) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
-    for (plan, size), tried in searcher.tried.items():
-        grid = study.scenario.resolved_options[plan, size]
-        yield f"{plan} on {size:,}: {found_grid(grid, size, tried)} (best of {len(tried):,})"
+    for search in found.ranks.searches if found.ranks else ():
+        grid = ", ".join(f"{name.lower()} {value}" for name, value in search.taken.items())
+        yield f"{search.plan} on {search.devices:,}: {grid} (best of {len(search.candidates):,})"
 
 
-def _bands(study: Study) -> Iterator[str]:
+def _bands(found: StudyFindings) -> Iterator[str]:
     """At the largest size, the rate of typical devices and the range of nine samples in ten; nothing without
     samples."""
-    size = max(study.scenario.file.run.devices)
-    sampled = [o for o in study.outcomes if o.devices == size and o.samples_s is not None]
+    size = max(found.setup.sizes)
+    last = {plan: outcomes[-1] for plan, outcomes in found.scaling.items()}
+    sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_tflops]
     if sampled:
         yield f"TFLOPS per device on {size:,}, in brackets what nine samples of ten lie within:"
-    width = max((len(outcome.plan) for outcome in sampled), default=0)
-    for outcome in sampled:
-        typical = number(float(outcome.row["tflops_per_device"]))
-        yield f"  {outcome.plan:<{width}}  typical {typical}; {sampled_rate(study.scenario, outcome)}"
+    width = max((len(plan) for plan, _ in sampled), default=0)
+    middle = f"with the slowest of {size:,}" if found.probability.errors.speed_sd else "median of the samples"
+    for plan, one in sampled:
+        if one.tflops_per_device is not None and (band := one.sampled_tflops) is not None:
+            ends = f"{number(band.median)} ({number(band.low)} to {number(band.high)})"
+            yield f"  {plan:<{width}}  typical {number(one.tflops_per_device)}; {middle}: {ends}"
 
 
-def _varied(study: Study, sensitivity: Sensitivity) -> Table:
+def _varied(found: Variations, at: VariedAtSize) -> Table:
     """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
-    plans = sensitivity.plans
-    is_one = len(plans) == 1
-    title = "TFLOPS per device" if is_one else f"Relative to {plans[0]}"
-    table = Table(title=f"{title} at {sensitivity.devices} devices ({sensitivity.fidelity})")
+    is_one = len(found.plans) == 1
+    title = "TFLOPS per device" if is_one else f"Relative to {found.plans[0]}"
+    table = Table(title=f"{title} at {at.devices} devices ({found.fidelity})")
     table.add_column("setting")
-    for plan in plans:
+    for plan in found.plans:
         table.add_column(plan, justify="right")
 
-    def cells(rates: Mapping[str, float]) -> list[str]:
-        values = [value(sensitivity, rates, plan) for plan in plans]
-        return ["too big" if math.isnan(one) else number(one) if is_one else f"{one:.3f}" for one in values]
+    def cell(value: float | None) -> str:
+        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
 
-    known = published_values(study.scenario, sensitivity)
-    table.add_row("the documented defaults", *cells(sensitivity.default), style="bold")
-    if known:
-        text = {plan: number(one) if is_one else f"{one:.3f}" for plan, one in known.items()}
-        table.add_row("published", *(text.get(plan, "") for plan in plans))
-    for varied in sensitivity.varied:
-        table.add_row(" = ".join(named(varied)), *cells(varied.rates))
+    table.add_row("the documented defaults", *map(cell, at.default.compared.values()), style="bold")
+    if at.published:
+        table.add_row("published", *(cell(at.published[plan]) if plan in at.published else "" for plan in found.plans))
+    for one in at.varied:
+        table.add_row(f"{one.setting} = {one.value}", *map(cell, one.compared.values()))
     return table

@@ -1,4 +1,3 @@
-from .assumptions import fitted_elsewhere as fitted_elsewhere
 from .calibration import calibration_page as calibration_page
 from .calibration_text import (
     calibration_findings as calibration_findings,
@@ -23,23 +22,24 @@ from .explanation_text import (
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
 )
-from .findings.study import write_findings as write_findings
+from .findings.published import PublishedFigure as PublishedFigure
+from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
+from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
-from .peak import sentence as sentence, shares as shares, sizes_of as sizes_of
 from .phrases import (
+    NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
+    distance as distance,
     exactly as exactly,
+    fitted_words as fitted_words,
     number as number,
     percent as percent,
+    percent_between as percent_between,
     quantity as quantity,
     signed as signed,
 )
-from .probability import sampled_rate as sampled_rate
-from .published import comparable as comparable, ratio_sentences as ratio_sentences
-from .ranks import found_grid as found_grid
-from .sensitivity import named as named, published_values as published_values, value as value
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
 from .tuning_text import (

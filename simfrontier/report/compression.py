@@ -12,9 +12,9 @@ from simfrontier.analysis import NUM_SD, PER_HOP, SIDES, LossCurves, SentBytes, 
 from simfrontier.codecs import Codec
 from simfrontier.plan import DIMENSIONS, PLAIN, Compression, MegatronOptions
 from simfrontier.report.compression_figures import GainLossPoint, curves, trade_off
+from simfrontier.report.findings.published import comparable
 from simfrontier.report.markup import keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
-from simfrontier.report.published import comparable
 from simfrontier.report.theme import marks
 from simfrontier.report.view import StudyView, rate
 from simfrontier.study import schedule_of_case

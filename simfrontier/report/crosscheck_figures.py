@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import CODEC, COMPUTE, PlanMark, axis, decades, figure
-from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"

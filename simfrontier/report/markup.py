@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from simfrontier.report.render import as_html, macros
-
-Figure = dict[str, Any]
+from simfrontier.report.theme import Figure as Figure
 
 
 def text(value: object) -> str:
@@ -33,11 +31,6 @@ def paragraph(words: str, kind: str = "") -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
     """The macro `table` of ready-made cells."""
     return str(macros().table(_made(head), map(_made, rows), kind))
-
-
-def swatch(colour: str) -> str:
-    """A small square of a colour before a name."""
-    return str(macros().swatch(colour))
 
 
 def keyed(colour: str, name: str) -> str:

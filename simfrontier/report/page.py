@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.report.assumptions import assumptions, fitted_elsewhere
-from simfrontier.report.batches import batch, checkpointing, models, training
 from simfrontier.report.compression import compression
-from simfrontier.report.earlier import earlier
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
+from simfrontier.report.figures.scaling import efficiencies, rates, step_times, zoomed
+from simfrontier.report.figures.timeline import MOST, bars
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
-from simfrontier.report.findings.breakdown import breakdown_of
-from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.findings.memory import memory_use
-from simfrontier.report.findings.traffic import traffic_of
+from simfrontier.report.findings.samples import SURE
+from simfrontier.report.findings.study import StudyFindings, findings_of
 from simfrontier.report.gathers import gathers
+from simfrontier.report.manifest import scenario_digest, versions
 from simfrontier.report.node import drawing, key
-from simfrontier.report.phrases import sizes_in_words
-from simfrontier.report.pipeline import pipeline
-from simfrontier.report.probability import probability
-from simfrontier.report.published import published
-from simfrontier.report.ranks import ranks
-from simfrontier.report.reading import reading
-from simfrontier.report.render import as_html, render, whole_page
-from simfrontier.report.scaling import scaling
-from simfrontier.report.sensitivity import sensitivity as sensitivity_section
+from simfrontier.report.render import as_html, macros, render, whole_page
 from simfrontier.report.softmax import softmax
 from simfrontier.report.theme import MEMORY_COLOURS
-from simfrontier.report.timeline import timeline
 from simfrontier.report.view import Searches, StudyView
-from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
-from simfrontier.workload import MlpShape, MugsShape, Shape
+
+if TYPE_CHECKING:
+    from simfrontier.sensitivity import Sensitivity
 
 CONTENTS = {
     "headline": "In short",
@@ -58,127 +49,180 @@ BOUNDARIES = ("package", "intra_node", "inter_node")
 SCALE_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the utilisation of links
 
 
-def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | None = None) -> str:
+def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searches | None = None) -> str:
     """The page as text; the same study gives the same text. `searches`: the candidates that were compared for plans
     that leave options open, by plan and size."""
-    view = StudyView(study=study, searches=searches or {})
+    view = StudyView(study=study, sensitivity=sensitivity, searches=searches or {})
+    return page_of(findings_of(view), view)
+
+
+def write_page(found: StudyFindings, view: StudyView, path: Path) -> None:
+    """Write the page of a study's findings. Raises InputError where the file cannot be written."""
+    write_whole(path, page_of(found, view))
+
+
+def page_of(found: StudyFindings, view: StudyView) -> str:
+    """The page of a study's findings; a section for each name of CONTENTS that has something to say."""
     sections = {
-        "headline": headline(view),
-        "published": published(view, sensitivity),
+        "headline": section("headline", found.headline, view),
+        "published": _published(found, view),
         "compression": compression(view),
         "gathers": gathers(view),
         "softmax": softmax(view),
-        "earlier": earlier(view),
-        "ranks": ranks(view),
-        "scaling": scaling(view),
-        "probability": probability(view),
-        "time": _breakdown(view),
-        "sensitivity": sensitivity_section(view, sensitivity),
-        "pipeline": pipeline(view),
-        "timeline": timeline(view),
-        "traffic": _traffic(view),
-        "memory": _memory(view),
-        "assumptions": assumptions(view),
-        "reading": reading(view),
+        "earlier": section("earlier", found.earlier, view) if found.earlier else "",
+        "ranks": section("ranks", found.ranks, view) if found.ranks else "",
+        "scaling": _scaling(found, view),
+        "probability": section("probability", found.probability, view, sure=SURE, library=view.scenario.library.title),
+        "time": _breakdown(found, view),
+        "sensitivity": _sensitivity(found, view),
+        "pipeline": _pipeline(found, view),
+        "timeline": _timeline(found, view),
+        "traffic": _traffic(found, view),
+        "memory": _memory(found, view),
+        "assumptions": section("assumptions", found.assumptions, view, setup=found.setup, scenario=view.scenario),
+        "reading": _reading(found, view),
     }
-    title = study.scenario.file.title
-    return whole_page(title, f"{title}: predicted by simfrontier", _subtitle(view), CONTENTS, sections)
+    title = view.scenario.file.title
+    subtitle = macros("setup.html.j2").subtitle(found.setup, view.scenario)
+    return whole_page(title, f"{title}: predicted by simfrontier", subtitle, CONTENTS, sections)
 
 
-def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, searches: Searches | None = None) -> None:
-    """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, page(study, sensitivity, searches))
-
-
-def headline(view: StudyView) -> str:
-    """The first section: which plan is fastest, key numbers, and what holds the others back."""
-    return render("sections/headline.html.j2", found=headline_of(view), marks=view.marks)
-
-
-def _breakdown(view: StudyView) -> str:
-    found = breakdown_of(view)
-    figures = {f"{size:,}": step_bars(found.steps[size]) for size in reversed(view.sizes)}
-    return render("sections/breakdown.html.j2", found=found, figures=figures, parts=PARTS, marks=view.marks)
-
-
-def _memory(view: StudyView) -> str:
-    found = memory_use(view)
-    figures = {o.plan: areas(o.memory, found.capacity_bytes) for o in view.drawn if o.memory is not None}
-    held = {kind for peak in found.peaks for kind in peak.held_bytes}
-    kinds = [*(kind for kind in MEMORY_COLOURS if kind in held), *sorted(held - set(MEMORY_COLOURS))]
-    fastest = view.ranked[0].plan if view.ranked else None
+def section(name: str, found: object, view: StudyView, **more: Any) -> str:
+    """A section from its findings. Every template is given the word for a device, the sizes and the largest of them,
+    whether devices differ in speed, and the colours of the plans."""
     return render(
-        "sections/memory.html.j2",
+        f"sections/{name}.html.j2",
         found=found,
-        figures=figures,
-        shown=fastest if fastest in figures else None,
-        kinds={kind: MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"]) for kind in kinds},
+        device=view.device,
+        sizes=view.sizes,
+        size=view.largest,
+        differ=bool(view.scenario.machine.device.speed_sd),
         marks=view.marks,
+        **more,
     )
 
 
-def _traffic(view: StudyView) -> str:
-    found, machine = traffic_of(view), view.scenario.machine
+def _published(found: StudyFindings, view: StudyView) -> str:
+    if found.published is None:
+        return ""
+    set_batch = view.scenario.file.training.batch is not None
+    return section("published", found.published, view, setup=found.setup, set_batch=set_batch, grids=found.ranks)
+
+
+def _scaling(found: StudyFindings, view: StudyView) -> str:
+    outcomes = [one for plan in found.scaling.values() for one in plan if not one.misfit]
+    shown, charts, lines = found.scaling, {}, None
+    if outcomes:
+        charts = {
+            f"TFLOPS per {view.device}": rates(shown, view.marks, view.device),
+            "step time": step_times(shown, view.marks, view.device),
+        }
+        lines = efficiencies(shown, view.marks, view.device) if len(view.sizes) > 1 else None
+    return section(
+        "scaling",
+        shown,
+        view,
+        setup=found.setup,
+        rates=charts,
+        efficiencies=lines,
+        zoomed=bool(outcomes) and zoomed(shown),
+        banded=any(one.sampled_step_s for one in outcomes),
+    )
+
+
+def _breakdown(found: StudyFindings, view: StudyView) -> str:
+    figures = {f"{size:,}": step_bars(found.time.steps[size]) for size in reversed(view.sizes)}
+    return section("breakdown", found.time, view, figures=figures, parts=PARTS)
+
+
+def _sensitivity(found: StudyFindings, view: StudyView) -> str:
+    varied = found.sensitivity
+    if varied is None:
+        return ""
+    from simfrontier.report.figures.sensitivity import dots
+
+    figures = {f"{at.devices:,}": dots(varied, at, view.marks, view.device) for at in varied.sizes}
+    return section("sensitivity", varied, view, figures=figures)
+
+
+def _pipeline(found: StudyFindings, view: StudyView) -> str:
+    if found.pipeline is None:
+        return ""
+    from simfrontier.report.figures.pipeline import lanes, memory_bars
+
+    known = {o.plan: o.stages for o in view.piped if o.stages is not None}
+    capacity = view.scenario.machine.device.hbm_bytes
+    return section(
+        "pipeline",
+        found.pipeline,
+        view,
+        lanes={one.plan: lanes(known[one.plan]) for one in found.pipeline if one.fits},
+        memory={plan: memory_bars(stages, capacity) for plan, stages in known.items()},
+        shown=next((o.plan for o in view.ranked if o.plan in known), next(iter(known))),
+    )
+
+
+def _timeline(found: StudyFindings, view: StudyView) -> str:
+    traces = {o.plan: o.trace for o in view.drawn if o.trace is not None}
+    figures = {one.plan: bars(traces[one.plan]) for one in found.timeline}
+    return section(
+        "timeline",
+        found.timeline,
+        view,
+        figures=figures,
+        shown=view.ranked[0].plan if view.ranked else None,
+        most=MOST,
+        left_out=[o.plan for o in view.drawn if o.plan not in figures],
+    )
+
+
+def _memory(found: StudyFindings, view: StudyView) -> str:
+    use = found.memory
+    figures = {o.plan: areas(o.memory, use.capacity_bytes) for o in view.drawn if o.memory is not None}
+    held = {kind for peak in use.peaks for kind in peak.held_bytes}
+    kinds = [*(kind for kind in MEMORY_COLOURS if kind in held), *sorted(held - set(MEMORY_COLOURS))]
+    fastest = view.ranked[0].plan if view.ranked else None
+    return section(
+        "memory",
+        use,
+        view,
+        figures=figures,
+        shown=fastest if fastest in figures else None,
+        kinds={kind: MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"]) for kind in kinds},
+    )
+
+
+def _traffic(found: StudyFindings, view: StudyView) -> str:
+    traffic, machine = found.traffic, view.scenario.machine
     loads = {o.plan: o.links for o in view.drawn if o.links is not None and o.row["fits"]}
     fullest = max((link.utilisation for links in loads.values() for link in links.links), default=0.0)
     full = next((end for end in SCALE_ENDS if fullest <= end), max(fullest, 1.0))
     titles = {plan: f"Node of {machine.title}: utilisation of links by {plan}" for plan in loads}
-    return render(
-        "sections/traffic.html.j2",
-        found=found,
-        figure=traffic_bars(found),
+    return section(
+        "traffic",
+        traffic,
+        view,
+        figure=traffic_bars(traffic),
         parts={
             part: TRAFFIC_PARTS[part]
             for part in TRAFFIC_PARTS
-            if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in found.plans)
+            if part in BOUNDARIES or any(plan.sent_bytes[part] for plan in traffic.plans)
         },
         drawings={plan: as_html(drawing(machine, links, full, titles[plan])) for plan, links in loads.items()},
         key=as_html(key(full)),
         shown=view.ranked[0].plan if view.ranked else None,
         left_out=[o.plan for o in view.drawn if o.plan not in loads],
-        marks=view.marks,
     )
 
 
-def _subtitle(view: StudyView) -> str:
-    scenario = view.scenario
-    given = f"{steps}; " if scenario.file.training.batch is not None and (steps := batch(view)) else ""
-    return (
-        f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
-        f"{view.study.fidelity}): {models(view)}, {_samples(view.shapes[view.largest])}; {given}{training(view)}; "
-        f"activation checkpointing {checkpointing(view)}; {_plans(view)} on {sizes_in_words(view.sizes)} "
-        f"{view.devices}.{_machine_size_text(view)}{_perturbations(view)}"
+def _reading(found: StudyFindings, view: StudyView) -> str:
+    return section(
+        "reading",
+        None,
+        view,
+        setup=found.setup,
+        precision=view.scenario.precision.model,
+        versions=versions(),
+        scenario_digest=scenario_digest(view.scenario),
+        schedules={o.plan: o.row["schedule_digest"] for o in view.drawn},
     )
-
-
-def _plans(view: StudyView) -> str:
-    return f"{len(view.plans)} plans" if len(view.plans) > 1 else "1 plan"
-
-
-def _samples(shape: Shape) -> str:
-    """What one sample of the model is."""
-    if isinstance(shape, MlpShape):
-        return f"samples of {shape.inputs:,} features"
-    if isinstance(shape, MugsShape):
-        large, small = f"{2 * shape.global_crops} crops of {shape.image}", f"{shape.local_crops} of {shape.small}"
-        return f"images seen in {large} and {small} pixels"
-    return f"sequences of {shape.sequence:,} tokens"
-
-
-def _machine_size_text(view: StudyView) -> str:
-    """Which calibration is in force, or that the library was never compared with this machine."""
-    calibration = view.scenario.file.library.calibration
-    if calibration is not None:
-        return f" Calibrated by {Path(calibration).name}."
-    elsewhere = fitted_elsewhere(view.scenario)
-    return f" {elsewhere}." if elsewhere else ""
-
-
-def _perturbations(view: StudyView) -> str:
-    """The scenario's slow devices and links."""
-    ill = view.scenario.perturbation
-    if ill is None:
-        return ""
-    slow = [f"{view.device} {device} at {100 * factor:g} % of its speed" for device, factor in ill.slow.items()]
-    links = [f"{name} of node {node} at {100 * factor:g} %" for (node, name), factor in ill.links.items()]
-    return f" The machine is not well: {', '.join(slow + links)}."

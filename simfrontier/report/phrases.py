@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from simfrontier.machine import Machine
@@ -100,20 +100,10 @@ def signed(share: float) -> str:
 def distance(predicted: float, published: float) -> str:
     """The distance of a prediction from a published number in words: 60 % below."""
     apart = predicted / published - 1
-    if _is_equal(apart):
+    if abs(apart) < 0.005:
         return f"equal within 0.5{_BLANK}%"
     size = f"{abs(apart) * 100:.1f}" if abs(apart) < 0.1 else f"{abs(apart) * 100:.0f}"
     return f"{size}{_BLANK}% {'above' if apart > 0 else 'below'}"
-
-
-def distance_to(predicted: float, published: float) -> str:
-    """The same before the published number in a sentence: 60 % below (the published 2.4), equal within 0.5 % to."""
-    apart = distance(predicted, published)
-    return f"{apart} to" if _is_equal(predicted / published - 1) else apart
-
-
-def _is_equal(apart: float) -> bool:
-    return abs(apart) < 0.005
 
 
 def in_words(count: float) -> str:
@@ -134,9 +124,34 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def sizes_in_words(sizes: Sequence[int]) -> str:
-    """Sizes as a list: 8, 16 and 32."""
-    return listed([f"{size:,}" for size in sizes])
+def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
+    """That a library was fitted on other machines than this one; empty where it was fitted on none."""
+    return f"{library} was fitted on {listed(machines)}; nothing holds it on {machine}" if machines else ""
+
+
+def setting(value: object) -> str:
+    """A value of a setting: yes, 1,024, zero1 (gradient_codec fp16), (a, b)."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case Mapping():
+            family = value.get("family", "")
+            more = ", ".join(f"{key} {setting(given)}" for key, given in value.items() if key != "family")
+            return f"{family} ({more})".lstrip() if more or not family else str(family)
+        case list() | tuple():
+            return f"({', '.join(map(setting, value))})"
+        case _:
+            return str(value)
+
+
+def by_value(given: Mapping[str, object]) -> list[tuple[object, list[str]]]:
+    """Names that have the same value, by value."""
+    made: dict[object, list[str]] = {}
+    for name, value in given.items():
+        made.setdefault(value, []).append(name)
+    return list(made.items())
 
 
 def as_percent(share: float, num_samples: int) -> str:

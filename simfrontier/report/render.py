@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.report import phrases
 from simfrontier.wholefile import write_whole
+from simfrontier.workload import sizes_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment, FileSystemBytecodeCache
@@ -39,9 +40,9 @@ def as_html(made: str) -> Markup:
     return Markup(made)
 
 
-def macros() -> Any:
-    """The macros that sections share, as functions that give HTML."""
-    return environment().get_template("macros.html.j2").module
+def macros(template: str = "macros.html.j2") -> Any:
+    """The macros of a template, those that all sections share by default, as functions that give HTML."""
+    return environment().get_template(template).module
 
 
 def whole_page(
@@ -76,19 +77,27 @@ def environment() -> Environment:
     )
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
     made.filters |= {
+        "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
+        "as_percent": phrases.as_percent,
         "binary": phrases.binary,
+        "by_value": phrases.by_value,
         "bytes": lambda value: phrases.quantity(value, "bytes"),
         "count": lambda value: f"{value:,}",
+        "distance": phrases.distance,
         "exactly": phrases.exactly,
+        "file_name": lambda path: Path(path).name,
+        "fitted_words": phrases.fitted_words,
         "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,
         "listed": phrases.listed,
         "number": phrases.number,
         "packed_json": packed_json,
         "percent": phrases.percent,
+        "percents": lambda ends: phrases.percent_between(*ends),
         "quantity": phrases.quantity,
         "ratio": lambda value: f"{value:.3f}",
         "seconds": lambda value: phrases.quantity(value, "s"),
+        "setting": phrases.setting,
         "signed": phrases.signed,
     }
     return made

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 from typing import Any
 
-from simfrontier.report.markup import Figure
-
+Figure = dict[str, Any]
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5195", "#8C8C00", "#7F7F7F")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
-from simfrontier.report.assumptions import fitted_elsewhere, numbers, settings_of
+from simfrontier.analysis import spread_of
 from simfrontier.report.ending import how_to_read
 from simfrontier.report.explanation_figures import colours_of, parts_figure
 from simfrontier.report.explanation_text import shown_parts
 from simfrontier.report.figures.breakdown import PARTS
+from simfrontier.report.findings.assumptions import numbers_of
+from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
-from simfrontier.report.phrases import device_word, in_words, percent, quantity, signed
-from simfrontier.report.probability import sources_of
-from simfrontier.report.render import whole_page
+from simfrontier.report.phrases import device_word, fitted_words, in_words, percent, quantity, signed
+from simfrontier.report.render import macros, whole_page
 from simfrontier.report.tuning_figures import COLOURS, against_estimates, order, parts, scatter
 from simfrontier.report.tuning_text import (
     band_words,
@@ -103,7 +105,7 @@ def _devices(outcome: TuningOutcome) -> str:
 
 def _subtitle(outcome: TuningOutcome) -> str:
     scenario = outcome.scenario
-    elsewhere = fitted_elsewhere(scenario)
+    elsewhere = fitted_words(scenario.library.name, fitted_elsewhere(scenario), scenario.machine.name)
     return (
         f"{scenario.file.title}: {setting_words(outcome)}, searched by simfrontier (scenario {scenario.name}, fidelity "
         f"{scenario.file.run.fidelity}); {given_words(outcome)}.{f' {elsewhere}.' if elsewhere else ''}"
@@ -170,14 +172,14 @@ def _front(outcome: TuningOutcome) -> str:
 
 
 def _sure(outcome: TuningOutcome) -> str:
-    samples = num_samples(outcome)
+    samples, machine, library = num_samples(outcome), outcome.scenario.machine, outcome.scenario.library
     message = [
         paragraph(
             f"Every simulated step was worked out {samples:,} more times, each time with the errors of the models "
             "drawn anew, the same draws for all plans. At the right: the share of the samples in which a plan is the "
             "fastest. Colours as above. The errors, as standard deviations:"
         ),
-        items(text(each) for each in sources_of(outcome.scenario)),
+        macros("errors.html.j2").errors(spread_of(machine, library), library.title, machine.device_word),
     ]
     if not samples:
         message = [paragraph("There are no error bars: the scenario asks for no samples, or no error is known.")]
@@ -341,17 +343,17 @@ def _assumptions(outcome: TuningOutcome) -> str:
     scenario = outcome.scenario.at(outcome.devices)
     shape = scenario.shape
     rows = [
-        ["model", text(f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}")],
-        ["shape", text(", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape)))],
-        ["precision", text(f"{scenario.file.model.precision}: weights, activations and gradients")],
-        ["batch", text(f"{outcome.batch:,} sequences a step, whatever the plan")],
-        *settings_of(scenario, scenario.file.run.fidelity),
+        ("model", f"{shape.name}: {in_words(shape.num_parameters)} parameters; source: {shape.source}"),
+        ("shape", ", ".join(f"{name} {getattr(shape, name):,}" for name in sizes_of(shape))),
+        ("precision", f"{scenario.file.model.precision}: weights, activations and gradients"),
+        ("batch", f"{outcome.batch:,} sequences a step, whatever the plan"),
     ]
+    parts = macros("assumptions.html.j2")
     return section(
         "assumptions",
         "What this rests on",
-        numbers(scenario),
+        parts.numbers(numbers_of(scenario), scenario.machine, scenario.library),
         "<h3>Model and engine</h3>",
         paragraph("The same for all plans.", "note"),
-        table(["setting", "value"], rows, "words"),
+        parts.settings_table(rows, scenario.file, scenario.file.run.fidelity, asdict(scenario.file.engine)),
     )

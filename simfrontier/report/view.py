@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
-from simfrontier.report.phrases import device_word
+from simfrontier.plan import TensorOptions
+from simfrontier.report.phrases import NOT_RUN, TOO_BIG, device_word
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, Scenario
 from simfrontier.study import PlanOutcome, Study
-from simfrontier.tuning import TriedGrid
 from simfrontier.workload import Shape
 
-Searches = Mapping[tuple[str, int], Sequence[TriedGrid]]
+if TYPE_CHECKING:
+    from simfrontier.sensitivity import Sensitivity
+    from simfrontier.tuning import TriedGrid
+
+Searches: TypeAlias = "Mapping[tuple[str, int], Sequence[TriedGrid]]"
+HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """A study as the page sees it, with the candidates of its searches by plan and size."""
+    """A study as the page sees it, with the variations of what is unknown, if any were run, and the candidates of its
+    searches by plan and size."""
 
     study: Study
+    sensitivity: Sensitivity | None = None
     searches: Searches = field(default_factory=dict)
 
     @property
@@ -71,6 +80,11 @@ class StudyView:
         """Outcomes at the largest size that are pipelines."""
         return [outcome for outcome in self.drawn if outcome.stages is not None]
 
+    @property
+    def has_grids(self) -> bool:
+        """Whether any plan has a grid of its own, or one was searched for."""
+        return bool(self.searches) or any(isinstance(case.options, TensorOptions) for case in self.cases.values())
+
     @cached_property
     def drawn(self) -> list[PlanOutcome]:
         """Outcomes at the largest size."""
@@ -96,6 +110,18 @@ class StudyView:
         """Outcomes that do not fit, at any size."""
         return [outcome for outcome in self.study.outcomes if not outcome.row["fits"]]
 
+    @cached_property
+    def changed_settings(self) -> tuple[str, ...]:
+        """What was set on the command line that changes results."""
+        settings = [setting for setting in self.scenario.settings if not setting.startswith(HARMLESS)]
+        if self.study.fidelity != self.scenario.file.run.fidelity:
+            settings.append(f"fidelity = {self.study.fidelity}")
+        return tuple(settings)
+
+    def rates_at(self, size: int) -> dict[str, float]:
+        """TFLOPS per device by plan at a size; nan where the plan does not fit; without plans that were not run."""
+        return {o.plan: rate(o) if o.row["fits"] else math.nan for o in self.at(size)}
+
 
 def rate(outcome: PlanOutcome) -> float:
     """TFLOPS per device of an outcome that fits."""
@@ -105,3 +131,11 @@ def rate(outcome: PlanOutcome) -> float:
 def step_s(outcome: PlanOutcome) -> float:
     """Seconds of the step of an outcome that fits."""
     return float(outcome.row["step_time_s"])
+
+
+def rate_among(rates: Mapping[str, float], plan: str) -> tuple[float | None, str]:
+    """The rate of a plan, and why there is none: it was not run, or does not fit; empty where there is one."""
+    known = rates.get(plan)
+    if known is None:
+        return None, NOT_RUN
+    return (None, TOO_BIG) if math.isnan(known) else (known, "")

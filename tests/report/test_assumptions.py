@@ -1,29 +1,45 @@
-"""The section of what a prediction rests on: fitted numbers with the intervals that hold them."""
+"""What a prediction rests on: fitted numbers with the intervals that hold them, the least certain number first."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from simfrontier.machine import Provenance
-from simfrontier.report.assumptions import assumptions
+from simfrontier.report.findings.assumptions import KINDS, assumptions_of, numbers_of
+from simfrontier.report.render import macros
 from simfrontier.report.view import StudyView
 from tests.report.studies import study
 
 
-def section(interval: tuple[float, float] | None, key: str, value: float, unit: str) -> str:
-    """Of a study whose library is one fitted number."""
+def table(interval: tuple[float, float] | None, key: str, value: float, unit: str) -> str:
+    """The table of numbers of a study whose library is one fitted number."""
     number = Provenance(key=key, value=value, unit=unit, kind="fitted", source="a fit", interval=interval)
     scenario = study().scenario
-    library = replace(scenario.library, sources=(number,))
-    made = assumptions(StudyView(study=replace(study(), scenario=replace(scenario, library=library))))
-    return made.replace("\u00a0", " ")
+    scenario = replace(scenario, library=replace(scenario.library, sources=(number,)))
+    made = macros("assumptions.html.j2").numbers(numbers_of(scenario), scenario.machine, scenario.library)
+    return str(made).replace("\u00a0", " ")
 
 
 def test_a_fitted_number_has_its_interval_below_it_in_its_own_unit() -> None:
-    assert "<td>0.864<small>0.834 to 0.896</small></td>" in section((0.834, 0.896), "shares.nic", 0.864, "")
-    hop = section((165.8e-6, 177.1e-6), "ring.hop_between_nodes_s", 171.4e-6, "s")
+    assert "<td>0.864<small>0.834 to 0.896</small></td>" in table((0.834, 0.896), "shares.nic", 0.864, "")
+    hop = table((165.8e-6, 177.1e-6), "ring.hop_between_nodes_s", 171.4e-6, "s")
     assert "<td>171.4 µs<small>165.8 µs to 177.1 µs</small></td>" in hop
 
 
 def test_a_fitted_number_without_an_interval_stands_alone() -> None:
-    assert "<td>0.864</td>" in section(None, "shares.nic", 0.864, "")
+    assert "<td>0.864</td>" in table(None, "shares.nic", 0.864, "")
+
+
+def test_every_number_of_machine_and_library_is_there_the_least_certain_first() -> None:
+    scenario = study().scenario
+    found = numbers_of(scenario)
+    assert len(found) == len(scenario.machine.provenance()) + len(scenario.library.provenance())
+    kinds = [KINDS.index(number.kind) for _, number in found]
+    assert kinds == sorted(kinds) and kinds[0] < kinds[-1]
+
+
+def test_settings_hold_the_engine_and_what_plans_have_instead() -> None:
+    found = assumptions_of(StudyView(study=study()))
+    assert found.engine["persistence_elements"] == 128 and not any(found.engine_of_plans.values())
+    assert found.options["zeropp"]["weight_codec"] == "int8:64"
+    assert found.rank_classes == {o.plan: o.row["rank_classes"] for o in study().outcomes if o.devices == 8}

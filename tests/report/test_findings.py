@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,9 +18,9 @@ from simfrontier.report.findings.headline import headline_of, plan_limit
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.findings.traffic import traffic_of
-from simfrontier.report.page import page
+from simfrontier.report.page import CONTENTS, page
 from simfrontier.report.view import StudyView
-from tests.report.studies import full, study
+from tests.report.studies import full, piped, study
 from tests.report.test_page import Page
 
 LITTLE = 2e6  # bytes of memory in which ddp does not fit
@@ -98,12 +100,26 @@ def test_bytes_are_drawn_per_device_and_tabled_for_the_machine() -> None:
 @pytest.mark.parametrize("memory_bytes", [0.0, LITTLE, 1e3])
 def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_bytes: float) -> None:
     done = study(memory_bytes)
-    write_findings(done, tmp_path / "findings.json")
+    found = findings_of(StudyView(study=done))
+    write_findings(found, tmp_path / "findings.json")
     read = json.loads((tmp_path / "findings.json").read_text())
-    assert list(read) == ["headline", "time", "memory", "traffic"]
-    assert read == json.loads(json.dumps(asdict(findings_of(done)), allow_nan=False))
+    assert read == json.loads(json.dumps(asdict(found), allow_nan=False))
+    empty = {"earlier", "ranks", "sensitivity", "pipeline"}
+    assert {name for name, section in read.items() if section is None} == empty
+    assert set(read) == {*CONTENTS, "setup"} - {"compression", "gathers", "softmax", "reading"}
     steps = {(step["plan"], int(size)): step["step_s"] for size, row in read["time"]["steps"].items() for step in row}
     assert steps == {(o.plan, o.devices): o.row["step_time_s"] if o.row["fits"] else None for o in done.outcomes}
+
+
+def test_sections_that_few_studies_have_are_read_back_too(tmp_path: Path) -> None:
+    done, varied, searches = piped()
+    found = findings_of(StudyView(study=done, sensitivity=varied, searches=searches))
+    write_findings(found, tmp_path / "findings.json")
+    read = json.loads((tmp_path / "findings.json").read_text())
+    assert [one["plan"] for one in read["pipeline"]] == ["pipe"]
+    assert [len(search["candidates"]) for search in read["ranks"]["searches"]] == [6, 6]
+    assert read["sensitivity"]["plans"] == ["zero3", "pipe"]
+    assert [share["published"] for share in read["published"]["shares"]] == [0.025, 0.05]
 
 
 def test_the_page_has_a_chart_of_each_size_and_plan() -> None:
@@ -112,3 +128,11 @@ def test_the_page_has_a_chart_of_each_size_and_plan() -> None:
     assert list(data["fig-time"]) == ["8", "2"]
     assert list(data["fig-memory"]) == ["zero3", "ddp", "zeropp"]
     assert list(data["fig-bytes"]) == ["bytes"]
+
+
+def test_a_run_without_searches_and_variations_loads_neither() -> None:
+    code = "import sys, simfrontier.cli.run, simfrontier.report.page; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "simfrontier.report.findings.study" in loaded
+    rare = ("sensitivity", "tuning", "report.findings.ranks", "report.findings.pipeline", "report.findings.sensitivity")
+    assert [name for name in loaded if name.startswith(tuple(f"simfrontier.{part}" for part in rare))] == []

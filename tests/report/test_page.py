@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.report import write_page
+from simfrontier.report import StudyView, findings_of, write_page
 from simfrontier.report.page import CONTENTS, page
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
@@ -41,12 +41,15 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.data: dict[str, str] = {}
         self.library = ""
+        self._starts: dict[str, int] = {}
         self._inside: list[tuple[str, str]] = []
         self.feed(source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.ids += [given["id"]] if "id" in given else []
+        if tag == "section":
+            self._starts[given["id"]] = len(self.seen)
         self.loaded += [given[name] for name in ("src", "href", "data", "srcset") if name in given]
         if tag in ("script", "style"):
             self._inside.append((tag, given.get("id", "")))
@@ -68,6 +71,12 @@ class Page(HTMLParser):
     @property
     def words(self) -> str:
         return " ".join(self.seen)
+
+    def section(self, name: str) -> str:
+        """The words of one section, the white space of the page's lines apart."""
+        start = self._starts[name]
+        end = min((at for at in self._starts.values() if at > start), default=len(self.seen))
+        return " ".join(" ".join(self.seen[start:end]).split())
 
 
 @pytest.fixture(scope="module", params=list(CASES))
@@ -163,9 +172,9 @@ def test_the_timeline_draws_every_operation() -> None:
 
 
 def test_the_same_study_gives_the_same_bytes(tmp_path: Path) -> None:
-    done, varied = full()
+    view = StudyView(study=full()[0], sensitivity=full()[1])
     for name in ("a.html", "b.html"):
-        write_page(done, varied, tmp_path / name)
+        write_page(findings_of(view), view, tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
@@ -178,9 +187,9 @@ def test_the_page_holds_its_library_and_names_no_folder() -> None:
 
 
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    missing = tmp_path / "missing" / "index.html"
+    missing, view = tmp_path / "missing" / "index.html", StudyView(study=study())
     with pytest.raises(InputError) as caught:
-        write_page(*full(), missing)
+        write_page(findings_of(view), view, missing)
     message = f"{missing}: cannot be written: No such file or directory; allowed: a file in a folder you may write"
     assert str(caught.value) == message
 

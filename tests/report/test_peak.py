@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from simfrontier.errors import InputError
-from simfrontier.report.peak import PeakShare, over_unknown, ratio_over_unknown, sentence, shares, written
-from simfrontier.report.published import published
-from simfrontier.report.sensitivity import dots, published_values, sensitivity as section, value
+from simfrontier.report.figures.sensitivity import dots
+from simfrontier.report.findings.published import PublishedFigure, published_of, ratio_over_unknown, share_over_unknown
+from simfrontier.report.findings.sensitivity import variations_of
+from simfrontier.report.page import page
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
 from simfrontier.sensitivity import Sensitivity, VariedRates
 from simfrontier.study import run_study
+from tests.facts import says
 from tests.invoke import invoke
 from tests.report.studies import PIPED, piped, scenario_path
-from tests.report.test_published import plain
+from tests.report.test_page import Page
 
 PEAK = 2e12  # flop/s of a toy device
 
@@ -43,14 +45,20 @@ def sensitivity(default: dict[str, float], *rows: VariedRates, devices: int = 8)
     )
 
 
-def view() -> StudyView:
+def view(varied: Sensitivity | None = None) -> StudyView:
     done, _, searches = piped()
-    return StudyView(study=done, searches=searches)
+    return StudyView(study=done, sensitivity=varied, searches=searches)
+
+
+def shares(seen: StudyView) -> tuple[PublishedFigure, ...]:
+    found = published_of(seen)
+    assert found is not None
+    return found.shares
 
 
 def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
     seen = view()
-    known = {(share.plan, share.devices): share for share in shares(seen, None)}
+    known = {(share.plan, share.devices): share for share in shares(seen)}
     assert set(known) == {("pipe", 8), ("pipe", 4)}
     assert seen.scenario.peak_flops_per_s == PEAK
     for outcome in seen.study.of("pipe"):
@@ -63,29 +71,26 @@ def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
 
 def test_the_range_is_from_the_lowest_to_the_highest_of_default_and_variations() -> None:
     """Of a peak of 2 Tflop/s: 1.0 is 50 %, 0.6 30 %, 1.2 of a machine of 4 Tflop/s 30 %, 1.4 70 %."""
-    result = sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
-    assert over_unknown(result, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
-    assert (
-        over_unknown(result, "a", 4, 2.0)
-        is over_unknown(result, "c", 8, 2.0)
-        is over_unknown(None, "a", 8, 2.0)
-        is None
+    seen = view(
+        sensitivity({"a": 1.0, "b": 1.0}, varied(a=0.6, b=0.5), varied(4e12, a=1.2, b=1.2), varied(a=1.4, b=2.8))
     )
-    assert ratio_over_unknown(result, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
-    assert ratio_over_unknown(result, "c", "a") is ratio_over_unknown(None, "b", "a") is None
+    assert share_over_unknown(seen, "a", 8, 2.0) == (pytest.approx(0.3), pytest.approx(0.7))
+    assert share_over_unknown(seen, "a", 4, 2.0) is share_over_unknown(seen, "c", 8, 2.0) is None
+    assert share_over_unknown(view(), "a", 8, 2.0) is None
+    assert ratio_over_unknown(seen, "b", "a") == (pytest.approx(0.5 / 0.6), pytest.approx(2.0))
+    assert ratio_over_unknown(seen, "c", "a") is ratio_over_unknown(view(), "b", "a") is None
 
 
 def test_what_does_not_fit_is_no_end_of_a_range() -> None:
-    result = sensitivity({"a": 1.0}, varied(a=float("nan")))
-    assert over_unknown(result, "a", 8, 2.0) == (0.5, 0.5)
-    assert over_unknown(sensitivity({"a": float("nan")}), "a", 8, 2.0) is None
+    assert share_over_unknown(view(sensitivity({"a": 1.0}, varied(a=float("nan")))), "a", 8, 2.0) == (0.5, 0.5)
+    assert share_over_unknown(view(sensitivity({"a": float("nan")})), "a", 8, 2.0) is None
 
 
 def test_each_size_has_its_own_range() -> None:
     small = sensitivity({"a": 1.0}, varied(a=0.2), devices=4)
-    both = replace(sensitivity({"a": 1.0}, varied(a=1.6)), smaller=(small,))
-    assert over_unknown(both, "a", 8, 2.0) == (0.5, 0.8)
-    assert over_unknown(both, "a", 4, 2.0) == (0.1, 0.5)
+    both = view(replace(sensitivity({"a": 1.0}, varied(a=1.6)), smaller=(small,)))
+    assert share_over_unknown(both, "a", 8, 2.0) == (0.5, 0.8)
+    assert share_over_unknown(both, "a", 4, 2.0) == (0.1, 0.5)
 
 
 def test_the_range_of_samples_is_of_their_rates() -> None:
@@ -103,33 +108,21 @@ def test_the_range_of_samples_is_of_their_rates() -> None:
         )
         for o in seen.study.outcomes
     )
-    for share in shares(StudyView(study=replace(seen.study, outcomes=made)), None):
+    for share in shares(StudyView(study=replace(seen.study, outcomes=made))):
         assert share.predicted is not None
         assert share.sampled == (pytest.approx(0.8 * share.predicted), pytest.approx(0.95 * share.predicted))
 
 
-def test_a_figure_is_one_line() -> None:
-    share = PeakShare(plan="a", devices=8, published=0.57, predicted=0.6704, unknown=(0.51, 0.721))
-    message = "published 57 % of the peak, predicted 67.0 %, 51.0 to 72.1 % over what is unknown"
-    assert sentence(share).replace("\u00a0", " ") == message
-    sampled = replace(share, unknown=None, sampled=(0.6, 0.7))
-    assert sentence(sampled).replace("\u00a0", " ").endswith("67.0 %, 60.0 to 70.0 % in nine samples of ten")
-    paced = replace(sampled, paced=True, devices=1024)
-    assert sentence(paced).endswith(" in nine samples of ten with the slowest of 1,024")
-    idle = replace(share, predicted=None, state="not run", unknown=None)
-    assert sentence(idle).replace("\u00a0", " ") == "published 57 % of the peak, not run"
-    assert written((0.1, 0.2)).replace("\u00a0", " ") == "10.0 to 20.0 %"
-
-
-def test_the_section_stands_without_ratios_and_says_what_was_searched_for() -> None:
-    done, result, searches = piped()
-    made = plain(published(StudyView(study=done, searches=searches), result))
-    assert "relative to" not in made
-    assert "published share of the peak" in made and "2.5 %" in made and "over what is unknown" in made
-    assert "the recomputation of checkpointed activations included" in made and "2 Tflop/s" in made
-    assert "Grids of axonn were searched for at every size" in made
-    assert "The scenario sets steps of 16 sequences." in made
-    assert "varied one at a time under Sensitivity: sequences per step." in made
+def test_figures_stand_without_ratios_and_with_what_was_searched_for() -> None:
+    done, varied, searches = piped()
+    seen = StudyView(study=done, sensitivity=varied, searches=searches)
+    found = published_of(seen)
+    assert found is not None and found.ratios == ()
+    assert (found.peak_flops_per_s, found.varied) == (PEAK, ("sequences per step",))
+    assert all(share.unknown is not None and share.sampled is not None for share in found.shares if share.devices == 8)
+    words = Page(page(done, varied, searches)).section("published")
+    assert says(words, "pipe on 8", "2.5", "over what is unknown", "axonn", "16 sequences", "sequences per step")
+    assert says(words, "recomputation of checkpointed activations", "2 Tflop/s")
 
 
 def test_a_published_plan_or_size_that_cannot_be_is_refused() -> None:
@@ -151,14 +144,16 @@ def test_the_only_plan_is_compared_by_its_rate() -> None:
     seen = StudyView(study=run_study(scenario))
     small = sensitivity({"pipe": 0.02}, varied(pipe=0.01), devices=4)
     both = replace(sensitivity({"pipe": 0.03}, varied(pipe=0.06)), smaller=(small,))
-    assert value(both, both.default, "pipe") == 0.03
-    assert published_values(scenario, both) == {"pipe": pytest.approx(0.025 * 2.0)}
-    drawn = dots(seen, both)
+    found = variations_of(seen, both)
+    assert [at.devices for at in found.sizes] == [8, 4] and found.compared == found.plans == ("pipe",)
+    at_8, at_4 = found.sizes
+    assert at_8.default.compared == {"pipe": 0.03} and [one.compared["pipe"] for one in at_4.varied] == [0.01]
+    assert at_8.published == {"pipe": pytest.approx(0.025 * 2.0)}
+    drawn = dots(found, at_8, seen.marks, "GCD")
     assert drawn["layout"]["xaxis"]["title"]["text"] == "TFLOPS per GCD"
     assert [trace["x"] for trace in drawn["data"]] == [[0.03, 0.06], [pytest.approx(0.05)]]
-    made = plain(section(seen, both))
-    assert "On 8, nothing moves; on 4, nothing moves." in made and "8 and 4 GCDs" in made
-    assert "0.0600" in made and "0.0100" in made and " : " not in made
+    made = Page(page(seen.study, both)).section("sensitivity")
+    assert says(made, "On 8", "nothing moves", "on 4", "nothing moves", "0.0600", "0.0100") and " : " not in made
 
 
 # ── the terminal ──
@@ -191,10 +186,8 @@ vary = [{ key = "training.micro_batch", label = "micro-batch", values = [2] }]
     (share,) = [line for line in lines if line.startswith("ddp on 8: published 2.5 % of the peak, predicted ")]
     assert share.endswith(" % over what is unknown")
     assert "ddp on 4: published 3 % of the peak, not run" in lines
-    (ratio,) = [
-        line for line in lines if "default prediction of ddp : zero3 is " in line or "with these settings" in line
-    ]
-    assert "over what is unknown: " in ratio and ratio.endswith("the published 4.")
+    (ratio,) = [line for line in lines if "ddp : zero3 is" in line]
+    assert says(ratio, "default prediction", "over what is unknown", "below", "the published 4")
 
 
 def test_a_scenario_whose_plans_are_all_run_lacks_none(tmp_path: Path) -> None:

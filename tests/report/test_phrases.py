@@ -17,8 +17,7 @@ from simfrontier.report.phrases import (
     quantity,
     signed,
 )
-from simfrontier.report.published import lacking, sentences
-from simfrontier.scenario import PublishedTable
+from simfrontier.report.view import rate_among
 from tests.report.studies import full
 
 
@@ -94,30 +93,9 @@ def test_half_of_a_package_is_a_gcd() -> None:
     assert device_word(load_machine("frontier")) == "GCD"
 
 
-def test_published_ratios_are_compared_in_words() -> None:
-    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.5, "c": 1.5})
-    lines = sentences(table, {"a": 10.0, "b": 10.0}, "a")
-    assert [plain(sentence) for sentence in lines] == [
-        "The default prediction of b : a is 1.000, 60 % below the published 2.5.",
-        "c : a was published as 1.5; there is no prediction, because c was not run.",
-    ]
-
-
-def test_a_plan_that_was_not_run_is_not_said_to_be_too_big() -> None:
-    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.5, "c": 1.5})
-    assert [plain(sentence).partition("because ")[2] for sentence in sentences(table, {"c": math.nan}, "a")] == [
-        "b and a were not run.",
-        "a was not run and c does not fit.",
-    ]
-    assert [lacking({"a": 1.0, "b": math.nan}, plan) for plan in "abc"] == ["", "does not fit", "not run"]
-
-
-def test_a_ratio_has_the_band_of_its_paired_samples() -> None:
-    table = PublishedTable(source="x", ratios={"a": 1.0, "b": 2.0})
-    lines = sentences(table, {"a": 10.0, "b": 9.2}, "a", bands={"b": (0.9, 0.9443)})
-    assert plain(lines[0]) == (
-        "The default prediction of b : a is 0.920 (nine samples of ten: 0.900 to 0.944), 54 % below the published 2."
-    )
+def test_a_rate_says_why_there_is_none() -> None:
+    rates = {"a": 1.0, "b": math.nan}
+    assert [rate_among(rates, plan) for plan in "abc"] == [(1.0, ""), (None, "does not fit"), (None, "not run")]
 
 
 @pytest.mark.parametrize("name", ["frontier", "lumi-g", "toy-cluster", "toy-pair", "toy-quad"])

@@ -1,41 +1,59 @@
-"""How sure a ranking is, in words, tables and bands: what is too close to call is called so."""
+"""How sure a ranking is, as shares, bands and bars: what is too close to call is called so."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import astuple, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
+from simfrontier.analysis import spread_of
+from simfrontier.collectives import Residual
+from simfrontier.machine import Device
+from simfrontier.report.figures.scaling import rates, step_times
 from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.page import headline
-from simfrontier.report.phrases import number
-from simfrontier.report.probability import (
-    as_percent,
-    bias,
-    in_samples,
-    probability,
-    sampled,
-    sampled_rate,
-    sampled_step,
-    share_faster,
-    sources,
-    verdict,
-)
-from simfrontier.report.reading import definitions
-from simfrontier.report.scaling import rates, scaling, step_times
+from simfrontier.report.findings.ranking import Ranking, ranking_of
+from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
+from simfrontier.report.findings.scaling import scaling_of
+from simfrontier.report.findings.study import findings_of
+from simfrontier.report.page import page, page_of, section
+from simfrontier.report.phrases import as_percent, in_samples, number, percent
+from simfrontier.report.render import macros
 from simfrontier.report.view import StudyView
-from simfrontier.scenario import scenario_of
+from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import PlanOutcome, Study, run_study
+from tests.facts import says
 from tests.report.studies import SCENARIO, scenario_path, study
 from tests.report.test_page import Page
 
 
 def plain(text: str) -> str:
     return re.sub(r"<[^>]*>", " ", text).replace("\u00a0", " ")
+
+
+def device(speed_sd: float) -> Device:
+    return replace(study().scenario.machine.device, speed_sd=speed_sd)
+
+
+def slow_devices() -> StudyView:
+    """The study on a machine whose devices are known to differ in speed."""
+    scenario = study().scenario
+    machine = replace(scenario.machine, device=device(0.017))
+    return StudyView(study=replace(study(), scenario=replace(scenario, machine=machine)))
+
+
+def headline(view: StudyView) -> str:
+    """The first section in words."""
+    return " ".join(plain(str(section("headline", headline_of(view), view))).split())
+
+
+def ranking_words(found: Ranking, view: StudyView) -> str:
+    """The section on certainty in words."""
+    return plain(str(section("probability", found, view, sure=SURE, library="a library")))
 
 
 def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
@@ -91,40 +109,32 @@ def test_in_a_table_all_and_none_are_signs() -> None:
     assert [plain(as_percent(share, 200)) for share in (1.0, 0.995, 0.0)] == ["> 99 %", "99 %", "< 1 %"]
 
 
-@pytest.mark.parametrize(
-    ("wins", "message"),
-    [
-        (90, "ddp is faster than zero3 in 90 % of the samples."),
-        (89, "ddp and zero3 are too close to call: ddp is faster in 89 % of the samples."),
-    ],
-)
-def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, message: str) -> None:
-    ddp = replace(outcome("ddp"), samples_s=np.where(np.arange(100) < wins, 1.0, 3.0))
-    zero3 = replace(outcome("zero3"), samples_s=np.full(100, 2.0))
-    assert plain(verdict(ddp, zero3)) == message
+@pytest.mark.parametrize(("wins", "is_sure"), [(90, True), (89, False)])
+def test_nine_samples_of_ten_are_enough_to_call_it(wins: int, is_sure: bool) -> None:
+    ddp = np.where(np.arange(100) < wins, 1.0, 3.0).tolist()
+    view = with_samples({"ddp": ddp, "zero3": [2.0] * 100, "zeropp": [9.0] * 100})
+    found = ranking_of(view)
+    assert found.ranked[8][0] == "ddp" and found.faster_share[8]["ddp"]["zero3"] == wins / 100
+    words = ranking_words(found, view)
+    assert says(words, "ddp and zero3", "too close to call") is not is_sure
+    assert says(words, "ddp", "faster", "zero3" if is_sure else "in", f"{wins} %")
+    assert headline_of(view).too_close == (() if is_sure else ("zero3",))
 
 
 def test_the_median_with_its_band_stands_beside_the_typical_step() -> None:
     row = {"step_time_s": 2.0, "tflops_per_device": 60.0, "step_time_p05_s": 2.2, "step_time_p50_s": 2.4}
     zero3 = replace(outcome("zero3"), row={**outcome("zero3").row, **row, "step_time_p95_s": 2.5})
-    scenario = study().scenario
+    assert sampled_step_s(zero3) == Sampled(low=2.2, median=2.4, high=2.5)
     # rates are as the inverse of times: 60 * 2.0 / 2.4 = 50, from 60 * 2.0 / 2.5 = 48 to 60 * 2.0 / 2.2 = 54.5
-    assert sampled_rate(scenario, zero3) == "median of the samples: 50.0 (48.0 to 54.5)"
-    device = replace(scenario.machine.device, speed_sd=0.017)
-    slow = replace(scenario, machine=replace(scenario.machine, device=device))
-    assert sampled_rate(slow, zero3) == "with the slowest of 8: 50.0 (48.0 to 54.5)"
-    assert plain(sampled_step(slow, zero3)) == "with the slowest of 8: 2.40 s (2.20 s to 2.50 s)"
-    assert (
-        sampled_rate(slow, replace(zero3, samples_s=None)) == sampled_step(slow, replace(zero3, samples_s=None)) == ""
-    )
-    view = StudyView(study=replace(study(), scenario=slow))
-    found = headline_of(view)
+    rate = sampled_tflops(zero3)
+    assert rate is not None and astuple(rate) == pytest.approx((48.0, 50.0, 120 / 2.2))
+    assert sampled_step_s(replace(zero3, samples_s=None)) is sampled_tflops(replace(zero3, samples_s=None)) is None
+    found = headline_of(slow_devices())
     assert found.devices_differ and not headline_of(StudyView(study=study())).devices_differ
     assert found.best is not None and found.best.sampled_tflops is not None
     low, median, high = astuple(found.best.sampled_tflops)
     assert low < median < high
-    median_words = f"where all are typical (with the slowest of 8: {number(median)})"
-    assert median_words in plain(headline(view))
+    assert says(headline(slow_devices()), "typical", "slowest of 8", number(median))
 
 
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
@@ -137,11 +147,10 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     assert found.best is not None and found.best.plan == fastest.plan
     assert found.too_close == (second.plan,)
     assert (found.ahead[0].plan, found.ahead[0].faster_share, found.ahead[0].num_samples) == (second.plan, 0.75, 4)
-    message = plain(headline(view))
-    assert f"{fastest.plan} and {second.plan} are too close to call; {fastest.plan} leads: " in message
-    assert "predicted to be the fastest" not in message
-    assert f"{fastest.plan} and {second.plan} are too close to call" in plain(probability(view))
-    assert f"{second.plan} is faster than {slowest.plan} in more than 75 % of the samples." in plain(probability(view))
+    assert says(headline(view), fastest.plan, second.plan, "too close to call")
+    ranking = ranking_of(view)
+    assert ranking.ranked[8] == (fastest.plan, second.plan, slowest.plan) and ranking.num_samples == 4
+    assert ranking.faster_share[8][fastest.plan] == {second.plan: 0.75, slowest.plan: 1.0}
 
 
 def test_a_ranking_that_samples_agree_on_says_so() -> None:
@@ -149,89 +158,91 @@ def test_a_ranking_that_samples_agree_on_says_so() -> None:
     view = with_samples({fastest.plan: [1.0] * 4, second.plan: [2.0] * 4, slowest.plan: [3.0] * 4})
     found = headline_of(view)
     assert found.too_close == () and [one.faster_share for one in found.ahead] == [1.0, 1.0]
-    message = plain(headline(view))
-    assert f"{fastest.plan} is predicted to be the fastest: " in message
-    assert f"; {fastest.plan} is faster than {second.plan} in more than 75 % of the samples." in message
+    assert says(headline(view), fastest.plan, "fastest", second.plan, "more than 75 % of the samples")
 
 
-def test_the_bias_of_the_slowest_device_is_said_in_plain_words() -> None:
-    zero3 = outcome("zero3")
-    view = StudyView(study=study())
-    device = replace(view.scenario.machine.device, speed_sd=0.017)
-    machine = replace(view.scenario.machine, device=device)
-    slow = StudyView(study=replace(study(), scenario=replace(view.scenario, machine=machine)))
-    slower = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(1.1, 1.2, 101))
-    message = plain(bias(slow, slower))
-    assert "a step waits for the slowest of all 8 GCDs" in message and "not only less certain" in message
-    assert message.endswith("; the typical step lies below that range.")
-    around = replace(zero3, samples_s=float(zero3.row["step_time_s"]) * np.linspace(0.9, 1.1, 101))
-    assert "the typical step lies" not in bias(slow, around)
-    assert "a step waits for the slowest" not in bias(view, around)  # its machine does not say how far devices differ
+def test_the_example_of_what_errors_do_is_the_fastest_plan_at_the_largest_size() -> None:
+    found = ranking_of(StudyView(study=study()))
+    assert (found.example, found.example_devices) == (found.ranked[8][0], 8)
+    row = outcome(found.example).row
+    assert found.example_s == row["step_time_s"] and found.example_sampled_s == sampled_step_s(outcome(found.example))
+    words = ranking_words(found, slow_devices())
+    assert says(words, f"slowest of all {found.example_devices}")
+    far = replace(found, example_s=1e-9)
+    assert says(
+        plain(str(section("probability", far, slow_devices(), sure=SURE, library="a library"))), "typical step", "below"
+    )
 
 
 def test_where_devices_are_not_known_to_differ_none_is_typical_or_the_slowest() -> None:
-    view = StudyView(study=study())
-    device = replace(view.scenario.machine.device, speed_sd=0.017)
-    scenario = replace(view.scenario, machine=replace(view.scenario.machine, device=device))
-    for seen, message in ((view, False), (StudyView(study=replace(study(), scenario=scenario)), True)):
-        for words in (plain(headline(seen)), plain(scaling(seen)), definitions(seen)["step_time_s"]):
-            assert bool(re.search("typical|slowest device", words)) == message
-    assert "typical" not in plain(probability(view))
+    for view, differ in ((StudyView(study=study()), False), (slow_devices(), True)):
+        found = findings_of(view)
+        assert (
+            bool(re.search("typical|slowest device", page_of(found, view).partition("sampled. Settings")[0])) == differ
+        )
+
+
+def listed_errors(scenario: Scenario) -> str:
+    spread = spread_of(scenario.machine, scenario.library)
+    return plain(str(macros("errors.html.j2").errors(spread, scenario.library.title, "GCD")))
 
 
 def test_what_is_sampled_and_what_is_not_known_are_listed() -> None:
-    residual = study().scenario.library.residual
-    assert residual is not None and study().scenario.machine.device.speed_sd == 0.0
-    parts = [plain(sentence) for sentence in sources(StudyView(study=study()))]
-    assert parts[0].startswith(f"{100 * residual.model_sd:.1f} %: the law of ")
-    assert parts[1] == f"{100 * residual.run_sd:.1f} %: single calls from run to run, an error for each."
-    wider = replace(residual, small_bytes=4 * 2**20, small_sd=0.2)
-    scenario = replace(study().scenario, library=replace(study().scenario.library, residual=wider))
-    assert "messages below 4 MiB 20.0 %" in plain(next(sources(StudyView(study=replace(study(), scenario=scenario)))))
-    assert parts[2] == "Not known, and so not sampled: speed between GCDs and the law of matrix products."
+    scenario = study().scenario
+    residual, found = scenario.library.residual, ranking_of(StudyView(study=study())).errors
+    assert residual is not None and found.law == residual and found.speed_sd == found.matmul_sd == 0.0
+    words = listed_errors(scenario)
+    assert says(words, plain(percent(residual.model_sd)), "law of", plain(percent(residual.run_sd)), "run to run")
+    assert says(words, "Not known", "speed between GCDs", "law of matrix products")
+    known = replace(scenario, machine=replace(scenario.machine, device=device(0.017)))
+    assert says(listed_errors(known), "1.7 %", "speed between GCDs", "Not known")
+
+
+def test_kinds_that_err_otherwise_than_the_rest_are_named() -> None:
+    scenario = study().scenario
+    law = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.3, small_bytes=65536, all_reduce_sd=0.2, all_gather_sd=0.1)
+    words = listed_errors(replace(scenario, library=replace(scenario.library, residual=law)))
+    assert says(words, "10.0 %", "64 KiB", "30.0 %", "all-reduces", "20.0 %") and "all-gathers" not in words
 
 
 @pytest.mark.parametrize(
-    ("view", "message"),
-    [
-        (without_samples, "the scenario asks for no samples (uncertainty.samples = 0)"),
-        (unknown, "neither the machine’s file (device.speed_sd, device.matmul_sd) nor the library’s (residual) says"),
-        (lambda: StudyView(study=study(1e3)), "No plan fits on 2 and 8 GCDs, so there is nothing to compare."),
-    ],
+    ("view", "any_fits", "num_samples"),
+    [(without_samples, True, 0), (unknown, True, 200), (lambda: StudyView(study=study(1e3)), False, 200)],
 )
-def test_where_there_are_no_error_bars_the_page_says_why(view: object, message: str) -> None:
-    seen = view()  # type: ignore[operator]
-    assert message in plain(probability(seen)) and "<table" not in probability(seen)
-    for section in (headline(seen), scaling(seen)):
-        assert "sample" not in section and '"toself"' not in section
-    assert share_faster(*seen.study.outcomes[:2]) is None
+def test_where_there_are_no_error_bars_the_findings_say_why(
+    view: Callable[[], StudyView], any_fits: bool, num_samples: int
+) -> None:
+    found = ranking_of(view())
+    assert (found.ranked, found.any_fits, found.num_samples) == ({}, any_fits, num_samples)
+    assert found.example_s is None and found.example_sampled_s is None
+    assert sampled_share(*view().study.outcomes[:2]) is None
+    drawn = json.loads(Page(page_of(findings_of(view()), view())).data.get("fig-rate", "{}"))
+    assert not any("error_y" in trace for figure in drawn.values() for trace in figure["data"])
 
 
 # ── tables and charts ──
 
 
-def test_the_table_of_pairs_has_every_pair_twice_and_both_make_all() -> None:
-    view = StudyView(study=study())
-    ranked = sampled(view, 8)
-    assert len(ranked) == 3
-    for a in ranked:
-        for b in ranked:
-            one, other = share_faster(a, b), share_faster(b, a)
-            assert one is not None and other is not None and one + other == pytest.approx(1.0)
-    assert probability(view).count('<th scope="row">') == 2 * 3  # on 8 devices and on 2
-    assert re.findall(r'data-show="(\d+)" aria-pressed="(\w+)"', probability(view)) == [("8", "true"), ("2", "false")]
+def test_every_pair_is_compared_twice_and_both_make_all() -> None:
+    found = ranking_of(StudyView(study=study()))
+    assert [len(plans) for plans in found.ranked.values()] == [3, 3]
+    for shares in found.faster_share.values():
+        pairs = [(a, b) for a in shares for b in shares[a]]
+        assert len(pairs) == 6
+        for a, b in pairs:
+            assert shares[a][b] + shares[b][a] == pytest.approx(1.0)
 
 
 def test_a_plan_that_does_not_fit_is_compared_with_none() -> None:
-    view = StudyView(study=study(2e6))
-    assert [o.plan for o in sampled(view, 8)] == ["zero3", "zeropp"]
-    assert "ddp" not in plain(probability(view))
+    found = ranking_of(StudyView(study=study(2e6)))
+    assert set(found.ranked[8]) == {"zero3", "zeropp"} == set(found.faster_share[8])
 
 
 def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_their_line() -> None:
     view = StudyView(study=study())
     for plan in view.plans:
-        for figure, is_rate in ((rates(view), True), (step_times(view), False)):
+        found = scaling_of(view), view.marks, view.device
+        for figure, is_rate in ((rates(*found), True), (step_times(*found), False)):
             line, bars = (trace for trace in figure["data"] if trace["name"] == plan)
             assert bars["mode"] == "markers" and "error_y" not in line
             assert bars["legendgroup"] == line["legendgroup"] == plan and bars["showlegend"] is False
@@ -249,7 +260,7 @@ def test_bars_hold_nine_samples_of_ten_around_their_median_and_go_away_with_thei
 
 def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> None:
     view = StudyView(study=study())
-    bars = [trace for trace in rates(view)["data"] if "error_y" in trace]
+    bars = [trace for trace in rates(scaling_of(view), view.marks, "GCD")["data"] if "error_y" in trace]
     for place, size in enumerate((2, 8)):
         stands = [trace["x"][place] for trace in bars]
         assert stands == sorted(set(stands)) and len(stands) == 3
@@ -258,10 +269,11 @@ def test_bars_of_one_size_stand_side_by_side_nearer_to_it_than_to_another() -> N
 
 
 def test_a_single_size_has_bars_side_by_side() -> None:
-    bars = [trace for trace in rates(StudyView(study=study(devices=(8,))))["data"] if "error_y" in trace]
+    view = StudyView(study=study(devices=(8,)))
+    bars = [trace for trace in rates(scaling_of(view), view.marks, "GCD")["data"] if "error_y" in trace]
     assert len({trace["x"][0] for trace in bars}) == 3
 
 
 def test_the_chart_of_rates_has_step_times_behind_a_button() -> None:
-    drawn = json.loads(Page(scaling(StudyView(study=study()))).data["fig-rate"])
+    drawn = json.loads(Page(page(study())).data["fig-rate"])
     assert list(drawn) == ["TFLOPS per GCD", "step time"]

@@ -7,16 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from simfrontier.report.assumptions import fitted_elsewhere
+from simfrontier.report.figures.sensitivity import dots
+from simfrontier.report.findings.published import Published, comparable, published_of
+from simfrontier.report.findings.sensitivity import setting_of, variations_of
+from simfrontier.report.findings.setup import fitted_elsewhere
 from simfrontier.report.page import page
-from simfrontier.report.published import comparable, given, published, ratio_bands
-from simfrontier.report.sensitivity import dots, named
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sensitivity import VariedRates
 from simfrontier.study import run_study
+from tests.facts import says
 from tests.report.studies import SCENARIO, full, scenario_path, study
+from tests.report.test_page import Page
 
 PLAIN = {key: value for key, value in SCENARIO.items() if key != "sensitivity"}
 
@@ -30,37 +34,60 @@ def view_of(plans: tuple[str, ...] = (), devices: tuple[int, ...] = (), **settin
     return StudyView(study=run_study(scenario_of(PLAIN, scenario_path(), named, plans, devices)))
 
 
-def row(page: str, number: int) -> list[str]:
-    """The cells of a row of the section's tables."""
-    rows = re.findall(r"<tr>(.*?)</tr>", page)
-    return [plain(cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", rows[number])]
+def found_in(view: StudyView) -> Published:
+    found = published_of(view)
+    assert found is not None
+    return found
+
+
+def words(view: StudyView) -> str:
+    """The section in words."""
+    return plain(Page(page(view.study, view.sensitivity, view.searches)).section("published"))
 
 
 # ── what was run ──
 
 
 def test_a_plan_that_was_not_run_is_not_said_to_be_too_big() -> None:
-    made = published(view_of(plans=("zero3",)), None)
-    assert row(made, 2) == ["ddp", "4.000", "not run", "–", "not run"]
-    assert row(made, 4) == ["ddp", "to 8", "0.900", "not run", "–"]
-    assert "because ddp was not run." in plain(made) and "does not fit" not in made
+    found = found_in(view_of(plans=("zero3",)))
+    (_, ddp), (efficiency,) = found.ratios, found.efficiencies
+    assert (ddp.plan, ddp.published, ddp.predicted, ddp.state) == ("ddp", 4.0, None, "not run")
+    assert (efficiency.first, efficiency.devices, efficiency.state) == (None, 8, "not run")
+    assert [one.tflops is None for one in found.ratios] == [False, True]
 
 
 def test_a_ratio_to_a_plan_that_was_not_run_is_not_given() -> None:
-    cells = row(published(view_of(plans=("ddp",)), None), 2)
-    assert cells[:4] == ["ddp", "4.000", "–", "–"] and float(cells[4]) > 0.0
+    found = found_in(view_of(plans=("ddp",)))
+    assert [(one.plan, one.predicted, one.state) for one in found.ratios] == [
+        ("zero3", None, "not run"),
+        ("ddp", None, ""),
+    ]
+    assert found.ratios[1].tflops == float(view_of(plans=("ddp",)).drawn[0].row["tflops_per_device"])
+    assert says(words(view_of(plans=("ddp",))), "ddp : zero3", "published as 4", "no prediction", "zero3 was not run")
 
 
 def test_a_plan_that_does_not_fit_says_so() -> None:
-    made = published(StudyView(study=study(2e6)), None)
-    assert row(made, 2) == ["ddp", "4.000", "does not fit", "–", "does not fit"]
-    assert row(made, 4) == ["ddp", "to 8", "0.900", "does not fit", "–"]
+    found = found_in(StudyView(study=study(2e6)))
+    assert [(one.plan, one.predicted, one.state) for one in found.ratios] == [
+        ("zero3", 1.0, ""),
+        ("ddp", None, "does not fit"),
+    ]
+    assert [one.state for one in found.efficiencies] == ["does not fit"]
 
 
 def test_an_efficiency_needs_two_sizes() -> None:
-    cells = row(published(StudyView(study=study()), None), 4)
-    assert cells[1] == "2 to 8" and float(cells[3]) > 0.0
-    assert row(published(view_of(devices=(8,)), None), 4) == ["ddp", "8 to 8", "0.900", "not run", "–"]
+    (two,) = found_in(StudyView(study=study())).efficiencies
+    rates = {o.devices: float(o.row["tflops_per_device"]) for o in study().outcomes if o.plan == "ddp"}
+    assert (two.first, two.devices, two.state) == (2, 8, "") and two.predicted == rates[8] / rates[2]
+    (one,) = found_in(view_of(devices=(8,))).efficiencies
+    assert (one.first, one.devices, one.predicted, one.state) == (8, 8, None, "not run")
+
+
+def test_a_ratio_is_of_the_rates_at_the_largest_size() -> None:
+    found = found_in(StudyView(study=study()))
+    rates = {o.plan: float(o.row["tflops_per_device"]) for o in study().outcomes if o.devices == 8}
+    assert [one.tflops for one in found.ratios] == [rates["zero3"], rates["ddp"]]
+    assert [one.predicted for one in found.ratios] == [1.0, rates["ddp"] / rates["zero3"]]
 
 
 # ── error bars ──
@@ -76,44 +103,44 @@ def test_the_band_of_a_ratio_is_of_paired_samples() -> None:
         for o in view.study.outcomes
     )
     view = StudyView(study=replace(view.study, outcomes=made))
-    low, high = ratio_bands(view, 8, "zero3")["ddp"]
-    np.testing.assert_allclose((low, high), (0.905, 0.995), rtol=1e-12)
-    assert "(nine samples of ten: 0.905 to 0.995), " in plain(published(view, None))
-    assert row(published(view, None), 2)[2].endswith("0.905 to 0.995")
+    zero3, ddp = found_in(view).ratios
+    assert zero3.sampled is None and ddp.sampled == pytest.approx((0.905, 0.995), rel=1e-12)
+    assert says(words(view), "ddp : zero3", "nine samples of ten: 0.905 to 0.995", "the published 4")
 
 
 def test_without_samples_there_is_no_band() -> None:
-    view = view_of(uncertainty__samples=0)
-    assert ratio_bands(view, 8, "zero3") == {}
-    assert "samples" not in published(view, None)
+    assert [one.sampled for one in found_in(view_of(uncertainty__samples=0)).ratios] == [None, None]
 
 
 # ── settings and machines ──
 
 
 def test_what_was_set_is_named_unless_it_leaves_rates_as_they_are() -> None:
-    assert given(view_of(uncertainty__samples=0)) == given(StudyView(study=study())) == []
+    assert view_of(uncertainty__samples=0).changed_settings == StudyView(study=study()).changed_settings == ()
     view = StudyView(study=replace(study(), fidelity="analytic"))
-    assert given(view) == ["fidelity = analytic"]
-    assert "predicted with fidelity = analytic set" in published(view, None)
+    assert view.changed_settings == ("fidelity = analytic",) == found_in(view).changed_settings
+    assert says(words(view), "with fidelity = analytic set", "prediction with these settings")
 
 
 def test_another_machine_is_not_judged_by_the_published_figures() -> None:
     view = StudyView(study=study(machine="toy-quad", devices=(2, 4)))
-    assert comparable(view.scenario) is None
-    made = published(view, None)
-    assert "These figures are of the machine that the scenario file names; the prediction is for toy-quad" in made
-    assert "findings" not in made and re.search(r"\d\s% (above|below)|equal within", plain(made)) is None
+    assert comparable(view.scenario) is None and not found_in(view).judged
+    assert says(words(view), "of the machine that the scenario file names", "toy-quad")
+    assert re.search(r"\d\s% (above|below)|equal within", words(view)) is None
     done, varied = full()
     elsewhere = StudyView(study=replace(done, scenario=view.scenario))
-    assert "published" not in str(dots(elsewhere, varied)) and "published" in str(dots(StudyView(study=done), varied))
+    for seen, published in ((elsewhere, {}), (StudyView(study=done), {"zero3": 1.0, "ddp": 4.0})):
+        found = variations_of(seen, varied)
+        assert found.sizes[0].published == published
+        stars = [t for t in dots(found, found.sizes[0], seen.marks, "GCD")["data"] if t["marker"]["symbol"] == "star"]
+        assert [t["x"] for t in stars] == ([[4.0]] if published else [])
 
 
 def test_the_machine_that_the_file_names_is_no_other_one_when_it_is_set() -> None:
     """What is set to what the file says already changes nothing, so nothing is said of it."""
     view = view_of(machine__name="toy-cluster", run__devices=[2, 8], training__micro_batch=2)
     assert view.scenario.settings == ("training.micro_batch = 2",)
-    assert comparable(view.scenario) is not None and "findings" in published(view, None)
+    assert comparable(view.scenario) is not None and found_in(view).judged
 
 
 def scenario(machine: str, **more: Any) -> Scenario:
@@ -121,14 +148,12 @@ def scenario(machine: str, **more: Any) -> Scenario:
 
 
 def test_a_library_that_was_fitted_elsewhere_says_so() -> None:
-    message = "nccl was fitted on perlmutter; nothing holds it on frontier"
-    assert fitted_elsewhere(scenario("frontier", library={"name": "nccl"})) == message
-    both = "cray-mpich was fitted on frontier and perlmutter; nothing holds it on lumi-g"
-    assert fitted_elsewhere(scenario("lumi-g", library={"name": "cray-mpich"})) == both
-    assert fitted_elsewhere(scenario("frontier")) == fitted_elsewhere(scenario("toy-cluster")) == ""
-    assert fitted_elsewhere(scenario("frontier", library={"name": "gloo"})) == ""  # does not say where
+    assert fitted_elsewhere(scenario("frontier", library={"name": "nccl"})) == ("perlmutter",)
+    assert fitted_elsewhere(scenario("lumi-g", library={"name": "cray-mpich"})) == ("frontier", "perlmutter")
+    assert fitted_elsewhere(scenario("frontier")) == fitted_elsewhere(scenario("toy-cluster")) == ()
+    assert fitted_elsewhere(scenario("frontier", library={"name": "gloo"})) == ()  # does not say where
     done = run_study(scenario("frontier", library={"name": "nccl"}, run={"devices": [8]}))
-    assert f"GCDs. {message}.</p>" in page(done, None)
+    assert says(Page(page(done)).words, "nccl", "perlmutter", "frontier")
 
 
 # ── values of variations ──
@@ -139,6 +164,6 @@ def test_varied_values_have_the_unit_of_their_key() -> None:
         return VariedRates(label=label, key=key, value=value, rates={}, fits={}, peak_flops_per_s=1e12)
 
     hop = "library.overrides.ring.hop_between_nodes_s"
-    assert named(one(hop, "hop latency, s", "0.000342")) == ("hop latency", "342\u00a0µs")
-    assert named(one("engine.overlap", "overlap", "false")) == ("overlap", "false")
-    assert named(one("training.micro_batch", "micro-batch, s", "4")) == ("micro-batch, s", "4")
+    assert setting_of(one(hop, "hop latency, s", "0.000342")) == ("hop latency", "342\u00a0µs")
+    assert setting_of(one("engine.overlap", "overlap", "false")) == ("overlap", "false")
+    assert setting_of(one("training.micro_batch", "micro-batch, s", "4")) == ("micro-batch, s", "4")

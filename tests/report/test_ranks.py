@@ -1,26 +1,30 @@
-"""How ranks are laid out, batches and models in words, and the section of pipelines."""
+"""How ranks are laid out, models and batches of a study, its timelines and its pipelines."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 
 import pytest
 
 from simfrontier.plan.tensor import AxonnOptions
-from simfrontier.report.assumptions import assumptions
-from simfrontier.report.batches import batch, models, training, work
+from simfrontier.report.figures.pipeline import IDLE_NAME, NAMES, lanes, memory_bars
+from simfrontier.report.findings.assumptions import assumptions_of
 from simfrontier.report.findings.breakdown import breakdown_of
 from simfrontier.report.findings.headline import plan_limit
 from simfrontier.report.findings.memory import memory_use
-from simfrontier.report.pipeline import IDLE_NAME, NAMES, lanes, memory_bars, pipeline
-from simfrontier.report.ranks import grid, ordered, ranks, sizes
-from simfrontier.report.timeline import timeline
+from simfrontier.report.findings.pipeline import pipelines_of
+from simfrontier.report.findings.ranks import rank_grids, ranks_along
+from simfrontier.report.findings.setup import setup_of
+from simfrontier.report.findings.study import findings_of
+from simfrontier.report.findings.timeline import critical_ranks
+from simfrontier.report.page import page
+from simfrontier.report.phrases import setting
 from simfrontier.report.view import StudyView
 from simfrontier.tuning import TriedGrid
 from tests.report.studies import piped, sized, study
 from tests.report.test_page import Page
-from tests.report.test_published import plain, row
 
 
 def view() -> StudyView:
@@ -33,77 +37,91 @@ def view() -> StudyView:
 
 def test_a_grid_multiplies_to_the_devices() -> None:
     seen = view()
-    assert sizes(seen.cases["pipe", 8]) == {"X": 1, "Y": 1, "Z": 1, "tensor": 2, "stages": 2, "data": 2}
-    assert grid(seen.cases["pipe", 8]) == "tensor 2 × stages 2 × data 2"
-    assert grid(seen.cases["zero3", 8]) == "data 8"
-    for (_, size), case in seen.cases.items():
-        product = 1
-        for count in sizes(case).values():
-            product *= count
-        assert product == size
+    assert ranks_along(seen.cases["pipe", 8]) == {"tensor": 2, "stages": 2, "data": 2}
+    assert ranks_along(seen.cases["zero3", 8]) == {"data": 8}
+    assert [prod(ranks_along(case).values()) for case in seen.cases.values()] == [size for _, size in seen.cases]
 
 
-def test_the_table_has_the_grid_and_the_batch_of_every_plan_and_size() -> None:
+def test_every_plan_and_size_has_its_grid_and_batch() -> None:
     """16 sequences over 2 data-parallel ranks in micro-batches of 2: four of them; over 1 rank eight."""
-    made = ranks(view())
-    assert row(made, 0)[-5:] == ["data", "micro-batch", "micro-batches", "sequences per step", "found by"]
-    pipes = [row(made, number) for number in range(1, 7) if row(made, number)[0] == "pipe"]
-    assert [cells[1] for cells in pipes] == ["4", "8"]
-    assert [cells[-5:] for cells in pipes] == [["1", "2", "8", "16", "given"], ["2", "2", "4", "16", "given"]]
-    assert "search of 6 candidates" in plain(made)
+    found = rank_grids(view())
+    assert found.axes == ("X", "Y", "Z", "tensor", "stages")
+    pipes = [one for one in found.grids if one.plan == "pipe"]
+    batches = [(one.devices, one.ranks["data"], one.micro_batch, one.grad_accum, one.samples) for one in pipes]
+    assert batches == [(4, 1, 2, 8, 16), (8, 2, 2, 4, 16)]
+    searched = {(one.plan, one.devices): one.num_candidates for one in found.grids if one.is_searched}
+    assert searched == {("axonn", 4): 6, ("axonn", 8): 6}
 
 
-def test_plans_without_grids_need_no_such_section() -> None:
-    assert ranks(StudyView(study=study())) == "" == pipeline(StudyView(study=study()))
+def test_plans_without_grids_and_pipelines_have_no_such_findings() -> None:
+    found = findings_of(StudyView(study=study()))
+    assert found.ranks is None and found.pipeline is None
 
 
 def test_candidates_stand_best_first_and_say_why_they_cannot_run() -> None:
-    made = plain(ranks(view()))
-    assert "axonn on 8 GCDs: the 6 candidates of its search, best first" in made
-    assert "X Y Z data sequences/s against the best" in made
-    assert "3 1 1 – – x = 3 does not divide" in made or "3 1 1 – – grid x 3 = 3 ranks does not divide" in made
-    assert "best" in made
+    (search,) = [one for one in rank_grids(view()).searches if one.devices == 8]
+    assert list(search.candidates[0].options) == ["X", "Y", "Z", "data"] and search.by == ""
+    (odd,) = [one for one in search.candidates if one.options["X"] == 3 and one.options["Y"] == 1]
+    assert odd.options["data"] is None and odd.samples_per_s is None and "3" in odd.misfit
 
     def one(rate: float | None, x: int) -> TriedGrid:
         return TriedGrid(options=AxonnOptions(family="axonn", x=x), rate=rate, why="" if rate else "does not fit")
 
-    tried = [one(None, 1), one(2.0, 2), one(3.0, 4), one(2.0, 8)]
-    assert [each.options.x for each in ordered(tried)] == [4, 2, 8, 1]  # type: ignore[attr-defined]
-
-
-def test_the_taken_candidate_is_the_best_that_was_tried() -> None:
     seen = view()
-    for (plan, size), tried in seen.searches.items():
-        assert len(tried) == 6
-        assert seen.scenario.resolved_options[plan, size] == ordered(tried)[0].options
+    tried = {("axonn", 8): (one(None, 1), one(2.0, 2), one(3.0, 4), one(2.0, 8))}
+    (made,) = rank_grids(StudyView(study=seen.study, searches=tried)).searches
+    assert [each.options["X"] for each in made.candidates] == [4, 2, 8, 1]
+    assert [each.misfit for each in made.candidates] == ["", "", "", "does not fit"]
 
 
-# ── words ──
+def test_the_taken_grid_is_the_best_that_was_tried() -> None:
+    searches = rank_grids(view()).searches
+    assert [len(search.candidates) for search in searches] == [6, 6]
+    assert [search.taken for search in searches] == [search.candidates[0].options for search in searches]
 
 
-def test_micro_batches_are_said_by_plan_where_they_differ() -> None:
-    seen = view()
-    message = training(seen)
-    assert message.startswith("micro-batch per data-parallel rank × micro-batches of a step: zero3 1 × 2 to 4; ")
-    assert "pipe 2 × 4 to 8; axonn " in message
-    assert batch(seen) == "steps of 16 sequences"
-    assert training(StudyView(study=study())) == "micro-batch 1 per GCD, accumulation 1"
+# ── what was simulated ──
+
+
+def test_micro_batches_are_known_by_plan() -> None:
+    found = setup_of(view())
+    assert (found.micro_batch["zero3"], found.grad_accum["zero3"]) == ((1,), (2, 4))
+    assert (found.micro_batch["pipe"], found.grad_accum["pipe"]) == ((2,), (4, 8))
+    assert not found.per_device and found.samples == {4: 16, 8: 16}
+    plain = setup_of(StudyView(study=study()))
+    assert plain.per_device and set(plain.micro_batch.values()) == set(plain.grad_accum.values()) == {(1,)}
 
 
 def test_the_work_is_said_to_be_the_same_only_where_it_is() -> None:
-    assert work(StudyView(study=study())) == "The same work per GCD at every size."
-    assert work(view()) == "Steps of 16 sequences at every size."
-    grown = StudyView(study=sized())
-    assert models(grown).startswith("tiny (") and " on 2 and tiny (" in models(grown) and models(grown).endswith("GCDs")
-    assert work(grown).startswith("The model grows with the machine: tiny (")
-    assert "model on 2 GCDs" in plain(assumptions(grown)) and "model on 8 GCDs" in plain(assumptions(grown))
+    assert setup_of(StudyView(study=study())).same_work and not setup_of(view()).same_work
+    plain, grown = setup_of(StudyView(study=study())), setup_of(StudyView(study=sized()))
+    assert list(plain.models) == [8] and list(grown.models) == [2, 8]
+    assert [model.num_layers for model in grown.models.values()] == [1, 2]
+    assert grown.num_parameters[2] < grown.num_parameters[8]
 
 
-def test_options_of_the_data_axes_are_readable() -> None:
-    made = plain(assumptions(view()))
-    assert "data zero1 (gradient_codec fp16" in made and "family=" not in made and "Options(" not in made
-    assert "micro-batch per data-parallel rank" in made
-    assert "; axonn: " in made  # its engine is its own
+def test_options_of_the_data_axes_are_plain_values() -> None:
+    found = assumptions_of(view())
+    data = found.options["pipe"]["data"]
+    assert data["family"] == "zero1" and data["gradient_codec"] == "fp16"
+    assert setting(data).startswith("zero1 (gradient_codec fp16, ")
+    assert {plan for plans in found.engine_of_plans.values() for plan in plans} >= {"axonn"}  # its engine is its own
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (True, "yes"),
+        (1024, "1,024"),
+        ("fp16", "fp16"),
+        (["a", 2], "(a, 2)"),
+        ({"family": "zero1"}, "zero1"),
+        ({"family": "zero1", "x": False}, "zero1 (x no)"),
+        ({"over": ["gcd"], "codec": "int8"}, "(over (gcd), codec int8)"),
+    ],
+)
+def test_settings_are_written_plainly(value: object, message: str) -> None:
+    assert setting(value) == message
 
 
 # ── pipelines ──
@@ -123,20 +141,21 @@ def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
 
 def test_the_bubble_stands_beside_its_closed_form() -> None:
     """Two stages, four micro-batches: (2 - 1) / (4 + 2 - 1) = 20 %."""
-    made = pipeline(view())
-    (outcome,) = view().piped
-    assert outcome.stages is not None
-    cells = row(made, 1)
-    assert cells[:4] == ["pipe", "2", "4", "1"] and cells[5] == "20.0 %"
-    assert float(cells[4].removesuffix(" %")) == pytest.approx(100 * outcome.stages.bubble, abs=0.05)
-    assert [row(made, number)[0].split(" critical")[0] for number in (3, 4)] == ["stage 0", "stage 1"]
+    (found,) = pipelines_of(view())
+    known = found.stages
+    assert (found.plan, len(known.stages), known.num_micro, known.chunks) == ("pipe", 2, 4, 1)
+    assert found.closed_form == pytest.approx(0.2)
+    assert found.bubble == pytest.approx(sum(one.bubble_s / known.pipeline_s for one in known.stages) / 2)
+    for one in known.stages:
+        spent_s = one.forward_s + one.backward_s + one.exchange_s + one.bubble_s
+        assert 0.9 * known.pipeline_s < spent_s <= known.pipeline_s * (1 + 1e-9)
 
 
 def test_pipelines_that_do_not_fit_show_their_memory_alone() -> None:
     seen = view()
     made = tuple(replace(o, row={**o.row, "fits": o.plan != "pipe", "note": "too big"}) for o in seen.study.outcomes)
-    message = pipeline(StudyView(study=replace(seen.study, outcomes=made)))
-    assert "No pipeline fits on 8 GCDs." in message and "fig-stages" not in message and "fig-stage-memory" in message
+    read = Page(page(replace(seen.study, outcomes=made)))
+    assert "fig-stages" not in read.data and list(json.loads(read.data["fig-stage-memory"])) == ["pipe"]
 
 
 def test_memory_is_stacked_by_stage_up_to_its_peak() -> None:
@@ -156,15 +175,22 @@ def test_pages_say_which_stage_is_drawn_and_that_idle_is_the_bubble() -> None:
     assert outcome.stages is not None
     (fullest,) = memory_use(seen).fullest_stages
     assert (fullest.plan, fullest.stage, fullest.num_stages) == ("pipe", outcome.stages.fullest.stage, 2)
-    assert f", stage {outcome.stages.critical}" in plain(timeline(seen))
+    assert {one.plan: one.stage for one in critical_ranks(seen)} == {
+        "zero3": None,
+        "pipe": outcome.stages.critical,
+        "axonn": None,
+    }
     assert breakdown_of(seen).has_pipelines and not breakdown_of(StudyView(study=study())).has_pipelines
     idle = replace(outcome, exposure=replace(outcome.exposure, idle=1e9))
     assert (plan_limit(idle).part, plan_limit(idle).is_pipeline) == ("idle", True)
 
 
 def test_a_long_program_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simfrontier.report.timeline.MOST", 10)
-    made = timeline(view())
-    assert "The first 10 operations are drawn, of " in made and " of pipe" in made
-    data = json.loads(Page(made).data["fig-timeline"])
-    assert sum(len(t["base"]) for t in data["pipe"]["data"] if "waiting" not in t["name"]) == 10
+    monkeypatch.setattr("simfrontier.report.figures.timeline.MOST", 10)
+    monkeypatch.setattr("simfrontier.report.page.MOST", 10)
+    seen = view()
+    read = Page(page(seen.study))
+    drawn = json.loads(read.data["fig-timeline"])["pipe"]["data"]
+    assert sum(len(trace["base"]) for trace in drawn if "waiting" not in trace["name"]) == 10
+    (pipe,) = [one for one in critical_ranks(seen) if one.plan == "pipe"]
+    assert pipe.num_ops > 10 and f"{pipe.num_ops:,} of pipe" in " ".join(read.words.split())

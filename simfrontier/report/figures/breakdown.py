@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simfrontier.report.findings.breakdown import StepParts
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import TOO_BIG
-from simfrontier.report.theme import CODEC, COMPUTE, IDLE, INK, LEVEL_COLOURS, LEVEL_NAMES, axis, bars, figure, rows
+from simfrontier.report.theme import (
+    CODEC,
+    COMPUTE,
+    IDLE,
+    INK,
+    LEVEL_COLOURS,
+    LEVEL_NAMES,
+    Figure,
+    axis,
+    bars,
+    figure,
+    rows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

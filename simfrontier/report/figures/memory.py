@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.report.markup import Figure
-from simfrontier.report.theme import INK, MEMORY_COLOURS, axis, figure
+from simfrontier.report.theme import INK, MEMORY_COLOURS, Figure, axis, figure
 from simfrontier.simulation import MemoryTimeline
 
 

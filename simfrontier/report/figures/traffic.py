@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from simfrontier.report.findings.traffic import Traffic
-from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import TOO_BIG
-from simfrontier.report.theme import LEVEL_COLOURS, LEVEL_NAMES, axis, bars, figure, rows
+from simfrontier.report.theme import LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, bars, figure, rows
 
 PARTS = {  # in the order of the stack: name and colour
     **{level: (LEVEL_NAMES[level], LEVEL_COLOURS[level]) for level in ("package", "intra_node", "inter_node")},

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.report.probability import SURE, sampled_share
+from simfrontier.report.findings.samples import SURE, Sampled, sampled_share, sampled_step_s, sampled_tflops
 from simfrontier.report.view import StudyView, rate, step_s
-from simfrontier.study import BAND, PlanOutcome
+from simfrontier.study import PlanOutcome
 
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")
 SAME = 0.0005  # plans whose rates are nearer than this are called equal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """The middle of the samples, and what nine of ten lie within."""
-
-    low: float
-    median: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,24 +128,18 @@ def _ahead(view: StudyView, best: PlanOutcome, other: PlanOutcome) -> Ahead:
 
 def _best(view: StudyView, best: PlanOutcome) -> Best:
     row = best.row
-    tflops, step, sampled_tflops, sampled_step = rate(best), step_s(best), None, None
-    if best.samples_s is not None:
-        low, median, high = (float(row[column]) for column in BAND)
-        sampled_step = Sampled(low=low, median=median, high=high)
-        work = tflops * step
-        sampled_tflops = Sampled(low=work / high, median=work / median, high=work / low)
     peak = view.scenario.at(view.largest).peak_flops_per_s
     return Best(
         plan=best.plan,
-        tflops_per_device=tflops,
-        sampled_tflops=sampled_tflops,
-        step_s=step,
-        sampled_step_s=sampled_step,
+        tflops_per_device=rate(best),
+        sampled_tflops=sampled_tflops(best),
+        step_s=step_s(best),
+        sampled_step_s=sampled_step_s(best),
         tokens_per_s=float(row["tokens_per_s"]),
         scaling_efficiency=float(row["scaling_efficiency"]) if len(view.sizes) > 1 else None,
         first_devices=min(o.devices for o in view.study.of(best.plan) if o.row["fits"]),
         exposed_s=float(row["exposed_comm_s"]),
         mfu=float(row["mfu"]),
-        peak_share=tflops * 1e12 / peak if view.recomputing[best.plan] else None,
+        peak_share=rate(best) * 1e12 / peak if view.recomputing[best.plan] else None,
         peak_memory_bytes=float(row["peak_memory_bytes"]),
     )

@@ -2,37 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from simfrontier.report.findings.assumptions import Assumptions, assumptions_of
 from simfrontier.report.findings.breakdown import Breakdown, breakdown_of
 from simfrontier.report.findings.headline import Headline, headline_of
 from simfrontier.report.findings.memory import MemoryUse, memory_use
+from simfrontier.report.findings.ranking import Ranking, ranking_of
+from simfrontier.report.findings.scaling import ScaledPlan, scaling_of
+from simfrontier.report.findings.setup import Setup, setup_of
+from simfrontier.report.findings.timeline import CriticalRank, critical_ranks
 from simfrontier.report.findings.traffic import Traffic, traffic_of
 from simfrontier.report.view import StudyView
-from simfrontier.study import Study
 from simfrontier.wholefile import write_json
+
+if TYPE_CHECKING:
+    from simfrontier.report.findings.earlier import Earlier
+    from simfrontier.report.findings.pipeline import Pipeline
+    from simfrontier.report.findings.published import Published
+    from simfrontier.report.findings.ranks import RankGrids
+    from simfrontier.report.findings.sensitivity import Variations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFindings:
-    """What the page of a study says in its sections of these names."""
+    """What the page of a study says in its sections of these names, and `setup`, what was simulated. None where it has
+    nothing to say."""
 
+    setup: Setup
     headline: Headline
+    scaling: Mapping[str, tuple[ScaledPlan, ...]]
+    probability: Ranking
     time: Breakdown
-    memory: MemoryUse
+    timeline: tuple[CriticalRank, ...]
     traffic: Traffic
+    memory: MemoryUse
+    assumptions: Assumptions
+    published: Published | None = None
+    earlier: Earlier | None = None
+    ranks: RankGrids | None = None
+    sensitivity: Variations | None = None
+    pipeline: tuple[Pipeline, ...] | None = None
 
 
-def findings_of(study: Study) -> StudyFindings:
+def findings_of(view: StudyView) -> StudyFindings:
     """The findings of a study: the values that its page is made from."""
-    view = StudyView(study=study)
     return StudyFindings(
-        headline=headline_of(view), time=breakdown_of(view), memory=memory_use(view), traffic=traffic_of(view)
+        setup=setup_of(view),
+        headline=headline_of(view),
+        scaling=scaling_of(view),
+        probability=ranking_of(view),
+        time=breakdown_of(view),
+        timeline=critical_ranks(view),
+        traffic=traffic_of(view),
+        memory=memory_use(view),
+        assumptions=assumptions_of(view),
+        **_rare(view),
     )
 
 
-def write_findings(study: Study, path: Path) -> None:
+def write_findings(found: StudyFindings, path: Path) -> None:
     """Write a study's findings as JSON, in the units that their names say; sizes that are keys are text there. Raises
     InputError where the file cannot be written."""
-    write_json(asdict(findings_of(study)), path)
+    write_json(asdict(found), path)
+
+
+def _rare(view: StudyView) -> dict[str, Any]:
+    """Findings that most studies have no use for, by their names: they are imported only where they are needed."""
+    made: dict[str, Any] = {}
+    if view.scenario.file.published is not None:
+        from simfrontier.report.findings.published import published_of
+
+        made["published"] = published_of(view)
+    if view.scenario.file.earlier is not None:
+        from simfrontier.report.findings.earlier import earlier_of
+
+        made["earlier"] = earlier_of(view)
+    if view.has_grids:
+        from simfrontier.report.findings.ranks import rank_grids
+
+        made["ranks"] = rank_grids(view)
+    if view.sensitivity is not None:
+        from simfrontier.report.findings.sensitivity import variations_of
+
+        made["sensitivity"] = variations_of(view, view.sensitivity)
+    if view.piped:
+        from simfrontier.report.findings.pipeline import pipelines_of
+
+        made["pipeline"] = pipelines_of(view)
+    return made

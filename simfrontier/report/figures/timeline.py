@@ -1,15 +1,12 @@
-"""The timeline of one step on the critical rank: lanes as rows, every operation a bar, coloured by what it is."""
+"""The timeline of one step on one rank: lanes as rows, every operation a bar, coloured by what it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from simfrontier.report.markup import Figure, paragraph, plot, section
-from simfrontier.report.phrases import listed, number, quantity
-from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, axis, figure
-from simfrontier.report.view import StudyView
-from simfrontier.study import PlanOutcome
+from simfrontier.report.phrases import number, quantity
+from simfrontier.report.theme import CODEC, COMPUTE, LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, figure
 from simfrontier.trace import Span, Trace
 
 WAIT = "waiting for other ranks"
@@ -23,42 +20,6 @@ COLOURS = {
 }
 MOST = 12_000  # operations that a browser draws without delay
 _LANES = ("host", "compute", "gather", "reduce")
-
-
-def timeline(view: StudyView) -> str:
-    """The section: one chart per plan that fits at the largest size."""
-    figures = {o.plan: bars(o.trace) for o in view.drawn if o.trace is not None and o.row["fits"]}
-    if not figures:
-        return section("timeline", "One step, operation by operation", paragraph("No plan fits at the largest size."))
-    left_out = [o.plan for o in view.drawn if o.plan not in figures]
-    who = {o.plan: f"{o.trace.ranks[0]}{_stage(o)}" for o in view.drawn if o.trace is not None and o.plan in figures}
-    shown = view.ranked[0].plan
-    return section(
-        "timeline",
-        "One step, operation by operation",
-        paragraph(
-            f"The critical rank at {view.largest:,} {view.devices}. {_drawn(figures, view)} Drag to zoom in, "
-            "double-click for all that is drawn; point at a bar for its name, layer, micro-batch, time and bytes. Bars "
-            "that are narrower than a pixel mix their colours: zoom in to tell them apart. The Perfetto traces beside "
-            "this page hold all."
-        ),
-        plot("fig-timeline", figures, "Timeline of one step by lane", shown),
-        paragraph("Drawn: " + "; ".join(f"{plan}: {rank}" for plan, rank in who.items()) + ".", "note"),
-        paragraph(f"Not drawn, because it does not fit: {listed(left_out)}.", "note") if left_out else "",
-    )
-
-
-def _drawn(figures: Iterable[str], view: StudyView) -> str:
-    """How much of each plan's operations is drawn."""
-    long = [o for o in view.drawn if o.plan in figures and o.trace is not None and len(o.trace.spans[0]) > MOST]
-    if not long:
-        return "Every operation is drawn, none left out."
-    counts = listed([f"{len(o.trace.spans[0]):,} of {o.plan}" for o in long if o.trace is not None])
-    return f"The first {MOST:,} operations are drawn, of {counts}."
-
-
-def _stage(outcome: PlanOutcome) -> str:
-    return "" if outcome.stages is None else f", stage {outcome.stages.critical}"
 
 
 def kind_of(span: Span) -> str:

@@ -1,0 +1,59 @@
+"""How sure the ranking of plans is: what was sampled, and for each pair of plans how often one is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.analysis import Spread, spread_of
+from simfrontier.report.findings.samples import Sampled, num_samples, sampled_share, sampled_step_s
+from simfrontier.report.view import StudyView, step_s
+from simfrontier.study import PlanOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """`errors`: what is sampled. By number of devices: `ranked`, the plans that have samples, the fastest first, and
+    `faster_share`, of the samples, in which a plan is faster than another. The step of the fastest plan at the largest
+    size is the `example` of what errors do to a step."""
+
+    errors: Spread
+    num_samples: int
+    ranked: Mapping[int, tuple[str, ...]]
+    faster_share: Mapping[int, Mapping[str, Mapping[str, float]]]
+    any_fits: bool
+    example: str
+    example_devices: int
+    example_s: float | None
+    example_sampled_s: Sampled | None
+
+
+def ranking_of(view: StudyView) -> Ranking:
+    """How sure the ranking of a study's plans is, at every size at which any has samples."""
+    known = {size: outcomes for size in view.sizes if (outcomes := with_samples(view, size))}
+    size = max(known, default=0)
+    example = known[size][0] if known else None
+    return Ranking(
+        errors=spread_of(view.scenario.machine, view.scenario.library),
+        num_samples=view.scenario.file.uncertainty.samples if example is None else num_samples(example),
+        ranked={size: tuple(o.plan for o in outcomes) for size, outcomes in known.items()},
+        faster_share={size: _shares(outcomes) for size, outcomes in known.items()},
+        any_fits=any(outcome.row["fits"] for outcome in view.study.outcomes),
+        example=example.plan if example else "",
+        example_devices=size,
+        example_s=step_s(example) if example else None,
+        example_sampled_s=sampled_step_s(example) if example else None,
+    )
+
+
+def with_samples(view: StudyView, size: int) -> list[PlanOutcome]:
+    """Outcomes at a size that have samples, the fastest first."""
+    known = [outcome for outcome in view.at(size) if outcome.samples_s is not None]
+    return sorted(known, key=lambda outcome: -view.pace(outcome))
+
+
+def _shares(outcomes: list[PlanOutcome]) -> dict[str, dict[str, float]]:
+    return {
+        a.plan: {b.plan: share[0] for b in outcomes if b is not a and (share := sampled_share(a, b)) is not None}
+        for a in outcomes
+    }

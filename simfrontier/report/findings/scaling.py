@@ -1,0 +1,45 @@
+"""How the plans of a study scale: the rate, step and scaling efficiency of each at every size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.report.findings.samples import Sampled, sampled_step_s, sampled_tflops
+from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.study import PlanOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledPlan:
+    """One plan at one size. `efficiency` (0 to 1): its rate per device over its own at the smallest size at which it
+    fits. `misfit`: why it does not fit, and then there are no numbers."""
+
+    devices: int
+    misfit: str
+    tflops_per_device: float | None = None
+    sampled_tflops: Sampled | None = None
+    step_s: float | None = None
+    sampled_step_s: Sampled | None = None
+    efficiency: float | None = None
+
+
+def scaling_of(view: StudyView) -> Mapping[str, tuple[ScaledPlan, ...]]:
+    """The plans of a study at its sizes, ascending."""
+    return {
+        plan: tuple(_scaled(o) for o in sorted(view.study.of(plan), key=lambda o: o.devices)) for plan in view.plans
+    }
+
+
+def _scaled(outcome: PlanOutcome) -> ScaledPlan:
+    if not outcome.row["fits"]:
+        return ScaledPlan(devices=outcome.devices, misfit=str(outcome.row["note"]))
+    return ScaledPlan(
+        devices=outcome.devices,
+        misfit="",
+        tflops_per_device=rate(outcome),
+        sampled_tflops=sampled_tflops(outcome),
+        step_s=step_s(outcome),
+        sampled_step_s=sampled_step_s(outcome),
+        efficiency=float(outcome.row["scaling_efficiency"]),
+    )

@@ -1,0 +1,109 @@
+"""How the comparison of plans depends on settings that are unknown, one at a time and the same for all plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simfrontier.report.findings.published import comparable
+from simfrontier.report.phrases import exactly
+from simfrontier.report.view import StudyView
+from simfrontier.units import unit_of
+
+if TYPE_CHECKING:
+    from simfrontier.sensitivity import RequiredValue, Sensitivity, VariedRates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Varied:
+    """One setting at one value, in the unit of its key (both empty: the defaults). By plan: `rates`, its TFLOPS per
+    device; `compared`, what is compared of it: its rate over the first plan's, or of the only plan its rate. None where
+    a plan does not fit."""
+
+    setting: str
+    value: str
+    rates: Mapping[str, float | None]
+    compared: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariedAtSize:
+    """All variations at one size, those at the defaults apart. `published`: what is compared, as published; `strongest`
+    names the setting that moves it most."""
+
+    devices: int
+    default: Varied
+    varied: tuple[Varied, ...]
+    published: Mapping[str, float]
+    strongest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variations:
+    """What was varied at each size, the largest first, and the values that published ratios would need. `compared`: the
+    plans whose ratios to the first of `plans` are compared, or the only plan."""
+
+    fidelity: str
+    plans: tuple[str, ...]
+    compared: tuple[str, ...]
+    sizes: tuple[VariedAtSize, ...]
+    required: tuple[RequiredValue, ...]
+
+
+def variations_of(view: StudyView, result: Sensitivity) -> Variations:
+    """The variations of a study's scenario."""
+    return Variations(
+        fidelity=result.fidelity,
+        plans=result.plans,
+        compared=result.plans[1:] or result.plans,
+        sizes=tuple(_at_size(view, each) for each in (result, *sorted(result.smaller, key=lambda each: -each.devices))),
+        required=result.required,
+    )
+
+
+def setting_of(one: VariedRates) -> tuple[str, str]:
+    """The varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
+    unit = unit_of(one.key)
+    try:
+        return one.label.removesuffix(f", {unit}"), exactly(float(one.value), unit) if unit else one.value
+    except ValueError:  # a value that is a word
+        return one.label, one.value
+
+
+def _at_size(view: StudyView, result: Sensitivity) -> VariedAtSize:
+    return VariedAtSize(
+        devices=result.devices,
+        default=_varied("", "", result.default, result.plans),
+        varied=tuple(_varied(*setting_of(one), one.rates, result.plans) for one in result.varied),
+        published=_published(view, result),
+        strongest=result.strongest,
+    )
+
+
+def _varied(setting: str, value: str, rates: Mapping[str, float], plans: tuple[str, ...]) -> Varied:
+    compared = {plan: rates[plan] if len(plans) == 1 else rates[plan] / rates[plans[0]] for plan in plans}
+    return Varied(
+        setting=setting,
+        value=value,
+        rates={plan: _finite(rates[plan]) for plan in plans},
+        compared={plan: _finite(value) for plan, value in compared.items()},
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
+    """The published values of what is compared, by plan: of the only plan the TFLOPS that its share of the peak is."""
+    figures = comparable(view.scenario)
+    if figures is None:
+        return {}
+    if len(result.plans) > 1:
+        return {plan: figures.ratios[plan] for plan in result.plans if plan in figures.ratios}
+    (plan,) = result.plans
+    percentage = figures.percent_of_peak.get(plan, {}).get(str(result.devices))
+    peak = view.scenario.at(result.devices).peak_flops_per_s
+    return {} if percentage is None else {plan: percentage / 100 * peak / 1e12}

@@ -1,0 +1,67 @@
+"""What a study simulated: the machine, the models and the work of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.report.view import StudyView
+from simfrontier.scenario import Scenario
+from simfrontier.workload import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What was simulated. By number of devices: `models` with `num_parameters`, one (of the largest) where all are
+    alike, and `samples`, sequences of a step, empty where plans of one size differ. `micro_batch` and `grad_accum`: by
+    plan, ascending; `per_device`: micro-batches are of a device, not of a data-parallel rank; `same_work`: a device has
+    as many samples at every size; `fitted_on`: the machines that the library was fitted on, where this is none of
+    them."""
+
+    scenario: str
+    machine: str
+    library: str
+    fidelity: str
+    device_word: str
+    sizes: tuple[int, ...]
+    models: Mapping[int, Shape]
+    num_parameters: Mapping[int, int]
+    samples: Mapping[int, int]
+    micro_batch: Mapping[str, tuple[int, ...]]
+    grad_accum: Mapping[str, tuple[int, ...]]
+    per_device: bool
+    same_work: bool
+    recomputes: Mapping[str, bool]
+    fitted_on: tuple[str, ...]
+
+
+def setup_of(view: StudyView) -> Setup:
+    """What a study simulated."""
+    scenario, cases = view.scenario, view.cases
+    samples = {size: {case.samples for (_, at), case in cases.items() if at == size} for size in view.sizes}
+    models = view.shapes if len(set(view.shapes.values())) > 1 else {view.largest: view.shapes[view.largest]}
+    return Setup(
+        scenario=scenario.name,
+        machine=scenario.machine.name,
+        library=scenario.library.name,
+        fidelity=view.study.fidelity,
+        device_word=view.device,
+        sizes=view.sizes,
+        models=models,
+        num_parameters={size: shape.num_parameters for size, shape in models.items()},
+        samples={} if any(len(n) > 1 for n in samples.values()) else {size: min(n) for size, n in samples.items()},
+        micro_batch={p: tuple(sorted({c.micro_batch for (n, _), c in cases.items() if n == p})) for p in view.plans},
+        grad_accum={p: tuple(sorted({c.grad_accum for (n, _), c in cases.items() if n == p})) for p in view.plans},
+        per_device=all(case.batch_ranks == case.devices for case in cases.values()),
+        same_work=len({case.samples / case.devices for case in cases.values()}) == 1,
+        recomputes=view.recomputing,
+        fitted_on=fitted_elsewhere(scenario),
+    )
+
+
+def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:
+    """The machines that the library was fitted on, where this is none of them. Nothing with a calibration, which is of
+    a machine of its own, nor on toys, which cannot be measured."""
+    library, machine = scenario.library, scenario.machine.name
+    held = machine in library.machines or machine.startswith("toy-") or scenario.file.library.calibration is not None
+    return () if held else tuple(library.machines)
