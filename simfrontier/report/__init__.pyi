@@ -14,14 +14,12 @@ from .crosscheck_text import (
     swept as swept,
 )
 from .explanation import write_explanation_page as write_explanation_page
-from .explanation_text import (
-    best_sentence as best_sentence,
-    headline_sentence as headline_sentence,
-    listed_changes as listed_changes,
-    set_words as set_words,
+from .findings.explanation import (
+    LITTLE as LITTLE,
+    first_that_fits as first_that_fits,
+    moving as moving,
     shown_differences as shown_differences,
     shown_parts as shown_parts,
-    signed_seconds as signed_seconds,
 )
 from .findings.study import write_findings as write_findings
 from .limits import limits_words as limits_words
@@ -32,13 +30,16 @@ from .phrases import (
     NOTHING as NOTHING,
     exactly as exactly,
     number as number,
+    options as options,
     percent as percent,
     quantity as quantity,
     signed as signed,
+    signed_seconds as signed_seconds,
 )
 from .probability import sampled_rate as sampled_rate
 from .published import comparable as comparable, ratio_sentences as ratio_sentences
 from .ranks import found_grid as found_grid
+from .render import said as said
 from .sensitivity import named as named, published_values as published_values, value as value
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -95,6 +96,17 @@ def signed(share: float) -> str:
     if not math.isfinite(share) or size == percent(0.0):
         return size
     return f"{'+' if share > 0 else '−'}{size}"
+
+
+def signed_seconds(seconds: float) -> str:
+    """Seconds with their sign: +1.2 ms, −0.31 s."""
+    size = quantity(abs(seconds), "s")
+    return size if seconds == 0.0 else f"{'+' if seconds > 0.0 else '−'}{size}"
+
+
+def options(settings: Sequence[str]) -> str:
+    """Settings as options of a command line: `--set engine.overlap=true`."""
+    return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 def distance(predicted: float, published: float) -> str:

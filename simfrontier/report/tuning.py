@@ -7,9 +7,9 @@ from pathlib import Path
 
 from simfrontier.report.assumptions import fitted_elsewhere, numbers, settings_of
 from simfrontier.report.ending import how_to_read
-from simfrontier.report.explanation_figures import colours_of, parts_figure
-from simfrontier.report.explanation_text import shown_parts
 from simfrontier.report.figures.breakdown import PARTS
+from simfrontier.report.figures.explanation import colours_of, parts_figure
+from simfrontier.report.findings.explanation import shown_parts
 from simfrontier.report.markup import cards, items, keyed, paragraph, plot, section, table, text
 from simfrontier.report.phrases import device_word, in_words, percent, quantity, signed
 from simfrontier.report.probability import sources_of
@@ -229,7 +229,7 @@ def _why(outcome: TuningOutcome) -> str:
             quantity(part.sharing_s, "s"),
             f"{part.calls:,}",
         ]
-        for part in shown_parts(outcome.path.parts(), step_s)
+        for part in shown_parts(outcome.path.parts())
     ]
     rows.append(["<b>the step</b>", f"<b>{quantity(step_s, 's')}</b>", percent(1.0), "", ""])
     return section(

@@ -3,17 +3,18 @@ steps from one plan's time to another's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from html import escape as text
 
 import numpy as np
 
 from simfrontier.analysis import WAIT, CriticalPath, PathLevel, part_words
 from simfrontier.arrays import Floats
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
-from simfrontier.report.explanation_text import OTHER, shown_differences, signed_seconds
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.phrases import percent, quantity
-from simfrontier.report.theme import CODEC, IDLE, axis, figure
+from simfrontier.report.findings.explanation import OTHER, shown_differences
+from simfrontier.report.markup import Figure
+from simfrontier.report.phrases import percent, quantity, signed_seconds
+from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -24,21 +25,13 @@ _SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as ev
     "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
 }
 _CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
-_CHANGES = {
-    "link": "#A4243B",
-    "start-up": "#D1495B",
-    "device": "#54708C",
-    "host": "#7F7F7F",
-    "overlap": "#2F7D5B",
-    "codec": CODEC,
-}
-_CHANGE_NAMES = {
-    "link": "links",
-    "start-up": "start-up of messages",
-    "device": "devices",
-    "host": "host",
-    "overlap": "overlap",
-    "codec": "codecs",
+_CHANGES = {  # name and colour of each kind
+    "link": ("links", "#A4243B"),
+    "start-up": ("start-up of messages", "#D1495B"),
+    "device": ("devices", "#54708C"),
+    "host": ("host", "#7F7F7F"),
+    "overlap": ("overlap", "#2F7D5B"),
+    "codec": ("codecs", CODEC),
 }
 _LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
 
@@ -93,9 +86,9 @@ def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None,
         for key, colour in colours.items()
         if any(summed[name].get(key) for name in names)
     ]
-    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
     height = 210 + 56 * len(names)
-    return figure(traces, axis(f"time of one step ({unit})"), axis("", **rows), height, barmode="stack", bargap=0.3)
+    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    return figure(traces, x, y, height, barmode="stack", bargap=0.3)
 
 
 def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
@@ -127,63 +120,50 @@ def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figur
 def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
     scale, unit = _scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
+    by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": _CHANGES[kind][0],
+            "y": [change.label for change in changes],
+            "x": [scale * change.saved_s for change in changes],
+            "marker": {
+                "color": [_CHANGES[kind][1] if change.fits else "rgba(0,0,0,0)" for change in changes],
+                "line": {"color": _CHANGES[kind][1], "width": 1},
+            },
+            "hovertext": list(map(_hover, changes)),
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+        for kind, changes in by_kind.items()
+        if changes
+    ]
     labels = [change.label for change in explanation.changes]
-    traces = []
-    for kind, colour in _CHANGES.items():
-        of_kind = [change for change in explanation.changes if change.kind == kind]
-        if of_kind:
-            traces.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": _CHANGE_NAMES[kind],
-                    "y": [change.label for change in of_kind],
-                    "x": [scale * change.saved_s for change in of_kind],
-                    "marker": {
-                        "color": [colour if change.fits else "rgba(0,0,0,0)" for change in of_kind],
-                        "line": {"color": colour, "width": 1},
-                    },
-                    "hovertext": [_hover(change) for change in of_kind],
-                    "hovertemplate": "%{hovertext}<extra></extra>",
-                }
-            )
-    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": labels}
-    height = 150 + 26 * len(labels)
     x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
-    return figure(traces, x, axis("", **rows), height, barmode="overlay", bargap=0.25)
+    return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
 
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
     scale, unit = _scale(max(explanation.step_s, other.path.step_s))
-    rows = list(_falls(explanation, other))
-    names = [name for name, *_ in rows]
+    falls = shown_differences(other.differences)
+    tops = np.cumsum([other.path.step_s, *(each.seconds for each in falls)]).tolist()
+    names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
+    whole = [quantity(step_s, "s") for step_s in (other.path.step_s, explanation.step_s)]
     bars = {
         "type": "bar",
         "orientation": "h",
         "showlegend": False,
         "y": names,
-        "base": [scale * start for _, start, _, _ in rows],
-        "x": [scale * length for _, _, length, _ in rows],
-        "marker": {"color": [colour for *_, colour in rows]},
-        "hovertext": [
-            quantity(length, "s") if colour == _TOTAL else signed_seconds(length) for _, _, length, colour in rows
-        ],
+        "base": [0.0, *(scale * top for top in tops[:-1]), 0.0],
+        "x": [scale * length for length in (other.path.step_s, *(each.seconds for each in falls), explanation.step_s)],
+        "marker": {"color": [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL]},
+        "hovertext": [whole[0], *(signed_seconds(each.seconds) for each in falls), whole[1]],
         "hovertemplate": "<b>%{y}</b><br>%{hovertext}<extra></extra>",
     }
-    order = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
-    return figure([bars], axis(f"time of one step ({unit})"), axis("", **order), 110 + 30 * len(rows), bargap=0.3)
-
-
-def _falls(explanation: Explanation, other: PlanComparison) -> Iterator[tuple[str, float, float, str]]:
-    """(name, from where, how long, colour) of the bars of a waterfall, in seconds."""
-    yield f"a step of {other.plan}", 0.0, other.path.step_s, _TOTAL
-    at = other.path.step_s
-    for words, a_s, b_s in shown_differences(other):
-        change = a_s - b_s
-        yield words, at, change, _LESS if change < 0.0 else _MORE
-        at += change
-    yield f"a step of {explanation.plan}", 0.0, explanation.step_s, _TOTAL
+    return figure(
+        [bars], axis(f"time of one step ({unit})"), axis("", **rows(names)), 110 + 30 * len(names), bargap=0.3
+    )
 
 
 def _hover(change: TriedChange) -> str:
