@@ -22,6 +22,7 @@ from .findings.explanation import (
     shown_parts as shown_parts,
 )
 from .findings.study import write_findings as write_findings
+from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
@@ -43,18 +44,6 @@ from .render import said as said
 from .sensitivity import named as named, published_values as published_values, value as value
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
-from .tuning_text import (
-    band_words as band_words,
-    beaten_sentence as beaten_sentence,
-    chance_text as chance_text,
-    errors_sentence as errors_sentence,
-    given_words as given_words,
-    headroom_sentence as headroom_sentence,
-    num_samples as num_samples,
-    own_words as own_words,
-    searched_sentence as searched_sentence,
-    why_sentence as why_sentence,
-)
 from .validation import write_validation_page as write_validation_page
 from .validation_notes import harness_notes as harness_notes, unit_notes as unit_notes
 from .validation_text import (

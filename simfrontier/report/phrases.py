@@ -90,6 +90,16 @@ def _hundredths(share: float) -> str:
     return f"{value:,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
 
 
+def percent_up(share: float) -> str:
+    """A share as per cent, rounded up: never less than it is."""
+    return percent(math.ceil(1e3 * share - 1e-9) / 1e3)
+
+
+def three_digits(value: float) -> str:
+    """A number of which no more than three digits are shown: 233,000, 80.8."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else number(value)
+
+
 def signed(share: float) -> str:
     """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %."""
     size = percent(abs(share))

@@ -14,7 +14,7 @@ from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.findings.explanation import OTHER, shown_differences
 from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import percent, quantity, signed_seconds
-from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows
+from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows, time_scale
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -65,7 +65,7 @@ def name_of(key: Key | None) -> str:
 
 def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
-    scale, unit = _scale(max(path.step_s for path in paths.values()))
+    scale, unit = time_scale(max(path.step_s for path in paths.values()))
     names = list(paths)
     summed = {name: _by_colour(path, colours) for name, path in paths.items()}
     traces = [
@@ -93,7 +93,7 @@ def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None,
 
 def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
     """The parts of the critical path along the step's time: each bin's share of every part."""
-    scale, unit = _scale(path.step_s)
+    scale, unit = time_scale(path.step_s)
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
     middles = [float(f"{scale * (edge + width / 2):.7g}") for edge in edges[:-1].tolist()]
@@ -119,7 +119,7 @@ def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figur
 
 def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
-    scale, unit = _scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
+    scale, unit = time_scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
     by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
     traces = [
         {
@@ -145,7 +145,7 @@ def changes_figure(explanation: Explanation) -> Figure:
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
-    scale, unit = _scale(max(explanation.step_s, other.path.step_s))
+    scale, unit = time_scale(max(explanation.step_s, other.path.step_s))
     falls = shown_differences(other.differences)
     tops = np.cumsum([other.path.step_s, *(each.seconds for each in falls)]).tolist()
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
@@ -172,10 +172,6 @@ def _hover(change: TriedChange) -> str:
         f"<b>{text(change.label)}</b><br>step {quantity(change.step_s, 's')}, saved {signed_seconds(change.saved_s)} "
         f"({percent(change.share)}){note}<br>{'<br>'.join(map(text, change.settings[:4]))}"
     )
-
-
-def _scale(longest_s: float) -> tuple[float, str]:
-    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
 
 
 def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
