@@ -19,14 +19,14 @@ from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
 from simfrontier.report import (
     NOTHING,
-    apart,
     counted,
-    harness_notes,
+    lines_of,
     percent,
-    unit_notes,
+    said,
+    signed,
+    unknown_programs,
     validation_findings,
-    validation_lead,
-    which,
+    wrong_units,
 )
 from simfrontier.validation import (
     BoundedRate,
@@ -119,7 +119,8 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
-    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if harnesses is None else ())))
+    unknown = unknown_programs(done) if harnesses is None else None
+    return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
 
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
@@ -161,10 +162,11 @@ def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
 
 def as_document(done: Validation) -> dict[str, Any]:
     """Every row with its prediction, the errors of every table, and the bounds."""
+    found = validation_findings(done)
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [plain(text) for text in (validation_lead(done), *validation_findings(done))],
+        "said": [plain(text) for name in ("lead", "findings") for text in said("validate", name, found)],
         "notes": [plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
@@ -177,6 +179,7 @@ def as_document(done: Validation) -> dict[str, Any]:
             }
             for table in done.tables
         },
+        "not_predicted": [{"why": why, "rows": len(rows)} for why, rows in found.unknown.items()],
         "bounds": [_bound_document(each) for each in done.judged_bounds],
         "training": [_training_document(each) for each in done.bounded],
         "rows": [row_document(row) for row in done.rows],
@@ -246,21 +249,22 @@ _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in
 
 def print_validation(done: Validation, out: Path | None) -> None:
     """A table of errors and what they come to, for a person."""
-    screen = console()
+    screen, found = console(), validation_findings(done)
     grid = _grid("predicted / measured − 1, all sizes", _HEAD)
     for summary in done.summaries:
-        for place, (words, errors) in enumerate(which(summary)):
+        for place, (words, errors) in enumerate(lines_of(summary)):
             name = summary.name if place == 0 else ""
             style = "dim" if words == "fitted" else "bold" if "+" in words else ""
-            grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
+            grid.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
     screen.print(grid)
     if done.judged_bounds:
         bounds = _grid("what tables are held to", _BOUNDS_HEAD)
         for each in done.judged_bounds:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
-    screen.print(plain(validation_lead(done)), style="bold")
-    for text in validation_findings(done):
+    for text in said("validate", "lead", found):
+        screen.print(plain(text), style="bold")
+    for text in said("validate", "findings", found):
         screen.print(plain(f"– {text}"))
     if out is not None:
         screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
@@ -285,6 +289,6 @@ def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
 def _cells(errors: Errors | None) -> tuple[str, ...]:
     if errors is None:
         return ("0", *[NOTHING] * 5)
-    off = (apart(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), apart(errors.worst.error))
+    off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
     shown = (*off, percent(errors.covered))
     return (f"{errors.count:,}", *map(plain, shown))

@@ -23,12 +23,19 @@ from .findings.explanation import (
 )
 from .findings.study import write_findings as write_findings
 from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
+from .findings.validation import (
+    lines_of as lines_of,
+    unknown_programs as unknown_programs,
+    validation_findings as validation_findings,
+    wrong_units as wrong_units,
+)
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
 from .peak import sentence as sentence, shares as shares, sizes_of as sizes_of
 from .phrases import (
     NOTHING as NOTHING,
+    counted as counted,
     exactly as exactly,
     number as number,
     options as options,
@@ -45,12 +52,4 @@ from .sensitivity import named as named, published_values as published_values, v
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
 from .validation import write_validation_page as write_validation_page
-from .validation_notes import harness_notes as harness_notes, unit_notes as unit_notes
-from .validation_text import (
-    apart as apart,
-    counted as counted,
-    validation_findings as validation_findings,
-    validation_lead as validation_lead,
-    which as which,
-)
 from .view import StudyView as StudyView

@@ -11,11 +11,10 @@ from simfrontier.fitting import FitOutcome, Parameter
 from simfrontier.report.calibration_figures import residual_figure
 from simfrontier.report.calibration_text import calibration_findings, calibration_lead, far_rows
 from simfrontier.report.ending import how_to_read
+from simfrontier.report.figures.validation import agreement_figure
 from simfrontier.report.markup import cards, items, paragraph, plot, section, table, text
-from simfrontier.report.phrases import NOTHING, exactly, number, percent
+from simfrontier.report.phrases import NOTHING, counted, exactly, number, percent
 from simfrontier.report.render import whole_page
-from simfrontier.report.validation_figures import agreement_figure
-from simfrontier.report.validation_text import counted
 from simfrontier.validation import NORMAL_90, ComparedRow, Prediction, Use
 
 CONTENTS = {

@@ -7,12 +7,11 @@ from typing import Any
 
 from simfrontier.measured import CallRow
 from simfrontier.report.crosscheck_figures import LINE
+from simfrontier.report.figures.validation import USE_MARKS, USE_NAMES, clipped
+from simfrontier.report.findings.rows import row_name
 from simfrontier.report.markup import Figure, text
-from simfrontier.report.phrases import binary
+from simfrontier.report.phrases import binary, signed
 from simfrontier.report.theme import axis, figure, powers_of_two
-from simfrontier.report.validation_figures import USE_MARKS, USE_NAMES, clipped
-from simfrontier.report.validation_series import row_name
-from simfrontier.report.validation_text import apart
 from simfrontier.validation import ComparedRow
 
 FAR = 60.0  # per cent that the chart shows at most; farther points lie on its edge
@@ -34,7 +33,7 @@ def residual_figure(rows: Sequence[ComparedRow]) -> Figure:
                     "x": [row.num_bytes for _, row, _ in several],
                     "y": [clipped(error, FAR) for _, _, error in several],
                     "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 7, "opacity": 0.75},
-                    "hovertext": [f"{text(row_name(row))}: {apart(error)}" for _, row, error in several],
+                    "hovertext": [f"{text(row_name(row))}: {signed(error)}" for _, row, error in several],
                     "hovertemplate": f"%{{hovertext}}<extra>{USE_NAMES[use]}</extra>",
                 }
             )

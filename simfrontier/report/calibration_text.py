@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from simfrontier.collectives import ErrorSummary, LeftOutDevices
 from simfrontier.fitting import FitOutcome, far_of
-from simfrontier.report.phrases import listed, percent
-from simfrontier.report.validation_text import counted
+from simfrontier.report.phrases import counted, listed, percent
 from simfrontier.validation import was_fitted
 
 LARGE_WORDS = "several nodes, 4 MiB and more"

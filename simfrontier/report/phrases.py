@@ -100,10 +100,10 @@ def three_digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else number(value)
 
 
-def signed(share: float) -> str:
-    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %."""
-    size = percent(abs(share))
-    if not math.isfinite(share) or size == percent(0.0):
+def signed(share: float | None) -> str:
+    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash where there is none."""
+    size = percent(None if share is None else abs(share))
+    if share is None or not math.isfinite(share) or size == percent(0.0):
         return size
     return f"{'+' if share > 0 else '−'}{size}"
 
@@ -144,6 +144,11 @@ def in_words(count: float) -> str:
         if count >= size:
             return f"{number(count / size)} {name}"
     return number(count)
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """A number of things: 1 row, 1,012 rows."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def tokens_per_second(sequence: int) -> str:

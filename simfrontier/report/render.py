@@ -94,6 +94,7 @@ def environment() -> Environment:
         "binary": phrases.binary,
         "bytes": lambda value: phrases.quantity(value, "bytes"),
         "count": lambda value: f"{value:,}",
+        "counted": phrases.counted,
         "exactly": phrases.exactly,
         "in_percent": phrases.as_percent,
         "in_samples": phrases.in_samples,
