@@ -31,15 +31,7 @@ from simfrontier.fitting import (
     problem_of,
 )
 from simfrontier.measured import Setup, read_any
-from simfrontier.report import (
-    NOTHING,
-    calibration_findings,
-    calibration_lead,
-    calibration_page,
-    exactly,
-    far_rows,
-    percent,
-)
+from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole
 
 
@@ -98,14 +90,19 @@ def fit_chosen(chosen: FitRows) -> FitOutcome:
 
 def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> dict[str, Any]:
     """The parameters, the errors, and every point as it is predicted."""
+    found = calibration_findings(done)
     return {
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [plain(text) for text in (calibration_lead(done), *calibration_findings(done))],
+        "said": [plain(text) for name in ("lead", "findings") for text in said("calibrate", name, found)],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
+        "covered": done.covered,
+        "worse_than_shipped": done.is_worse,
+        "hardly_shown": list(found.hardly),
+        "errors": [asdict(line) for line in found.lines],
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
         "not_left_out": {
@@ -139,14 +136,17 @@ _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
     """Parameters, errors fitted and left out, and what they come to."""
-    screen = console()
+    screen, found = console(), calibration_findings(done)
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
     screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
-    screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
+    screen.print(
+        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in found.lines))
+    )
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    screen.print(plain(calibration_lead(done)), style="bold")
-    for text in calibration_findings(done):
+    for text in said("calibrate", "lead", found):
+        screen.print(plain(text), style="bold")
+    for text in said("calibrate", "findings", found):
         screen.print(plain(f"– {text}"))
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 

@@ -1,10 +1,5 @@
 from .assumptions import fitted_elsewhere as fitted_elsewhere
 from .calibration import calibration_page as calibration_page
-from .calibration_text import (
-    calibration_findings as calibration_findings,
-    calibration_lead as calibration_lead,
-    far_rows as far_rows,
-)
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .crosscheck_text import (
     crosscheck_findings as crosscheck_findings,
@@ -14,6 +9,7 @@ from .crosscheck_text import (
     swept as swept,
 )
 from .explanation import write_explanation_page as write_explanation_page
+from .findings.calibration import calibration_findings as calibration_findings
 from .findings.explanation import (
     LITTLE as LITTLE,
     first_that_fits as first_that_fits,

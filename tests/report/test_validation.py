@@ -37,19 +37,8 @@ def made(*bounds: ErrorBound, most_flops_per_s: float = 60e12) -> Validation:
 
 BARE = validate([table([call(), call(devices=8)], citation="")], models())
 CASES = {"held": made(LOOSE), "missed": made(TIGHT, most_flops_per_s=40e12), "bare": BARE}
-SECTIONS = (
-    "headline",
-    "bounds",
-    "tables",
-    "agreement",
-    "errors",
-    "sizes",
-    "worst",
-    "training",
-    "pathologies",
-    "unknown",
-)
-SECTIONS += ("sources", "reading")
+SECTIONS = ["headline", "bounds", "tables", "agreement", "errors", "sizes", "worst", "training", "pathologies"]
+SECTIONS += ["unknown", "sources", "reading"]
 LACKING = {"bare": {"bounds", "training", "pathologies", "unknown", "sources"}}
 
 
