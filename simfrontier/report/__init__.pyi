@@ -1,15 +1,9 @@
 from .assumptions import fitted_elsewhere as fitted_elsewhere
 from .calibration import calibration_page as calibration_page
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
-from .crosscheck_text import (
-    crosscheck_findings as crosscheck_findings,
-    crosscheck_lead as crosscheck_lead,
-    differences as differences,
-    link_bytes as link_bytes,
-    swept as swept,
-)
 from .explanation import write_explanation_page as write_explanation_page
 from .findings.calibration import calibration_findings as calibration_findings
+from .findings.crosscheck import CrossCheckFindings as CrossCheckFindings, crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
     LITTLE as LITTLE,
     first_that_fits as first_that_fits,

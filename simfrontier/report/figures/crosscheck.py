@@ -8,13 +8,23 @@ from typing import Any
 
 from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
-from simfrontier.report.theme import CODEC, COMPUTE, PlanMark, axis, decades, figure
+from simfrontier.report.theme import (
+    CODEC,
+    COMPUTE,
+    INK,
+    LINE,
+    PlanMark,
+    axis,
+    decades,
+    figure,
+    line,
+    points,
+    time_scale,
+)
 from simfrontier.report.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
-INK = "#111111"  # the page's script turns it into the reader's text colour
-LINE = "#8A8A8A"
 KINDS = {"all_gather": "#0072B2", "reduce_scatter": "#D55E00", "all_reduce": "#CC79A7", "all_to_all": "#009E73"}
 OTHER, OTHER_COLOUR = "other collectives", "#7F7F7F"
 COLOURS = {
@@ -43,7 +53,7 @@ def kind_of(span: Span) -> str:
 def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
     longest = max(max(step.sim_s, step.real_s) for step in steps)
-    scale, unit = _scale(longest)
+    scale, unit = time_scale(longest)
     plans = [step.plan for step in steps]
     spread = [scale * (step.real_iqr_s or 0.0) / 2 for step in steps]
     traces: list[dict[str, Any]] = [
@@ -72,28 +82,16 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     kinds: dict[str, None] = {}
     for comparison in check.comparisons:
         for kind, calls in sorted(_calls(comparison).items()):
-            points = [(median(duration(p.sim) for p in c), median(duration(p.real) for p in c), c) for c in calls]
-            points = [point for point in points if point[0] > 0 and point[1] > 0]
-            everything += [seconds for sim, real, _ in points for seconds in (sim, real)]
-            faint = [FAINT if c[0].sim.message_bytes < check.verdict.min_bytes else 1.0 for _, _, c in points]
+            known = [(median(duration(p.sim) for p in c), median(duration(p.real) for p in c), c) for c in calls]
+            known = [each for each in known if each[0] > 0 and each[1] > 0]
+            sims, reals = [sim for sim, _, _ in known], [real for _, real, _ in known]
+            everything += sims + reals
+            faint = [FAINT if c[0].sim.message_bytes < check.verdict.min_bytes else 1.0 for _, _, c in known]
+            words = [_call(comparison.plan, *each) for each in known]
+            symbol = marks[comparison.plan].symbol
             traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": kind,
-                    "legendgroup": kind,
-                    "showlegend": False,
-                    "x": [sim for sim, _, _ in points],
-                    "y": [real for _, real, _ in points],
-                    "marker": {
-                        "color": COLOURS[kind],
-                        "symbol": marks[comparison.plan].symbol,
-                        "size": 8,
-                        "opacity": faint,
-                    },
-                    "hovertext": [_call(comparison.plan, *point) for point in points],
-                    "hovertemplate": f"%{{hovertext}}<extra>{kind}</extra>",
-                }
+                points(kind, sims, reals, COLOURS[kind], symbol, words, {"opacity": faint})
+                | {"legendgroup": kind, "showlegend": False}
             )
             kinds[kind] = None
     if not everything:
@@ -132,19 +130,7 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "showlegend": bool(name),
-            "x": [low, high],
-            "y": [low * factor, high * factor],
-            "line": {"color": LINE, "width": 1.4, "dash": dash},
-            "hoverinfo": "skip",
-        }
-        for name, factor, dash in wanted
-    ]
+    return [line(name, [low, high], [low * factor, high * factor], dash) for name, factor, dash in wanted]
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
@@ -165,7 +151,7 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
-    scale, unit = _scale(longest)
+    scale, unit = time_scale(longest)
     lanes = lanes_of(sim + real)
     above = lane_bars(sim, lanes, scale, kind_of, COLOURS)
     below = lane_bars(real, lanes, scale, kind_of, COLOURS)
@@ -192,7 +178,3 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
         barmode="overlay",
         dragmode="zoom",
     )
-
-
-def _scale(longest_s: float) -> tuple[float, str]:
-    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms")
