@@ -75,6 +75,23 @@ def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colou
     }
 
 
+def told_bars(
+    name: str, labels: Sequence[str], values: Sequence[float], colour: object, hover: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """Horizontal bars, each with a text of its own at the pointer."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": list(labels),
+        "x": list(values),
+        "marker": {"color": colour},
+        "hovertext": list(hover),
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        **more,
+    }
+
+
 def points(
     name: str,
     x: Sequence[Any],

@@ -14,7 +14,7 @@ from simfrontier.explanation import Explanation, PlanComparison, TriedChange
 from simfrontier.report.findings.explanation import OTHER, shown_differences
 from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import percent, quantity, signed_seconds
-from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows, time_scale
+from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows, time_scale, told_bars
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -68,24 +68,16 @@ def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None,
     scale, unit = time_scale(max(path.step_s for path in paths.values()))
     names = list(paths)
     summed = {name: _by_colour(path, colours) for name, path in paths.items()}
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name_of(key),
-            "y": names,
-            "x": [scale * summed[name].get(key, 0.0) for name in names],
-            "customdata": [
-                [quantity(summed[name].get(key, 0.0), "s"), percent(summed[name].get(key, 0.0) / paths[name].step_s)]
-                for name in names
-            ],
-            "marker": {"color": colour},
-            "hovertemplate": f"<b>%{{y}}</b><br>{text(name_of(key))}: %{{customdata[0]}}, %{{customdata[1]}}"
-            "<extra></extra>",
-        }
-        for key, colour in colours.items()
-        if any(summed[name].get(key) for name in names)
-    ]
+    traces = []
+    for key, colour in colours.items():
+        seconds = [summed[name].get(key, 0.0) for name in names]
+        if any(seconds):
+            words = [
+                f"<b>{text(name)}</b><br>{text(name_of(key))}: {quantity(part_s, 's')}, "
+                f"{percent(part_s / paths[name].step_s)}"
+                for name, part_s in zip(names, seconds, strict=True)
+            ]
+            traces.append(told_bars(name_of(key), names, [scale * part_s for part_s in seconds], colour, words))
     height = 210 + 56 * len(names)
     x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
     return figure(traces, x, y, height, barmode="stack", bargap=0.3)
@@ -121,23 +113,14 @@ def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
     scale, unit = time_scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
     by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": _CHANGES[kind][0],
-            "y": [change.label for change in changes],
-            "x": [scale * change.saved_s for change in changes],
-            "marker": {
-                "color": [_CHANGES[kind][1] if change.fits else "rgba(0,0,0,0)" for change in changes],
-                "line": {"color": _CHANGES[kind][1], "width": 1},
-            },
-            "hovertext": list(map(_hover, changes)),
-            "hovertemplate": "%{hovertext}<extra></extra>",
-        }
-        for kind, changes in by_kind.items()
-        if changes
-    ]
+    traces = []
+    for kind, changes in by_kind.items():
+        name, colour = _CHANGES[kind]
+        if changes:
+            fill = [colour if change.fits else "rgba(0,0,0,0)" for change in changes]
+            labels, saved = [change.label for change in changes], [scale * change.saved_s for change in changes]
+            marker = {"color": fill, "line": {"color": colour, "width": 1}}
+            traces.append(told_bars(name, labels, saved, colour, list(map(_hover, changes)), marker=marker))
     labels = [change.label for change in explanation.changes]
     x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
     return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
@@ -149,21 +132,19 @@ def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     falls = shown_differences(other.differences)
     tops = np.cumsum([other.path.step_s, *(each.seconds for each in falls)]).tolist()
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
-    whole = [quantity(step_s, "s") for step_s in (other.path.step_s, explanation.step_s)]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "showlegend": False,
-        "y": names,
-        "base": [0.0, *(scale * top for top in tops[:-1]), 0.0],
-        "x": [scale * length for length in (other.path.step_s, *(each.seconds for each in falls), explanation.step_s)],
-        "marker": {"color": [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL]},
-        "hovertext": [whole[0], *(signed_seconds(each.seconds) for each in falls), whole[1]],
-        "hovertemplate": "<b>%{y}</b><br>%{hovertext}<extra></extra>",
-    }
-    return figure(
-        [bars], axis(f"time of one step ({unit})"), axis("", **rows(names)), 110 + 30 * len(names), bargap=0.3
+    ends = [quantity(step_s, "s") for step_s in (other.path.step_s, explanation.step_s)]
+    words = [ends[0], *(signed_seconds(each.seconds) for each in falls), ends[1]]
+    bars = told_bars(
+        "",
+        names,
+        [scale * length for length in (other.path.step_s, *(each.seconds for each in falls), explanation.step_s)],
+        [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL],
+        [f"<b>{text(name)}</b><br>{size}" for name, size in zip(names, words, strict=True)],
+        base=[0.0, *(scale * top for top in tops[:-1]), 0.0],
+        showlegend=False,
     )
+    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    return figure([bars], x, y, 110 + 30 * len(names), bargap=0.3)
 
 
 def _hover(change: TriedChange) -> str:
