@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.calibrate import Labels, date_of
 from simfrontier.cli.calibrate_rows import faults_of
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say
 from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.fitting import (
@@ -144,17 +143,13 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path)
         _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in found.lines))
     )
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    for text in said("calibrate", "lead", found):
-        screen.print(plain(text), style="bold")
-    for text in said("calibrate", "findings", found):
-        screen.print(plain(f"– {text}"))
+    say("calibrate", "lead", found, style="bold", screen=screen)
+    say("calibrate", "findings", found, before="– ", screen=screen)
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 
-def _table(head: Sequence[str], rows: Any) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = grid(None, heads, words=(), left=heads[:1])
     for cells in rows:
         table.add_row(*cells)
     return table

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.errors import InputError
 from simfrontier.report import CrossCheckFindings, crosscheck_findings, number, quantity, said
 from simfrontier.trace import (
@@ -233,29 +232,19 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
         screen.print(_calls(each))
         if each.differences:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
-            for text in said("crosscheck", "differences", each):
-                screen.print(f"  {text}", soft_wrap=True)
+            say("crosscheck", "differences", each, before="  ", soft_wrap=True)
     screen.print(_steps(check))
-    for text in said("crosscheck", "lead", found):
-        screen.print(plain(text), style="bold")
-    for text in said("crosscheck", "findings", found):
-        screen.print(plain(f"– {text}"))
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
-
-
-def _table(title: str, head: Names) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for number_, name in enumerate(head):
-        table.add_column(name, justify="right" if number_ else "left", no_wrap=number_ > 0)
-    return table
+    say("crosscheck", "lead", found, style="bold")
+    say("crosscheck", "findings", found, before="– ")
+    say_written(out)
 
 
 def _calls(comparison: Comparison) -> Table:
     several = deltas(comparison)
     shown = [delta for delta in several if delta.is_collective]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
-    table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
+    heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
+    table = grid(title, heads, words=("call",))
     for delta in shown[:MAX_ROWS]:
         table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
     if len(shown) > MAX_ROWS:
@@ -279,7 +268,7 @@ def _waits(delta: Delta) -> Names:
 
 
 def _steps(check: CrossCheck) -> Table:
-    table = _table("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"))
+    table = grid("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"), words=("plan",))
     for each in check.comparisons:
         step = step_times(each)
         noise = "–" if step.real_iqr_s is None else _quantity(step.real_iqr_s, "s")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.explanation import Explanation, PlanComparison, explain
 from simfrontier.report import (
     LITTLE,
@@ -21,7 +20,6 @@ from simfrontier.report import (
     options,
     percent,
     quantity,
-    said,
     shown_differences,
     shown_parts,
     signed,
@@ -105,11 +103,10 @@ def _against_document(other: PlanComparison) -> dict[str, Any]:
 def _print(it: Explanation, out: Path | None) -> None:
     screen = console()
     parts = shown_parts(it.path.parts())
-    (lead,) = said("explain", "headline", it, parts[:2])
-    screen.print(f"{it.title} ({it.fidelity}). {plain(lead)}", soft_wrap=True)
+    say("explain", "headline", it, parts[:2], before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
     if it.kept:
         screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
-    table = _table("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"))
+    table = grid("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"), words=("what",))
     for part in parts:
         sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * it.step_s else ""
         _row(
@@ -127,23 +124,23 @@ def _print(it: Explanation, out: Path | None) -> None:
     if it.against is not None:
         screen.print(_difference_table(it, it.against))
         screen.print(f"{it.plan} is {it.against.sentence}.", soft_wrap=True)
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+    say_written(out)
 
 
 def _print_changes(it: Explanation) -> None:
     screen = console()
     shown, still = moving(it.changes), moving(it.changes, moves=False)
     if shown:
-        table = _table("What would help, each simulated again", ("", "change", "step", "saved", "of the step", "note"))
+        heads = ("", "change", "step", "saved", "of the step", "note")
+        table = grid("What would help, each simulated again", heads, words=("change", "note"))
         for number, change in enumerate(shown, start=1):
             cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share), change.note)
             style = "" if change.fits and change.saved_s > 0.0 else "dim"
             _row(table, f"{number}", change.label, *cells, style=style)
         screen.print(table)
     best = first_that_fits(it.changes)
-    (line,) = said("explain", "help", it, best, best is not None and best.share >= LITTLE)
-    screen.print(plain(line), style="bold", soft_wrap=True)
+    moves = best is not None and best.share >= LITTLE
+    say("explain", "help", it, best, moves, style="bold", soft_wrap=True)
     if still:
         text = ", ".join(change.label for change in still)
         screen.print(plain(f"Less than 0.1 % either way: {text}."), style="dim", soft_wrap=True)
@@ -155,7 +152,7 @@ def _print_changes(it: Explanation) -> None:
 
 def _difference_table(it: Explanation, other: PlanComparison) -> Table:
     heads = ("what", it.plan, other.plan, "difference")
-    table = _table(f"{it.plan} against {other.plan}, along the critical paths", heads)
+    table = grid(f"{it.plan} against {other.plan}, along the critical paths", heads, words=("what",))
     for each in shown_differences(other.differences):
         _row(table, each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), signed_seconds(each.seconds))
     whole = (it.step_s, other.path.step_s)
@@ -166,11 +163,3 @@ def _difference_table(it: Explanation, other: PlanComparison) -> Table:
 
 def _row(table: Table, *cells: str, style: str = "") -> None:
     table.add_row(*map(plain, cells), style=style)
-
-
-def _table(title: str, heads: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        is_words = head in ("what", "change", "note")
-        table.add_column(head, justify="left" if is_words else "right", no_wrap=not is_words, overflow="fold")
-    return table

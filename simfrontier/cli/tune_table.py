@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
 
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say
 from simfrontier.cli.tune_files import BEST
 from simfrontier.report import TuningFindings, percent, quantity, said, tuning_findings
 from simfrontier.tuning import LossyPolicy, TunedPlan, TuningOutcome
@@ -60,8 +59,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
 
 
 def _say(name: str, found: TuningFindings, before: str = "") -> None:
-    for sentence in said("tune", name, found):
-        console().print(plain(before + sentence), soft_wrap=True)
+    say("tune", name, found, before=before, soft_wrap=True)
 
 
 def _files(folder: Path, page: bool) -> Iterator[str]:
@@ -98,10 +96,7 @@ def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:
 
 
 def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], named: bool = True) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right", no_wrap=True)
-    if named:
-        table.add_column("plan", overflow="fold")
+    table = grid(title, ("#", "plan") if named else ("#",), words=("plan",))
     for head, _ in columns:
         table.add_column(head, justify="right", no_wrap=" " not in head)
     for place, plan in enumerate(shown):
@@ -112,12 +107,7 @@ def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], name
 
 
 def _own(found: TuningFindings) -> Table:
-    title = "The scenario's own plans"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("plan", overflow="fold")
-    table.add_column("step", justify="right", no_wrap=True)
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    table = grid("The scenario's own plans", ("plan", "step", "memory", ""), words=("plan", ""))
     for own in found.outcome.own:
         cells = ["", ""]
         if own.simulated is not None:

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
-from rich.table import Table as Grid
 
 from simfrontier.cli.calibrate_rows import has_columns
-from simfrontier.cli.console import console, finite, plain
+from simfrontier.cli.console import console, finite, grid, plain, say, say_written
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
 from simfrontier.report import (
@@ -250,32 +248,21 @@ _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in
 def print_validation(done: Validation, out: Path | None) -> None:
     """A table of errors and what they come to, for a person."""
     screen, found = console(), validation_findings(done)
-    grid = _grid("predicted / measured − 1, all sizes", _HEAD)
+    table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
     for summary in done.summaries:
         for place, (words, errors) in enumerate(lines_of(summary)):
             name = summary.name if place == 0 else ""
             style = "dim" if words == "fitted" else "bold" if "+" in words else ""
-            grid.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
-    screen.print(grid)
+            table.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
+    screen.print(table)
     if done.judged_bounds:
-        bounds = _grid("what tables are held to", _BOUNDS_HEAD)
+        bounds = grid("what tables are held to", _BOUNDS_HEAD, words=("series",), left=("which",), gap=0)
         for each in done.judged_bounds:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
-    for text in said("validate", "lead", found):
-        screen.print(plain(text), style="bold")
-    for text in said("validate", "findings", found):
-        screen.print(plain(f"– {text}"))
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
-
-
-def _grid(title: str, head: Sequence[str]) -> Grid:
-    """A table of which the first column may be broken into lines and the second is words."""
-    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    for place, name in enumerate(head):
-        grid.add_column(name, justify="right" if place > 1 else "left", no_wrap=place > 0, overflow="fold")
-    return grid
+    say("validate", "lead", found, style="bold")
+    say("validate", "findings", found, before="– ")
+    say_written(out)
 
 
 def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
