@@ -151,11 +151,6 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
-def tokens_per_second(sequence: int) -> str:
-    """The unit of the rate of training: `tokens/s`; of models whose samples have no sequence `samples/s`."""
-    return f"{'samples' if sequence == 1 else 'tokens'}/s"
-
-
 def listed(names: Sequence[str]) -> str:
     """A list in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
