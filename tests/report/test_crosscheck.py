@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.report.crosscheck import MAX_BARS, crosscheck_page
 from simfrontier.report.fabric_drawing import tooltip
-from simfrontier.report.figures.crosscheck import COLOURS, scatter_figure, timelines_figure
+from simfrontier.report.figures.crosscheck import COLOURS, scatter_figure, steps_figure, timelines_figure
 from simfrontier.report.findings.crosscheck import crosscheck_findings
 from simfrontier.report.render import said
 from simfrontier.report.theme import marks
@@ -159,6 +159,13 @@ def test_the_scatter_has_a_point_for_every_call_and_small_ones_are_faint() -> No
     ticks = figure["layout"]["xaxis"]
     assert len(ticks["tickvals"]) == len(ticks["ticktext"]) >= 2
     assert all(text.endswith("s") for text in ticks["ticktext"])
+
+
+def test_names_of_plans_are_text_in_charts() -> None:
+    drawn = scatter_figure(AGREE, marks(["zero3", "a<b>"]))["data"]
+    assert "a&lt;b&gt;" in [trace["name"] for trace in drawn]
+    assert any("<b>a&lt;b&gt;: " in words for trace in drawn for words in trace.get("hovertext", ()))
+    assert steps_figure(crosscheck_findings(AGREE).steps)["data"][0]["x"] == ["zero3", "a&lt;b&gt;"]
 
 
 def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> None:

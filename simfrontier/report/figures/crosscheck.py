@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape as text
 from statistics import median
 from typing import Any
 
@@ -54,7 +55,7 @@ def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
     longest = max(max(step.sim_s, step.real_s) for step in steps)
     scale, unit = time_scale(longest)
-    plans = [step.plan for step in steps]
+    plans = [text(step.plan) for step in steps]
     spread = [scale * (step.real_iqr_s or 0.0) / 2 for step in steps]
     traces: list[dict[str, Any]] = [
         {"name": "simulated", "y": [scale * s.sim_s for s in steps], "marker": {"color": SIM}},
@@ -99,7 +100,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     low, high = min(everything) / 1.5, max(everything) * 1.5
     legend = [_entry(kind, COLOURS[kind], "circle", kind) for kind in kinds]
     if len(check.comparisons) > 1:
-        legend += [_entry(each.plan, INK, marks[each.plan].symbol) for each in check.comparisons]
+        legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
     traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
     values = decades(low, high)
     ticks = {"type": "log", "tickvals": values, "ticktext": [quantity(value, "s") for value in values]}
@@ -119,7 +120,8 @@ def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
 def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
     span = pairs[0].sim
     return (
-        f"<b>{plan}: {span.name}</b> over {span.axes}<br>op {span.op}, {span.call} of layer {span.layer}, "
+        f"<b>{text(plan)}: {text(span.name)}</b> over {text(span.axes)}<br>op {span.op}, {text(span.call)} of layer "
+        f"{span.layer}, "
         f"{quantity(span.message_bytes, 'bytes')}<br>simulated {quantity(sim_s, 's')}, real {quantity(real_s, 's')} "
         f"(× {real_s / sim_s:.3g})"
     )
