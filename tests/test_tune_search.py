@@ -53,9 +53,11 @@ def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched:
     assert best.split()[-2:] == ["1.19", "MB"] and " ms" in best and " %" in best
     assert "The scenario's own plans" in ran.out
     assert "not run: training.batch = 16 does not divide over 8" in " ".join(ran.out.split())
-    assert "The scenario's own zero3 (" in ran.out and "is faster still: it is not among the simulated plans" in ran.out
+    assert "Plans of the scenario itself are faster still, and not among the simulated plans of the space: zero3 (" in (
+        ran.out
+    )
     assert "\nWhy: megatron tensor 2, ddp, micro-batch 1, keeping activations is " in ran.out
-    assert f"Against their estimates, the steps of the {simulated} simulated plans are " in ran.out
+    assert f"Against their estimates, over {simulated} plans that were simulated: steps " in ran.out
     assert "No plan of the space can have a step more than " in ran.out
     assert f"Written: {out / 'index.html'} (open it in a browser), results.csv" in ran.out
     assert f"simfrontier run {out / 'best.toml'}\n" in ran.out

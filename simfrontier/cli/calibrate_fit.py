@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
 from simfrontier.cli.calibrate import Labels, date_of
 from simfrontier.cli.calibrate_rows import faults_of
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say
 from simfrontier.collectives import Calibration, ErrorSummary, write_calibration
 from simfrontier.errors import InputError
 from simfrontier.fitting import (
@@ -31,15 +30,7 @@ from simfrontier.fitting import (
     problem_of,
 )
 from simfrontier.measured import Setup, read_any
-from simfrontier.report import (
-    NOTHING,
-    calibration_findings,
-    calibration_lead,
-    calibration_page,
-    exactly,
-    far_rows,
-    percent,
-)
+from simfrontier.report import NOTHING, calibration_findings, calibration_page, exactly, percent, said
 from simfrontier.wholefile import write_whole
 
 
@@ -98,14 +89,19 @@ def fit_chosen(chosen: FitRows) -> FitOutcome:
 
 def as_document(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> dict[str, Any]:
     """The parameters, the errors, and every point as it is predicted."""
+    found = calibration_findings(done)
     return {
         "file": str(out),
         "page": str(page),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
-        "said": [plain(text) for text in (calibration_lead(done), *calibration_findings(done))],
+        "said": [plain(text) for name in ("lead", "findings") for text in said("calibrate", name, found)],
         "parameters": [asdict(parameter) for parameter in done.parameters],
         "shipped": asdict(far_of(done.shipped_errors)),
         "model_sd": done.model_sd,
+        "covered": done.covered,
+        "worse_than_shipped": done.is_worse,
+        "hardly_shown": list(found.hardly),
+        "errors": [asdict(line) for line in found.lines],
         "fit": None if calibration.fit is None else asdict(calibration.fit),
         "set_aside": {str(missing): number for missing, number in done.chosen.set_aside.items()},
         "not_left_out": {
@@ -139,22 +135,21 @@ _FAR = ("points", "mean error", "90th pct", "farthest", "spread")
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path) -> None:
     """Parameters, errors fitted and left out, and what they come to."""
-    screen = console()
+    screen, found = console(), calibration_findings(done)
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
     screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
-    screen.print(_table(("", *_FAR), ((name, *_far_cells(far)) for name, far in far_rows(done))))
+    screen.print(
+        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in found.lines))
+    )
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    screen.print(plain(calibration_lead(done)), style="bold")
-    for text in calibration_findings(done):
-        screen.print(plain(f"– {text}"))
+    say("calibrate", "lead", found, style="bold", screen=screen)
+    say("calibrate", "findings", found, before="– ", screen=screen)
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 
-def _table(head: Sequence[str], rows: Any) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = grid(None, heads, words=(), left=heads[:1])
     for cells in rows:
         table.add_row(*cells)
     return table

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console() -> Console:
@@ -14,6 +17,44 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False)
+
+
+def grid(
+    title: str | None, heads: Sequence[str], words: Collection[str], left: Collection[str] = (), gap: int = 1
+) -> Table:
+    """A table for the terminal. Columns of `words` are aligned left and may be broken, those of `left` only the first;
+    all others are numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
+    for head in heads:
+        is_words = head in words
+        justify = "left" if is_words or head in left else "right"
+        table.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def say(
+    verb: str,
+    name: str,
+    *found: object,
+    before: str = "",
+    style: str = "",
+    soft_wrap: bool = False,
+    screen: Console | None = None,
+) -> None:
+    """Print the sentences that a macro of the verb's texts makes of findings."""
+    from simfrontier.report import said
+
+    for sentence in said(verb, name, *found):
+        (screen or console()).print(plain(before + sentence), style=style, soft_wrap=soft_wrap)
+
+
+def say_written(out: Path | None) -> None:
+    """Print where the page is, if one was written."""
+    if out is not None:
+        console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
 
 
 def finite(value: float) -> float | None:

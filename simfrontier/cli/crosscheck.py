@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.errors import InputError
-from simfrontier.report import crosscheck_findings, crosscheck_lead, differences, link_bytes, number, quantity, swept
+from simfrontier.report import CrossCheckFindings, crosscheck_findings, number, quantity, said
 from simfrontier.trace import (
     SHOWN_DIGITS,
     Comparison,
@@ -146,22 +145,24 @@ def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
 
 def as_document(check: CrossCheck) -> dict[str, Any]:
     """All of it but the operations themselves."""
-    verdict = check.verdict
+    verdict, found = check.verdict, crosscheck_findings(check)
     return {
         "agree": check.agree,
         "verdict": asdict(verdict) | {"exact": verdict.is_exact, "near": verdict.is_near},
-        "said": [crosscheck_lead(check), *crosscheck_findings(check)],
+        "said": [text for name in ("lead", "findings") for text in said("crosscheck", name, found)],
+        "simulated_order": found.sim_order,
+        "real_order": found.real_order,
         "only_simulated": check.only_sim,
         "only_real": check.only_real,
         "plans": {each.plan: _plan_document(each) for each in check.comparisons},
-        "links": _links_document(check) if check.links else None,
-        "sweep": _sweep_document(check) if check.sweep else None,
+        "links": _links_document(found) if found.links else None,
+        "sweep": _sweep_document(found) if check.sweep else None,
     }
 
 
-def _links_document(check: CrossCheck) -> dict[str, Any]:
+def _links_document(found: CrossCheckFindings) -> dict[str, Any]:
     return {
-        "said": link_bytes(check.links),
+        "said": "".join(said("crosscheck", "links", found.links)),
         "plans": {
             each.plan: {
                 "num_judged": len(each.judged),
@@ -169,7 +170,7 @@ def _links_document(check: CrossCheck) -> dict[str, Any]:
                 "worst": _link_document(each.judged[0]) if each.judged else None,
                 "links": [_link_document(pair) for pair in each.pairs],
             }
-            for each in check.links
+            for each in found.check.links
         },
     }
 
@@ -178,11 +179,12 @@ def _link_document(pair: LinkPair) -> dict[str, Any]:
     return asdict(pair) | {"ratio": pair.ratio, "judged": pair.is_judged, "missed": pair.is_missed}
 
 
-def _sweep_document(check: CrossCheck) -> dict[str, Any]:
+def _sweep_document(found: CrossCheckFindings) -> dict[str, Any]:
+    points = found.check.sweep
     return {
-        "said": swept(check.sweep),
-        "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(check.sweep)],
-        "points": [asdict(point) | {"ratio": point.ratio} for point in check.sweep],
+        "said": "".join(said("crosscheck", "swept", found.swept)),
+        "medians": [asdict(each) | {"near": each.is_near} for each in sweep_medians(points)],
+        "points": [asdict(point) | {"ratio": point.ratio} for point in points],
     }
 
 
@@ -225,33 +227,24 @@ def _json_value(value: Any) -> Any:
 
 def print_check(check: CrossCheck, out: Path | None) -> None:
     """Tables and sentences, for a person."""
-    screen = console()
+    screen, found = console(), crosscheck_findings(check)
     for each in check.comparisons:
         screen.print(_calls(each))
         if each.differences:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
-            for text in differences(each):
-                screen.print(f"  {text}", soft_wrap=True)
+            say("crosscheck", "differences", each, before="  ", soft_wrap=True)
     screen.print(_steps(check))
-    screen.print(crosscheck_lead(check), style="bold")
-    for text in crosscheck_findings(check):
-        screen.print(plain(f"– {text}"))
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
-
-
-def _table(title: str, head: Names) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for number_, name in enumerate(head):
-        table.add_column(name, justify="right" if number_ else "left", no_wrap=number_ > 0)
-    return table
+    say("crosscheck", "lead", found, style="bold")
+    say("crosscheck", "findings", found, before="– ")
+    say_written(out)
 
 
 def _calls(comparison: Comparison) -> Table:
     several = deltas(comparison)
     shown = [delta for delta in several if delta.is_collective]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
-    table = _table(title, ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real"))
+    heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
+    table = grid(title, heads, words=("call",))
     for delta in shown[:MAX_ROWS]:
         table.add_row(_name(delta), _quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
     if len(shown) > MAX_ROWS:
@@ -275,7 +268,7 @@ def _waits(delta: Delta) -> Names:
 
 
 def _steps(check: CrossCheck) -> Table:
-    table = _table("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"))
+    table = grid("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"), words=("plan",))
     for each in check.comparisons:
         step = step_times(each)
         noise = "–" if step.real_iqr_s is None else _quantity(step.real_iqr_s, "s")

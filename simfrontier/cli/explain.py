@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.table import Table
 
 from simfrontier.cli.bar import bar_of_work
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say, say_written
 from simfrontier.explanation import Explanation, PlanComparison, explain
 from simfrontier.report import (
-    best_sentence,
-    headline_sentence,
-    listed_changes,
+    LITTLE,
+    first_that_fits,
+    moving,
+    options,
     percent,
     quantity,
-    set_words,
     shown_differences,
     shown_parts,
     signed,
@@ -101,68 +100,66 @@ def _against_document(other: PlanComparison) -> dict[str, Any]:
 # ── for a person ──
 
 
-def _print(explanation: Explanation, out: Path | None) -> None:
+def _print(it: Explanation, out: Path | None) -> None:
     screen = console()
-    screen.print(
-        f"{explanation.title} ({explanation.fidelity}). {plain(headline_sentence(explanation))}.", soft_wrap=True
-    )
-    if explanation.kept:
-        screen.print(f"Its search has found, and all changes keep: {set_words(explanation.kept)}", soft_wrap=True)
-    screen.print(_path_table(explanation))
-    if explanation.changes:
-        _print_changes(explanation)
-    if explanation.against is not None:
-        screen.print(_difference_table(explanation, explanation.against))
-        screen.print(f"{explanation.plan} is {explanation.against.sentence}.", soft_wrap=True)
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+    parts = shown_parts(it.path.parts())
+    say("explain", "headline", it, parts[:2], before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
+    if it.kept:
+        screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
+    table = grid("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"), words=("what",))
+    for part in parts:
+        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * it.step_s else ""
+        _row(
+            table,
+            part.words,
+            quantity(part.seconds, "s"),
+            percent(part.seconds / it.step_s),
+            sharing,
+            f"{part.calls:,}",
+        )
+    _row(table, "the step", quantity(it.step_s, "s"), percent(1.0), "", "", style="bold")
+    screen.print(table)
+    if it.changes:
+        _print_changes(it)
+    if it.against is not None:
+        screen.print(_difference_table(it, it.against))
+        screen.print(f"{it.plan} is {it.against.sentence}.", soft_wrap=True)
+    say_written(out)
 
 
-def _print_changes(explanation: Explanation) -> None:
+def _print_changes(it: Explanation) -> None:
     screen = console()
-    moving, still = listed_changes(explanation)
-    if moving:
-        table = _table("What would help, each simulated again", ("", "change", "step", "saved", "of the step", "note"))
-        for number, change in enumerate(moving, start=1):
-            cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share))
+    shown, still = moving(it.changes), moving(it.changes, moves=False)
+    if shown:
+        heads = ("", "change", "step", "saved", "of the step", "note")
+        table = grid("What would help, each simulated again", heads, words=("change", "note"))
+        for number, change in enumerate(shown, start=1):
+            cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share), change.note)
             style = "" if change.fits and change.saved_s > 0.0 else "dim"
-            table.add_row(f"{number}", change.label, *map(plain, cells), plain(change.note), style=style)
+            _row(table, f"{number}", change.label, *cells, style=style)
         screen.print(table)
-    screen.print(plain(best_sentence(explanation)) + ".", style="bold", soft_wrap=True)
+    best = first_that_fits(it.changes)
+    moves = best is not None and best.share >= LITTLE
+    say("explain", "help", it, best, moves, style="bold", soft_wrap=True)
     if still:
         text = ", ".join(change.label for change in still)
         screen.print(plain(f"Less than 0.1 % either way: {text}."), style="dim", soft_wrap=True)
-    if moving:
+    if shown:
         screen.print("To repeat one, give `simfrontier run` what it set:", style="dim")
-    for number, change in enumerate(moving, start=1):
-        screen.print(f"{number:>3}  {set_words(change.settings)}", style="dim", soft_wrap=True)
+    for number, change in enumerate(shown, start=1):
+        screen.print(f"{number:>3}  {options(change.settings)}", style="dim", soft_wrap=True)
 
 
-def _path_table(explanation: Explanation) -> Table:
-    table = _table("The critical path of a step", ("what", "time", "of the step", "by sharing", "ops"))
-    for part in shown_parts(explanation.path.parts(), explanation.step_s):
-        sharing = quantity(part.sharing_s, "s") if part.sharing_s >= 1e-3 * explanation.step_s else ""
-        cells = (quantity(part.seconds, "s"), percent(part.seconds / explanation.step_s), sharing, f"{part.calls:,}")
-        table.add_row(part.words, *map(plain, cells))
-    table.add_row("the step", *map(plain, (quantity(explanation.step_s, "s"), percent(1.0), "", "")), style="bold")
-    return table
-
-
-def _difference_table(explanation: Explanation, other: PlanComparison) -> Table:
-    heads = ("what", explanation.plan, other.plan, "difference")
-    table = _table(f"{explanation.plan} against {other.plan}, along the critical paths", heads)
-    for words, a_s, b_s in shown_differences(other):
-        cells = (quantity(a_s, "s"), quantity(b_s, "s"), signed_seconds(a_s - b_s))
-        table.add_row(words, *map(plain, cells))
-    whole = (explanation.step_s, other.path.step_s)
+def _difference_table(it: Explanation, other: PlanComparison) -> Table:
+    heads = ("what", it.plan, other.plan, "difference")
+    table = grid(f"{it.plan} against {other.plan}, along the critical paths", heads, words=("what",))
+    for each in shown_differences(other.differences):
+        _row(table, each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), signed_seconds(each.seconds))
+    whole = (it.step_s, other.path.step_s)
     sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
-    table.add_row("the step", *map(plain, sums), style="bold")
+    _row(table, "the step", *sums, style="bold")
     return table
 
 
-def _table(title: str, heads: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        is_words = head in ("what", "change", "note")
-        table.add_column(head, justify="left" if is_words else "right", no_wrap=not is_words, overflow="fold")
-    return table
+def _row(table: Table, *cells: str, style: str = "") -> None:
+    table.add_row(*map(plain, cells), style=style)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from simfrontier.report import inputs, rows_csv, versions
+from simfrontier.report import inputs, rows_csv, tuning_findings, versions
 from simfrontier.tuning import COLUMNS, TuningOutcome, best_toml, rows
 from simfrontier.wholefile import write_whole
 
@@ -49,6 +50,7 @@ def manifest(outcome: TuningOutcome) -> dict[str, Any]:
 def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
     """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
     the scenario's own plans."""
+    found = tuning_findings(outcome)
     plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(outcome)]
     return {
         "scenario": outcome.scenario.name,
@@ -60,12 +62,14 @@ def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
         "lossy": outcome.loss.lossy,
         "max_error": outcome.loss.max_error,
         "total": outcome.total,
-        "too_big": outcome.too_big + len(outcome.misfits),
-        "faulty": outcome.faulty,
-        "ruled_out": outcome.ruled_out,
-        "simulated": len(outcome.simulated),
+        **asdict(found.fates),
         "headroom": outcome.headroom,
         "errors": list(outcome.errors),
+        "memory_errors": [found.peak_errors.low, found.peak_errors.high],
+        "tokens_per_s": found.tokens_per_s,
+        "lead": found.lead,
+        "num_samples": found.num_samples,
+        "chances": list(outcome.chances),
         "why": outcome.why,
         "plans": plans[:top],
         "own": [
@@ -78,5 +82,6 @@ def as_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
             }
             for own in outcome.own
         ],
+        "faster_own": [own.name for own in found.faster_own],
         "front": [plan.candidate.key for plan in outcome.front()],
     }

@@ -6,25 +6,11 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
 
-from simfrontier.cli.console import console, plain
+from simfrontier.cli.console import console, grid, plain, say
 from simfrontier.cli.tune_files import BEST
-from simfrontier.report import (
-    band_words,
-    beaten_sentence,
-    chance_text,
-    errors_sentence,
-    given_words,
-    headroom_sentence,
-    num_samples,
-    own_words,
-    percent,
-    quantity,
-    searched_sentence,
-    why_sentence,
-)
+from simfrontier.report import TuningFindings, percent, quantity, said, tuning_findings
 from simfrontier.tuning import LossyPolicy, TunedPlan, TuningOutcome
 
 WIDE = 110  # columns of a terminal that hold everything in one table
@@ -43,44 +29,37 @@ Column = tuple[str, Callable[[int, TunedPlan], str]]
 
 def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> None:
     """Print the outcome; `top` plans of the table."""
-    screen = console()
-    screen.print(f"{plain(searched_sentence(outcome))}.", soft_wrap=True)
+    screen, found = console(), tuning_findings(outcome)
+    _say("searched", found)
     if outcome.pins.values or outcome.loss != LossyPolicy():
-        screen.print(f"{_capital(given_words(outcome))}.", soft_wrap=True)
+        _say("given", found)
     shown = outcome.simulated[:top]
     of = f"the best {len(shown)} of {len(outcome.simulated)}" if len(shown) < len(outcome.simulated) else "all"
     title = f"Simulated plans ({of}; fidelity {outcome.scenario.file.run.fidelity})"
-    times, parts = _times(outcome), _shares(shown)
+    times, parts = _times(found), _shares(shown)
     if screen.width >= WIDE:
         screen.print(_table(title, shown, [*times, *parts]))
     else:
         screen.print(_table(title, shown, times))
         screen.print(_table("Where the time goes", shown, parts, named=False))
-    if num_samples(outcome):
-        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {num_samples(outcome)} samples"
+    if found.num_samples:
+        text = f"Chance to be the fastest of these {len(outcome.simulated)}, in {found.num_samples} samples"
         screen.print(f"{text}; 9 of 10: what nine samples of ten lie within.", style="dim", soft_wrap=True)
     screen.print("Between nodes, in a node, in a package: communication that compute does not hide.", style="dim")
     screen.print()
     if outcome.own:
-        screen.print(_own(outcome))
-    for line in _conclusions(outcome):
-        screen.print(plain(line), soft_wrap=True)
+        screen.print(_own(found))
+    _say("faster_own", found)
+    if outcome.why:
+        _say("why", found, "Why: ")
+    _say("sure", found)
     screen.print()
     for line in _files(folder, page):
         screen.print(line, soft_wrap=True)
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def _conclusions(outcome: TuningOutcome) -> Iterator[str]:
-    if beaten := beaten_sentence(outcome):
-        yield f"{beaten}."
-    if outcome.why:
-        yield f"Why: {why_sentence(outcome)}"
-    yield f"{errors_sentence(outcome)}."
-    yield f"{headroom_sentence(outcome)}."
+def _say(name: str, found: TuningFindings, before: str = "") -> None:
+    say("tune", name, found, before=before, soft_wrap=True)
 
 
 def _files(folder: Path, page: bool) -> Iterator[str]:
@@ -91,15 +70,15 @@ def _files(folder: Path, page: bool) -> Iterator[str]:
     yield f"Explain the best: simfrontier explain {best} --plan best"
 
 
-def _times(outcome: TuningOutcome) -> list[Column]:
+def _times(found: TuningFindings) -> list[Column]:
     def chance(place: int, _: TunedPlan) -> str:
-        return chance_text(outcome, place)
+        return "".join(said("tune", "chance", found, place))
 
     def band(_: int, plan: TunedPlan) -> str:
-        return band_words(plan.simulated.band_s) if plan.simulated else ""
+        return "".join(said("tune", "band", plan.simulated))
 
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
-    if num_samples(outcome):
+    if found.num_samples:
         columns += [("9 of 10", band), ("fastest", chance)]
     return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
@@ -117,10 +96,7 @@ def _shares(shown: tuple[TunedPlan, ...]) -> list[Column]:
 
 
 def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], named: bool = True) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right", no_wrap=True)
-    if named:
-        table.add_column("plan", overflow="fold")
+    table = grid(title, ("#", "plan") if named else ("#",), words=("plan",))
     for head, _ in columns:
         table.add_column(head, justify="right", no_wrap=" " not in head)
     for place, plan in enumerate(shown):
@@ -130,16 +106,16 @@ def _table(title: str, shown: tuple[TunedPlan, ...], columns: list[Column], name
     return table
 
 
-def _own(outcome: TuningOutcome) -> Table:
-    title = "The scenario's own plans"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("plan", overflow="fold")
-    table.add_column("step", justify="right", no_wrap=True)
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for own in outcome.own:
+def _own(found: TuningFindings) -> Table:
+    table = grid("The scenario's own plans", ("plan", "step", "memory", ""), words=("plan", ""))
+    for own in found.outcome.own:
         cells = ["", ""]
         if own.simulated is not None:
             cells = [quantity(own.simulated.step_s, "s"), quantity(own.simulated.peak_bytes, "bytes")]
-        table.add_row(own.name, *map(plain, cells), plain(own_words(outcome, own)), style="" if own.fits else "dim")
+        table.add_row(
+            own.name,
+            *map(plain, cells),
+            plain("".join(said("tune", "own", found, own))),
+            style="" if own.fits else "dim",
+        )
     return table

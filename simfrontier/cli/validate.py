@@ -10,23 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
-from rich.table import Table as Grid
 
 from simfrontier.cli.calibrate_rows import has_columns
-from simfrontier.cli.console import console, finite, plain
+from simfrontier.cli.console import console, finite, grid, plain, say, say_written
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Row, Setup, Table, call_faults, load_tables, read_any
 from simfrontier.report import (
     NOTHING,
-    apart,
     counted,
-    harness_notes,
+    lines_of,
     percent,
-    unit_notes,
+    said,
+    signed,
+    unknown_programs,
     validation_findings,
-    validation_lead,
-    which,
+    wrong_units,
 )
 from simfrontier.validation import (
     BoundedRate,
@@ -119,7 +117,8 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     for table in tables:
         _refuse_unpredicted(done.of(table.name), table.file)
     _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
-    return replace(done, notes=(*unit_notes(done), *(harness_notes(done) if harnesses is None else ())))
+    unknown = unknown_programs(done) if harnesses is None else None
+    return replace(done, notes=tuple(said("validate", "notes", wrong_units(done), unknown)))
 
 
 def _refuse_idle(paths: Sequence[Path], setup: Setup) -> None:
@@ -161,10 +160,11 @@ def _refuse_unpredicted(rows: Sequence[ComparedRow], name: str) -> None:
 
 def as_document(done: Validation) -> dict[str, Any]:
     """Every row with its prediction, the errors of every table, and the bounds."""
+    found = validation_findings(done)
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
-        "said": [plain(text) for text in (validation_lead(done), *validation_findings(done))],
+        "said": [plain(text) for name in ("lead", "findings") for text in said("validate", name, found)],
         "notes": [plain(note) for note in done.notes],
         "overall": _summary_document(done.overall),
         "tables": {
@@ -177,6 +177,7 @@ def as_document(done: Validation) -> dict[str, Any]:
             }
             for table in done.tables
         },
+        "not_predicted": [{"why": why, "rows": len(rows)} for why, rows in found.unknown.items()],
         "bounds": [_bound_document(each) for each in done.judged_bounds],
         "training": [_training_document(each) for each in done.bounded],
         "rows": [row_document(row) for row in done.rows],
@@ -246,32 +247,22 @@ _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in
 
 def print_validation(done: Validation, out: Path | None) -> None:
     """A table of errors and what they come to, for a person."""
-    screen = console()
-    grid = _grid("predicted / measured − 1, all sizes", _HEAD)
+    screen, found = console(), validation_findings(done)
+    table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
     for summary in done.summaries:
-        for place, (words, errors) in enumerate(which(summary)):
+        for place, (words, errors) in enumerate(lines_of(summary)):
             name = summary.name if place == 0 else ""
             style = "dim" if words == "fitted" else "bold" if "+" in words else ""
-            grid.add_row(name, words.replace(" + ", "\n+ "), *_cells(errors), style=style)
-    screen.print(grid)
+            table.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
+    screen.print(table)
     if done.judged_bounds:
-        bounds = _grid("what tables are held to", _BOUNDS_HEAD)
+        bounds = grid("what tables are held to", _BOUNDS_HEAD, words=("series",), left=("which",), gap=0)
         for each in done.judged_bounds:
             bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
         screen.print(bounds)
-    screen.print(plain(validation_lead(done)), style="bold")
-    for text in validation_findings(done):
-        screen.print(plain(f"– {text}"))
-    if out is not None:
-        screen.print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
-
-
-def _grid(title: str, head: Sequence[str]) -> Grid:
-    """A table of which the first column may be broken into lines and the second is words."""
-    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    for place, name in enumerate(head):
-        grid.add_column(name, justify="right" if place > 1 else "left", no_wrap=place > 0, overflow="fold")
-    return grid
+    say("validate", "lead", found, style="bold")
+    say("validate", "findings", found, before="– ")
+    say_written(out)
 
 
 def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
@@ -285,6 +276,6 @@ def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
 def _cells(errors: Errors | None) -> tuple[str, ...]:
     if errors is None:
         return ("0", *[NOTHING] * 5)
-    off = (apart(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), apart(errors.worst.error))
+    off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
     shown = (*off, percent(errors.covered))
     return (f"{errors.count:,}", *map(plain, shown))

@@ -1,66 +1,45 @@
 from .calibration import calibration_page as calibration_page
-from .calibration_text import (
-    calibration_findings as calibration_findings,
-    calibration_lead as calibration_lead,
-    far_rows as far_rows,
-)
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
-from .crosscheck_text import (
-    crosscheck_findings as crosscheck_findings,
-    crosscheck_lead as crosscheck_lead,
-    differences as differences,
-    link_bytes as link_bytes,
-    swept as swept,
-)
 from .explanation import write_explanation_page as write_explanation_page
-from .explanation_text import (
-    best_sentence as best_sentence,
-    headline_sentence as headline_sentence,
-    listed_changes as listed_changes,
-    set_words as set_words,
+from .findings.calibration import calibration_findings as calibration_findings
+from .findings.crosscheck import CrossCheckFindings as CrossCheckFindings, crosscheck_findings as crosscheck_findings
+from .findings.explanation import (
+    LITTLE as LITTLE,
+    first_that_fits as first_that_fits,
+    moving as moving,
     shown_differences as shown_differences,
     shown_parts as shown_parts,
-    signed_seconds as signed_seconds,
 )
 from .findings.published import PublishedFigure as PublishedFigure
 from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
 from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
+from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
+from .findings.validation import (
+    lines_of as lines_of,
+    unknown_programs as unknown_programs,
+    validation_findings as validation_findings,
+    wrong_units as wrong_units,
+)
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest
 from .page import write_page as write_page
 from .phrases import (
     NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
+    counted as counted,
     distance as distance,
     exactly as exactly,
     fitted_words as fitted_words,
     number as number,
+    options as options,
     percent as percent,
     percent_between as percent_between,
     quantity as quantity,
     signed as signed,
+    signed_seconds as signed_seconds,
 )
+from .render import said as said
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page
-from .tuning_text import (
-    band_words as band_words,
-    beaten_sentence as beaten_sentence,
-    chance_text as chance_text,
-    errors_sentence as errors_sentence,
-    given_words as given_words,
-    headroom_sentence as headroom_sentence,
-    num_samples as num_samples,
-    own_words as own_words,
-    searched_sentence as searched_sentence,
-    why_sentence as why_sentence,
-)
 from .validation import write_validation_page as write_validation_page
-from .validation_notes import harness_notes as harness_notes, unit_notes as unit_notes
-from .validation_text import (
-    apart as apart,
-    counted as counted,
-    validation_findings as validation_findings,
-    validation_lead as validation_lead,
-    which as which,
-)
 from .view import StudyView as StudyView

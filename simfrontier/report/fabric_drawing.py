@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from simfrontier.report.crosscheck_text import link_words
 from simfrontier.report.fabric_layout import FabricLayout, Point, layout
 from simfrontier.report.markup import text
 from simfrontier.report.node import colour
@@ -49,7 +48,9 @@ def key(full: float) -> str:
 
 def tooltip(pair: LinkPair) -> str:
     """Name, class, ends, and both numbers of bytes."""
-    return f"{pair.name} ({pair.link_class}), {pair.src} → {pair.dst}: {link_words(pair)} per step"
+    both = f"{quantity(pair.sim_bytes, 'bytes')} simulated, {quantity(pair.real_bytes, 'bytes')} counted"
+    off = f" ({signed(pair.ratio - 1)})" if pair.sim_bytes else ""
+    return f"{pair.name} ({pair.link_class}), {pair.src} → {pair.dst}: {both}{off} per step"
 
 
 def _lines(both: Sequence[LinkPair], where: FabricLayout, full: float) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -89,12 +90,33 @@ def _hundredths(share: float) -> str:
     return f"{value:,.1f}" if abs(value) < 99.95 else f"{value:,.0f}"
 
 
-def signed(share: float) -> str:
-    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %."""
-    size = percent(abs(share))
-    if not math.isfinite(share) or size == percent(0.0):
+def percent_up(share: float) -> str:
+    """A share as per cent, rounded up: never less than it is."""
+    return percent(math.ceil(1e3 * share - 1e-9) / 1e3)
+
+
+def three_digits(value: float) -> str:
+    """A number of which no more than three digits are shown: 233,000, 80.8."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else number(value)
+
+
+def signed(share: float | None) -> str:
+    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash where there is none."""
+    size = percent(None if share is None else abs(share))
+    if share is None or not math.isfinite(share) or size == percent(0.0):
         return size
     return f"{'+' if share > 0 else '−'}{size}"
+
+
+def signed_seconds(seconds: float) -> str:
+    """Seconds with their sign: +1.2 ms, −0.31 s."""
+    size = quantity(abs(seconds), "s")
+    return size if seconds == 0.0 else f"{'+' if seconds > 0.0 else '−'}{size}"
+
+
+def options(settings: Sequence[str]) -> str:
+    """Settings as options of a command line: `--set engine.overlap=true`."""
+    return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 def distance(predicted: float, published: float) -> str:
@@ -114,9 +136,9 @@ def in_words(count: float) -> str:
     return number(count)
 
 
-def tokens_per_second(sequence: int) -> str:
-    """The unit of the rate of training: `tokens/s`; of models whose samples have no sequence `samples/s`."""
-    return f"{'samples' if sequence == 1 else 'tokens'}/s"
+def counted(count: int, one: str, several: str = "") -> str:
+    """A number of things: 1 row, 1,012 rows."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

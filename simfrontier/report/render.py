@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping
@@ -31,6 +32,19 @@ _GZIP = 31  # zlib's number for the gzip format with the largest window; it writ
 def render(template: str, /, **values: Any) -> Markup:
     """A template of this package filled in, as HTML that later templates do not escape again."""
     return as_html(environment().get_template(template).render(values))
+
+
+def page_of(verb: str, /, **values: Any) -> str:
+    """The page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
+    return render(f"pages/{verb}.html.j2", library=_library(), **values)
+
+
+def said(verb: str, name: str, /, *values: object) -> list[str]:
+    """The sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of findings: the
+    pieces that blank lines part, each on one line."""
+    module = environment().get_template(f"terminal/{verb}.txt.j2").module
+    pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
+    return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
 
 
 def as_html(made: str) -> Markup:
@@ -63,18 +77,19 @@ def whole_page(
 
 @cache
 def environment() -> Environment:
-    """Templates of this package: text is escaped, a name that is not given is an error."""
+    """Templates of this package: text in HTML is escaped, a name that is not given is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         bytecode_cache=_compiled(),
-        autoescape=True,
+        autoescape=lambda name: name is None or not name.endswith(".txt.j2"),
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    made.globals["said"] = said
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
     made.filters |= {
         "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
@@ -87,6 +102,7 @@ def environment() -> Environment:
         "exactly": phrases.exactly,
         "file_name": lambda path: Path(path).name,
         "fitted_words": phrases.fitted_words,
+        "counted": phrases.counted,
         "in_samples": phrases.in_samples,
         "in_words": phrases.in_words,
         "listed": phrases.listed,
@@ -98,7 +114,12 @@ def environment() -> Environment:
         "ratio": lambda value: f"{value:.3f}",
         "seconds": lambda value: phrases.quantity(value, "s"),
         "setting": phrases.setting,
+        "percent_up": phrases.percent_up,
+        "options": phrases.options,
+        "three_digits": phrases.three_digits,
+        "to": phrases.between,
         "signed": phrases.signed,
+        "signed_seconds": phrases.signed_seconds,
     }
     return made
 

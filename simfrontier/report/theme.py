@@ -6,7 +6,7 @@ warm ramp, the darker the farther. The page's script puts in text and grid colou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 from typing import Any
@@ -17,6 +17,7 @@ _PLANS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon", "cross")
 
 INK = "#111111"  # the page's script puts in the colour of its text
+LINE = "#8A8A8A"  # of what marks are compared with
 COMPUTE, CODEC, IDLE = "#54708C", "#8E6BBF", "#C9C9C4"
 LEVEL_COLOURS = {"inter_node": "#A4243B", "intra_node": "#E07A3F", "package": "#F2C14E"}
 LEVEL_NAMES = {"inter_node": "between nodes", "intra_node": "inside a node", "package": "inside a package"}
@@ -71,6 +72,67 @@ def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colou
         "marker": {"color": colour},
         "hovertemplate": f"<b>%{{y}}</b><br>{name}: %{{x:.4~g}} {unit}<extra></extra>",
     }
+
+
+def told_bars(
+    name: str, labels: Sequence[str], values: Sequence[float], colour: object, hover: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """Horizontal bars, each with a text of its own at the pointer."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": list(labels),
+        "x": list(values),
+        "marker": {"color": colour},
+        "hovertext": list(hover),
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        **more,
+    }
+
+
+def points(
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    colour: object,
+    symbol: str,
+    hover: Sequence[str],
+    marker: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Marks, each with a text at the pointer; `marker` adds to their look."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "marker": {"color": colour, "symbol": symbol, "size": 8, **(marker or {})},
+        "hovertext": list(hover),
+        "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
+        **more,
+    }
+
+
+def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> dict[str, Any]:
+    """A grey line to compare with, without a text at the pointer; in the legend where it has a name."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "showlegend": bool(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": LINE, "width": 1.4, "dash": dash},
+        "hoverinfo": "skip",
+        **more,
+    }
+
+
+def time_scale(longest_s: float) -> tuple[float, str]:
+    """What to multiply seconds by on an axis that reaches so far, and its unit."""
+    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
 
 
 def decades(low: float, high: float) -> list[float]:

@@ -3,7 +3,6 @@ from .delta import (
     CrossCheck as CrossCheck,
     Delta as Delta,
     PlanStepTimes as PlanStepTimes,
-    Verdict as Verdict,
     deltas as deltas,
     duration as duration,
     judge as judge,

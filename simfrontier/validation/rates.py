@@ -49,6 +49,11 @@ class BoundedRate:
     def holds(self) -> bool:
         return self.published_flops_per_s <= self.bound_flops_per_s
 
+    @property
+    def share(self) -> float:
+        """Published over the most."""
+        return self.published_flops_per_s / self.bound_flops_per_s
+
 
 def gemm_flops_per_s(machine: Machine, m: int, n: int, k: int) -> float:
     """Rate of one product (m x k)(k x n) of 16-bit numbers on one device, as the simulator prices it: the slower of the

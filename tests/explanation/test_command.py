@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from simfrontier.report.explanation import explanation_page
-from simfrontier.report.explanation_text import set_words, shown_differences, shown_parts
+from simfrontier.report.findings.explanation import shown_differences, shown_parts
+from simfrontier.report.phrases import options
 from tests.explanation.toys import of_grids, of_toy
 from tests.invoke import TOY, Ran, invoke, refusal
 from tests.report.test_page import Page
@@ -63,18 +64,18 @@ def test_what_a_search_has_found_is_said(tmp_path: Path) -> None:
 
 def test_parts_until_99_per_cent_and_the_rest_sum_to_the_step() -> None:
     for result in (of_toy("zero3"), of_grids("pipe")):
-        shown = shown_parts(result.path.parts(), result.step_s)
+        shown = shown_parts(result.path.parts())
         assert fsum(part.seconds for part in shown) == pytest.approx(result.step_s, rel=1e-9)
         assert fsum(part.seconds for part in shown if part.words != "other") >= 0.99 * result.step_s
     other = of_toy("zero3").against
     assert other is not None
-    rows = shown_differences(other)
+    rows = shown_differences(other.differences)
     change = of_toy("zero3").step_s - other.path.step_s
-    assert fsum(a_s - b_s for _, a_s, b_s in rows) == pytest.approx(change, rel=1e-9)
+    assert fsum(each.seconds for each in rows) == pytest.approx(change, rel=1e-9)
 
 
 def test_settings_can_be_pasted_into_a_shell() -> None:
-    assert set_words(("a.b=1.0", 'c={ d = "e" }')) == "--set a.b=1.0 --set 'c={ d = \"e\" }'"
+    assert options(("a.b=1.0", 'c={ d = "e" }')) == "--set a.b=1.0 --set 'c={ d = \"e\" }'"
 
 
 # ── for a program ──

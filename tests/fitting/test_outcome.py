@@ -19,8 +19,11 @@ from simfrontier.fitting.cross import cross_validated
 from simfrontier.fitting.data import FitRows
 from simfrontier.fitting.least_squares import FitProblem, fit
 from simfrontier.fitting.outcome import FitOutcome, far_of
-from simfrontier.report.calibration_text import calibration_findings, far_rows
+from simfrontier.report.findings.calibration import calibration_findings
+from simfrontier.report.phrases import percent
+from simfrontier.report.render import said
 from simfrontier.validation import NotCovered
+from tests.facts import says
 from tests.fitting.rings import RINGS, TRUE, problem
 
 
@@ -153,17 +156,20 @@ def test_a_fit_that_is_worse_than_the_library_as_it_is_says_so() -> None:
     assert not with_spread(DONE, 0.01).is_worse and shipped > 0.05
     worse = with_spread(DONE, math.log1p(2 * shipped))
     assert worse.is_worse
-    assert calibration_findings(worse)[0].startswith("Warning: the shipped numbers are nearer: ")
-    assert not any(message.startswith("Warning") for message in calibration_findings(with_spread(DONE, 0.01)))
+    found = calibration_findings(worse).worse
+    assert found is not None and found.fit > found.shipped == pytest.approx(shipped)
+    assert (found.num_known, found.num_points) == (0, len(DONE.problem.rows))
+    assert says(said("calibrate", "findings", calibration_findings(worse))[0], "Warning", percent(shipped))
+    assert calibration_findings(with_spread(DONE, 0.01)).worse is None
     assert not outcome(problem(devices=(64,))).is_worse
 
 
 def test_errors_of_large_messages_among_several_nodes_stand_apart() -> None:
     """Every row of the table of errors by its own points: 16 GCDs and more are several nodes, one of 8 is not."""
-    rows = dict(far_rows(DONE))
+    lines = {(one.by, one.large): one.far for one in calibration_findings(DONE).lines if not one.devices}
     large = [row for row in DONE.problem.rows if row.num_bytes >= 4 * 2**20 and row.devices > 8]
-    assert rows["left out, several nodes, 4 MiB and more"].points == len(large) < len(DONE.problem.rows)
-    assert rows["shipped, unchanged, all sizes"] == far_of(DONE.problem.log_errors({}))
+    assert lines["left out", True].points == lines["shipped", True].points == len(large) < len(DONE.problem.rows)
+    assert lines["shipped", False] == far_of(DONE.problem.log_errors({}))
 
 
 def replace_library(made: FitProblem, library: object) -> FitProblem:

@@ -8,18 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.report.crosscheck import CONTENTS, MAX_BARS, crosscheck_page
-from simfrontier.report.crosscheck_figures import COLOURS, scatter_figure, timelines_figure
-from simfrontier.report.crosscheck_text import crosscheck_findings, crosscheck_lead, link_words
+from simfrontier.report.crosscheck import MAX_BARS, crosscheck_page
+from simfrontier.report.fabric_drawing import tooltip
+from simfrontier.report.figures.crosscheck import COLOURS, scatter_figure, steps_figure, timelines_figure
+from simfrontier.report.findings.crosscheck import crosscheck_findings
+from simfrontier.report.render import said
 from simfrontier.report.theme import marks
 from simfrontier.trace import Trace
 from simfrontier.trace.comparison import compare
 from simfrontier.trace.delta import CrossCheck, judge
 from simfrontier.trace.links import LinkPair
+from tests.facts import says
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace
 
 MB = 1e6
+SECTIONS = ["headline", "differences", "steps", "limits", "links", "sweep", "slowed", "calls", "timelines", "deltas"]
+SECTIONS += ["measured", "reading"]
 
 
 def simulated(scale: float, num_ranks: int = 2) -> Trace:
@@ -56,12 +61,12 @@ AGREE, SLOW, DROPPED = checked(), checked(factor=3.0), checked(drop=True)
 def test_the_page_has_its_sections_and_loads_nothing(check: CrossCheck) -> None:
     read = Page(crosscheck_page(check))
     lacking = {"limits", "links", "sweep", "slowed"} | (set() if check is DROPPED else {"differences"})
-    assert [name for name in CONTENTS if name in read.ids] == [name for name in CONTENTS if name not in lacking]
+    assert [name for name in SECTIONS if name in read.ids] == [name for name in SECTIONS if name not in lacking]
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
-    assert crosscheck_lead(check) in read.words
-    for message in crosscheck_findings(check):
-        assert message in read.words
+    found = crosscheck_findings(check)
+    for sentence in (*said("crosscheck", "lead", found), *said("crosscheck", "findings", found)):
+        assert sentence in read.words
 
 
 def test_names_of_the_traces_are_text_and_never_markup() -> None:
@@ -96,18 +101,24 @@ def test_what_there_is_no_number_for_is_not_seen_as_one() -> None:
 def test_differences_are_named_on_the_page() -> None:
     words = Page(crosscheck_page(DROPPED)).words
     assert "op 6 on ranks 0-1: the op: simulated norm ln1, real missing" in words
-    assert "Operations that differ (counted on every rank): zero3: 2; a<b>: 2. Compared: 24." in words
-    assert "Only real, so not compared: lonely." in words
+    found = crosscheck_findings(DROPPED)
+    assert [each.num_different for each in DROPPED.comparisons] == [2, 2] and found.num_operations == 24
+    different, *_, only = said("crosscheck", "findings", found)
+    assert says(different, "zero3: 2", "a<b>: 2", 24) and says(only, "Only real", "lonely")
 
 
-def test_the_words_of_the_verdict() -> None:
-    """Two plans × two ranks × the two collectives of 2 MB, among four: 8."""
-    assert crosscheck_lead(AGREE) == "Simulation and reality agree."
-    assert crosscheck_lead(SLOW) == "Simulation and reality do not agree: the time of collectives."
-    same, times, order = (message.replace("\u00a0", " ") for message in crosscheck_findings(AGREE))
-    assert same.startswith("The same 28 operations (counted on every rank) ran in both")
-    assert times.startswith("Of 8 collectives of 1 MB or more (counted on every rank), half took a time within ")
-    assert order == "The plans rank alike, the fastest first: zero3, a<b>."
+def test_the_verdict_says_on_what_it_rests() -> None:
+    """Two plans × two ranks × the two collectives of 2 MB, among four: 8; seven ops on each rank of each plan: 28."""
+    found = crosscheck_findings(AGREE)
+    assert (found.num_operations, AGREE.verdict.judged) == (28, 8)
+    assert found.sim_order == found.real_order == ("zero3", "a<b>")
+    assert (found.links, found.limits, found.swept) == (None, (), ())
+    same, times, order = said("crosscheck", "findings", found)
+    assert says(same, "same", 28) and says(times, 8, "1\u00a0MB") and says(order, "alike", "zero3", "a<b>")
+    (lead,) = said("crosscheck", "lead", found)
+    assert says(lead, "agree") and "not" not in lead
+    (lead,) = said("crosscheck", "lead", crosscheck_findings(SLOW))
+    assert says(lead, "not agree", "time of collectives")
 
 
 def test_the_timelines_share_one_axis_of_time_and_their_lanes() -> None:
@@ -150,6 +161,13 @@ def test_the_scatter_has_a_point_for_every_call_and_small_ones_are_faint() -> No
     assert all(text.endswith("s") for text in ticks["ticktext"])
 
 
+def test_names_of_plans_are_text_in_charts() -> None:
+    drawn = scatter_figure(AGREE, marks(["zero3", "a<b>"]))["data"]
+    assert "a&lt;b&gt;" in [trace["name"] for trace in drawn]
+    assert any("<b>a&lt;b&gt;: " in words for trace in drawn for words in trace.get("hovertext", ()))
+    assert steps_figure(crosscheck_findings(AGREE).steps)["data"][0]["x"] == ["zero3", "a&lt;b&gt;"]
+
+
 def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> None:
     check = checked(num_ranks=4)
     figures = json.loads(Page(crosscheck_page(check)).data["fig-timeline-0"])
@@ -163,7 +181,13 @@ def test_the_slowest_rank_is_drawn_first_and_as_many_as_there_is_room_for() -> N
 @pytest.mark.parametrize(("counted", "message"), [(1.99e6, "−0.5 %"), (2.01e6, "+0.5 %"), (2e6 + 1, "0.0 %")])
 def test_how_far_a_link_is_off_has_the_sign_of_all_pages(counted: float, message: str) -> None:
     pair = LinkPair(name="a", link_class="b", src="c", dst="d", sim_bytes=2e6, real_bytes=counted)
-    assert link_words(pair).replace("\u00a0", " ").endswith(f" counted ({message})")
+    assert tooltip(pair).replace("\u00a0", " ").endswith(f" counted ({message}) per step")
+
+
+def test_only_the_first_differences_are_listed() -> None:
+    one = DROPPED.comparisons[0]
+    several = said("crosscheck", "differences", replace(one, differences=one.differences[:1] * 10))
+    assert len(several) == 9 and several[0] == str(one.differences[0]) and says(several[8], "2 more")
 
 
 def test_a_comparison_without_a_common_rank_still_makes_a_page() -> None:

@@ -12,12 +12,15 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, strategies as st
 
+from simfrontier.report.crosscheck import sweep_section
 from simfrontier.report.fabric import fabric_section
 from simfrontier.report.fabric_drawing import drawing, key, tooltip
 from simfrontier.report.fabric_layout import FabricLayout, layout
-from simfrontier.report.sweep import ratios_figure, sweep_section
+from simfrontier.report.figures.sweep import ratios_figure
+from simfrontier.report.findings.crosscheck import links_found, swept_ways
 from simfrontier.trace.links import LinkBytes, LinkCheck, LinkPair, compare_links
 from simfrontier.trace.sweep import Implementation, SweepPoint
+from tests.facts import says
 from tests.report.fabrics import table
 from tests.report.test_page import Page
 
@@ -180,7 +183,13 @@ def test_the_section_says_which_link_is_worst_and_shows_a_plan_at_a_time() -> No
     words = read.words.replace("\u00a0", " ")
     assert read.ids == ["links", "link-bytes"] and read.loaded == []
     assert "<b>" not in source and "a<b>" in words
-    assert "1 carried bytes more than 3.0 % off the simulated ones; the worst, node 1 net>nic0 in q: " in words
+    found = links_found(checks)
+    assert found.worst is not None and (found.num_missed, found.worst.name, found.worst_plan) == (
+        1,
+        "node 1 net>nic0",
+        "q",
+    )
+    assert says(words, "Of", found.num_judged, "1 carried", "3.0 %", "node 1 net>nic0 in q")
     assert words.count("The links that are furthest apart") == 2 == source.count('class="panel"')
     assert len(lines(re.findall(r"<svg class=\"node\".*?</svg>", source, re.DOTALL)[1])) == 80
     assert source == fabric_section(checks) and fabric_section([]) == ""
@@ -195,11 +204,12 @@ def test_a_class_has_its_totals_and_its_worst_link() -> None:
 
 
 def test_links_that_carry_nothing_and_links_of_a_bus_make_a_section_too() -> None:
-    idle = Page(fabric_section([checked(lambda link: 0.0)])).words
-    assert "carried bytes more than" in idle
+    idle = links_found([checked(lambda link: 0.0)])
+    assert idle.num_missed == idle.num_judged > 0 and 'id="links"' in fabric_section([checked(lambda link: 0.0)])
     none = table(made=lambda number, name: 0.0)
     words = Page(fabric_section([compare_links("p", none, none)])).words.replace("\u00a0", " ")
-    assert "No link carries more than 1 MB in a step, so that none is judged by its bytes." in words
+    nothing = links_found([compare_links("p", none, none)])
+    assert (nothing.num_judged, nothing.worst) == (0, None) and says(words, "No link", "1 MB")
     bus = [LinkPair(name="node 0 bus", link_class="bus", src="bus", dst="bus", sim_bytes=2e6, real_bytes=2e6)]
     made = LinkCheck(plan="p", sim_title="s", real_title="r", pairs=tuple(bus))
     assert "node 0 bus" in Page(fabric_section([made])).words
@@ -248,6 +258,12 @@ def test_the_section_of_a_sweep_has_the_medians_of_both_ways() -> None:
     )
     assert "all-reduce node <8> 1 0.970 3.0 % – –" in rows
     assert sweep_section([]) == ""
+    lowered, native = swept_ways(SWEEP)
+    assert (lowered.num_near, lowered.num_judged, native.num_near, native.num_judged) == (2, 2, 0, 1)
+    assert lowered.worst is not None and (lowered.worst.kind, lowered.worst.apart) == (
+        "all_gather",
+        pytest.approx(0.075),
+    )
 
 
 @pytest.mark.parametrize("size", [1.0, 3000.0, 1e30])

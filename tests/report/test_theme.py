@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.report.calibration_figures import residual_figure
+from simfrontier.report.figures.calibration import residual_figure
 from simfrontier.report.theme import decades, powers_of_two
 from tests.rows import call
 from tests.validation.standins import held

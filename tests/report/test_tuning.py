@@ -10,21 +10,12 @@ from typing import Any
 
 import pytest
 
+from simfrontier.report.findings.tuning import Fates, kind_of, tuning_findings
+from simfrontier.report.phrases import percent_up, three_digits
+from simfrontier.report.render import said
 from simfrontier.report.tuning import tuning_page
-from simfrontier.report.tuning_text import (
-    beaten_sentence,
-    errors_sentence,
-    fates,
-    headroom_sentence,
-    kind_of,
-    lead_sentence,
-    own_words,
-    rate_words,
-    searched_sentence,
-    tokens_per_s,
-    why_sentence,
-)
 from simfrontier.tuning import OwnPlan, TunedPlan, TuningOutcome
+from tests.facts import says
 from tests.report.test_page import Page
 from tests.tuning.toys import toy_tuning
 
@@ -109,7 +100,7 @@ def test_without_samples_there_are_no_bars_and_no_chances() -> None:
     page = tuning_page(result)
     assert "There are no error bars" in page and "chance to be the fastest" not in page
     assert [trace["name"] for trace in figures(page)["fig-order"]["data"]] == ["without errors"]
-    assert "samples" not in lead_sentence(result)
+    assert tuning_findings(result).chance is None and tuning_findings(result).num_samples == 0
 
 
 def test_one_plan_alone_makes_a_page() -> None:
@@ -118,56 +109,73 @@ def test_one_plan_alone_makes_a_page() -> None:
     page = tuning_page(alone)
     assert "no other plan was simulated." in page
     assert "1 plan of tiny" in page
-    assert "The scenario&#x27;s own plans" not in page
-    assert headroom_sentence(alone).startswith("No plan of the space can have a shorter step")
+    assert "The scenario's own plans" not in page
+    assert tuning_findings(alone).lead is None and alone.headroom == 0.0
 
 
-# ── words ──
+# ── findings ──
 
 
 def test_the_counts_sum_to_all() -> None:
     outcome = toy_tuning()
-    assert sum(count for count, _ in fates(outcome)) == outcome.total
-    assert searched_sentence(
-        replace(outcome, total=outcome.total + 3, too_big=outcome.too_big + 2, faulty=1)
-    ).startswith(
-        f"{outcome.total + 3} plans of tiny with a batch of 16 sequences on 8 GCDs of toy-cluster: "
-        f"{outcome.too_big + 2} do not fit into memory, 1 the library cannot run, "
+    fates = tuning_findings(outcome).fates
+    assert fates.too_big + fates.faulty + fates.ruled_out + fates.estimated + fates.simulated == outcome.total
+    more = replace(outcome, total=outcome.total + 3, too_big=outcome.too_big + 2, faulty=1)
+    assert tuning_findings(more).fates == Fates(
+        too_big=fates.too_big + 2,
+        faulty=1,
+        ruled_out=fates.ruled_out,
+        estimated=fates.estimated,
+        simulated=fates.simulated,
     )
+    (searched,) = said("tune", "searched", tuning_findings(more))
+    assert says(searched, f"{outcome.total + 3}", "tiny", 16, "8 GCDs", fates.too_big + 2, 1, fates.simulated)
 
 
-def test_the_lead_says_step_rate_memory_and_how_sure() -> None:
+def test_the_lead_is_over_the_next_in_step_rate_and_memory() -> None:
     outcome = toy_tuning()
-    message = lead_sentence(outcome)
-    assert message.startswith(f"{outcome.best.candidate.name}: ")
-    rate = tokens_per_s(outcome, outcome.best)
-    assert rate == outcome.batch * outcome.scenario.sequence / outcome.best.step_s
-    assert f"{rate_words(outcome, outcome.best)} tokens/s" in message
-    assert float(rate_words(outcome, outcome.best).replace(",", "")) == pytest.approx(rate, rel=5e-3)
-    assert " of the samples" in message
-    assert why_sentence(outcome).startswith(f"{outcome.best.candidate.name} is ")
+    found = tuning_findings(outcome)
+    best, second = outcome.simulated[:2]
+    assert found.lead == second.step_s / best.step_s - 1
+    assert found.tokens_per_s == outcome.batch * outcome.scenario.sequence / best.step_s
+    assert found.chance == outcome.chances[0]
+    (lead,) = said("tune", "lead", found)
+    assert says(lead, best.candidate.name, f"{three_digits(found.tokens_per_s)} tokens/s", second.candidate.name)
+    (why,) = said("tune", "why", found)
+    assert why.startswith(f"{best.candidate.name} is ")
 
 
-def test_headroom_is_never_told_smaller_than_it_is() -> None:
+@pytest.mark.parametrize(("share", "shown"), [(0.0, "0.0"), (0.25, "25.0"), (0.12301, "12.4"), (0.1999, "20.0")])
+def test_headroom_is_never_told_smaller_than_it_is(share: float, shown: str) -> None:
+    assert percent_up(share) == f"{shown}\u00a0%"
+
+
+def test_errors_are_of_simulated_against_estimated() -> None:
+    """Estimates of half the simulated steps and of all of their memory: 100 % longer, as much memory."""
     outcome = toy_tuning()
-    matched = re.search(r"more than ([\d.]+)\u00a0% shorter", headroom_sentence(outcome))
-    assert matched is not None and float(matched[1]) / 100 >= outcome.headroom - 1e-12
 
+    def halved(plan: TunedPlan) -> TunedPlan:
+        peak, step_s = plan.peak_bytes, plan.step_s / 2
+        return replace(plan, estimate=replace(plan.estimate, step_s=step_s, peak_bytes=peak))
 
-def test_errors_name_both_ways() -> None:
-    message = errors_sentence(toy_tuning())
-    assert re.search(r"longer|shorter", message) and re.search(r"(more|less) memory", message)
+    found = tuning_findings(replace(outcome, plans=tuple(map(halved, outcome.simulated))))
+    assert (found.step_errors.low, found.step_errors.high) == (1.0, 1.0)
+    assert (found.peak_errors.low, found.peak_errors.high) == (0.0, 0.0)
 
 
 def test_an_own_plan_that_is_faster_is_told() -> None:
     outcome = toy_tuning()
-    assert beaten_sentence(outcome).startswith("The scenario's own zero3 (")
-    own = outcome.own[0]
+    found = tuning_findings(outcome)
+    assert [own.name for own in found.faster_own] == ["zero3"]
+    own, not_run = outcome.own
+    behind = found.behind(own)
+    assert behind is not None and behind < 0.0 and found.behind(not_run) is None
     slow = OwnPlan(name="zero3", simulated=replace(own.simulated, step_s=1.0), fits=True)  # type: ignore[type-var]
-    assert beaten_sentence(replace(outcome, own=(slow,))) == ""
-    assert beaten_sentence(replace(outcome, own=(replace(own, fits=False),))) == ""
-    assert own_words(outcome, replace(own, fits=False)).startswith("does not fit into memory; ")
-    assert own_words(outcome, outcome.own[1]).startswith("not run: ")
+    assert tuning_findings(replace(outcome, own=(slow,))).faster_own == ()
+    too_big = replace(own, fits=False)
+    assert tuning_findings(replace(outcome, own=(too_big,))).faster_own == ()
+    assert says("".join(said("tune", "own", found, too_big)), "does not fit into memory")
+    assert says("".join(said("tune", "own", found, not_run)), "not run", not_run.why)
 
 
 def test_plans_of_one_layout_have_one_kind() -> None:

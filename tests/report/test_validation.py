@@ -10,13 +10,16 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.measured import Pathology
-from simfrontier.report.validation import CONTENTS, validation_page
-from simfrontier.report.validation_figures import agreement_figure, errors_figure, series_figure
-from simfrontier.report.validation_series import charts_of, row_name, standing
-from simfrontier.report.validation_text import apart, validation_findings, validation_lead
+from simfrontier.report.figures.validation import agreement_figure, errors_figure, series_figure
+from simfrontier.report.findings.rows import charts_of, row_name, standing
+from simfrontier.report.findings.validation import Unpredicted, lines_of, validation_findings
+from simfrontier.report.phrases import signed
+from simfrontier.report.render import said
+from simfrontier.report.validation import validation_page
 from simfrontier.validation.bounds import ErrorBound
 from simfrontier.validation.outcome import Prediction, unknown_name
 from simfrontier.validation.run import Validation, validate
+from tests.facts import says
 from tests.report.test_page import Page
 from tests.rows import MIB, call
 from tests.validation.standins import copy_row, held, models, rate_row, table, training
@@ -34,20 +37,22 @@ def made(*bounds: ErrorBound, most_flops_per_s: float = 60e12) -> Validation:
 
 BARE = validate([table([call(), call(devices=8)], citation="")], models())
 CASES = {"held": made(LOOSE), "missed": made(TIGHT, most_flops_per_s=40e12), "bare": BARE}
+SECTIONS = ["headline", "bounds", "tables", "agreement", "errors", "sizes", "worst", "training", "pathologies"]
+SECTIONS += ["unknown", "sources", "reading"]
 LACKING = {"bare": {"bounds", "training", "pathologies", "unknown", "sources"}}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_page_has_its_sections_and_loads_nothing(case: str) -> None:
     read = Page(validation_page(CASES[case]))
-    assert [name for name in CONTENTS if name in read.ids] == [
-        name for name in CONTENTS if name not in LACKING.get(case, set())
+    assert [name for name in SECTIONS if name in read.ids] == [
+        name for name in SECTIONS if name not in LACKING.get(case, set())
     ]
     assert sorted(read.ids) == sorted(set(read.ids))
     assert all(target.startswith(("#", "data:")) for target in read.loaded)
-    assert validation_lead(CASES[case]) in read.words
-    for message in validation_findings(CASES[case]):
-        assert message in read.words
+    found = validation_findings(CASES[case])
+    for sentence in (*said("validate", "lead", found), *said("validate", "findings", found)):
+        assert sentence in read.words
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -82,55 +87,81 @@ def test_names_of_the_tables_are_text_and_never_markup() -> None:
     assert "<stall>" not in page.replace("\\u003cstall", "") and "<GPT>" not in page
 
 
-def test_the_lead_counts_what_is_averaged() -> None:
+def test_the_lead_is_of_what_is_averaged_and_no_fit_had_seen() -> None:
     """Of 8 rows one is odd, one of an unknown library, one a rate, two fitted: 3 are left, each 10 % off."""
-    message = validation_lead(CASES["held"]).replace("\u00a0", " ")
-    assert message == (
-        "3 measured times of 1 table, of all sizes and numbers of devices, that no fit had seen, are predicted 10.0 % "
-        "off on average, the farthest 10.0 %."
-    )
+    found = validation_findings(CASES["held"])
+    assert found.errors is not None and found.is_unseen
+    assert (found.errors.count, found.num_tables) == (3, 1)
+    assert found.errors.mean_abs == pytest.approx(0.1)
+    assert says(lead(CASES["held"]), "3 measured times", "1 table", "10.0\u00a0%", "10.0\u00a0%")
     [one] = [validate([table([call()])], models())]
-    assert " is predicted 10.0 % off, inside the 90 % interval." in validation_lead(one).replace("\u00a0", " ")
-    assert validation_lead(one).startswith("1 measured time of 1 table")
+    assert says(lead(one), "1 measured time", "1 table", "10.0\u00a0%", "inside the 90 % interval")
     many = validate([table([call(1e-3, 16, size) for size in range(1, 12)])], models(1.3))
-    assert (
-        validation_lead(many)
-        .replace("\u00a0", " ")
-        .endswith("30.0 % off on average, nine in ten within 30.0 %; 0.0 % lie inside their 90 % interval.")
-    )
+    assert says(lead(many), 11, "30.0\u00a0%", "within 30.0\u00a0%", "0.0\u00a0%", "inside")
     fitted = validate([table([call()])], models(fitted=lambda row: True))
-    assert "that the parameters were fitted to" in validation_lead(fitted)
+    assert not validation_findings(fitted).is_unseen
     nothing = validate([table([call(library="mpi")])], models())
-    assert validation_lead(nothing).endswith("the models say nothing of them that can be averaged.")
+    assert validation_findings(nothing).errors is None and says(lead(nothing), "1 measurement", "1 table")
+
+
+def lead(done: Validation) -> str:
+    [sentence] = said("validate", "lead", validation_findings(done))
+    return sentence
 
 
 def test_the_lead_counts_tables_of_the_rows_it_speaks_of() -> None:
     """Two tables of rows that are averaged; of one, the parameters were fitted to all."""
     tables = [table([call(), call(devices=8)]), table([call(devices=32)], name="two")]
-    mixed = validate(tables, models(fitted=lambda row: row == tables[1].rows[0]))
-    assert validation_lead(mixed).startswith("2 measured times of 1 table, ")
-    assert "that no fit had seen" in validation_lead(mixed)
+    mixed = validation_findings(validate(tables, models(fitted=lambda row: row == tables[1].rows[0])))
+    assert mixed.errors is not None and (mixed.errors.count, mixed.num_tables, mixed.is_unseen) == (2, 1, True)
     seen = validate(tables, models(fitted=lambda row: True))
-    assert validation_lead(seen).startswith("3 measured times of 2 tables, ")
+    found = validation_findings(seen)
+    assert found.errors is not None and (found.errors.count, found.num_tables, found.is_unseen) == (3, 2, False)
     assert "of 3 rows that the parameters were fitted to" in Page(validation_page(seen)).words
 
 
-def test_findings_say_bounds_uses_the_farthest_and_what_is_left_out() -> None:
-    good = " ".join(validation_findings(CASES["held"])).replace("\u00a0", " ")
-    assert "1 of 1 bounds hold; no bound is stated for two (only the most is predicted)." in good
-    assert "1 published rate of training reaches 83.3 % of what the models allow" in good
-    assert "2 rows fitted (the parameters were fitted to them): 10.0 % off on average." in good
-    assert "3 rows held (no parameter was fitted to them): 10.0 % off on average." in good
-    assert "Shown and not averaged: 1 row of known pathologies." in good
-    assert "Not predicted: 1 row: no model of library '<mpi>' (1)." in good  # a rate of training has its bound
-    bad = " ".join(validation_findings(CASES["missed"])).replace("\u00a0", " ")
-    assert "Bound missed: one, a<b>: 10.0 % off on average, 1.0 % allowed; 90th percentile 10.0 %" in bad
-    assert "Published above what the model allows: 20B <GPT>, zero3 on 384, frontier: 50.0 TFLOPS published" in bad
+def test_findings_are_bounds_uses_the_farthest_and_what_is_left_out() -> None:
+    found = validation_findings(CASES["held"])
+    assert found.missed == () and [each.name for each in found.unbounded] == ["two"]
+    assert found.unpredicted == (
+        Unpredicted(why="no model of library '<mpi>'", count=1, first=""),
+    )  # a rate has its bound
+    assert {why: len(rows) for why, rows in found.pathologies.items()} == {"a <stall>": 1}
+    assert [round(row.error or 0.0, 9) for row in found.worst] == [0.1] * 5
+    good = said("validate", "findings", found)
+    facts = (
+        ("1 of 1 bounds hold", "two"),
+        ("1 published rate", "83.3\u00a0%"),
+        ("3 rows held", "10.0\u00a0%"),
+        ("2 rows fitted", "10.0\u00a0%"),
+        ("farthest", "+10.0\u00a0%"),
+        ("1 row", "pathologies"),
+        ("1 row", "<mpi>", 1),
+    )
+    assert len(good) == len(facts)
+    for sentence, wanted in zip(good, facts, strict=True):
+        assert says(sentence, *wanted), sentence
+
+
+def test_what_is_missed_is_named_first() -> None:
+    """A bound of 1 % where rows are 10 % off, and 50 TFLOPS published where 40 are the most."""
+    found = validation_findings(CASES["missed"])
+    [missed] = found.missed
+    assert missed.errors is not None and missed.errors.mean_abs == pytest.approx(0.1)
+    bound, rest, above, *_ = said("validate", "findings", found)
+    assert says(bound, "one, a<b>", "10.0\u00a0%", "1.0\u00a0%", "10.0\u00a0%", "1.0\u00a0%")
+    assert says(rest, "0 of 1 bounds hold")
+    assert says(above, "20B <GPT>, zero3 on 384, frontier", "50.0 TFLOPS", "40.0 TFLOPS")
+
+
+def test_lines_of_a_table_of_errors_begin_with_what_no_fit_had_seen() -> None:
+    made_of = {summary.name: [words for words, _ in lines_of(summary)] for summary in CASES["held"].summaries}
+    assert made_of == {"one": ["held", "fitted"], "two": [""], "all tables": ["held", "fitted"]}
 
 
 @pytest.mark.parametrize(("error", "message"), [(0.032, "+3.2 %"), (-0.1, "−10.0 %"), (-1e-5, "0.0 %"), (None, "–")])
 def test_an_error_has_its_sign(error: float | None, message: str) -> None:
-    assert apart(error).replace("\u00a0", " ") == message
+    assert signed(error).replace("\u00a0", " ") == message
 
 
 # ── charts ──

@@ -3,17 +3,18 @@ steps from one plan's time to another's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from html import escape as text
 
 import numpy as np
 
 from simfrontier.analysis import WAIT, CriticalPath, PathLevel, part_words
 from simfrontier.arrays import Floats
 from simfrontier.explanation import Explanation, PlanComparison, TriedChange
-from simfrontier.report.explanation_text import OTHER, shown_differences, signed_seconds
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.phrases import percent, quantity
-from simfrontier.report.theme import CODEC, IDLE, axis, figure
+from simfrontier.report.findings.explanation import OTHER, shown_differences
+from simfrontier.report.markup import Figure
+from simfrontier.report.phrases import percent, quantity, signed_seconds
+from simfrontier.report.theme import CODEC, IDLE, axis, figure, rows, time_scale, told_bars
 
 NUM_BINS = 600  # of the strip: a third of a pixel more or less
 MOST_PARTS = 9  # with a colour of their own
@@ -24,21 +25,13 @@ _SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as ev
     "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
 }
 _CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
-_CHANGES = {
-    "link": "#A4243B",
-    "start-up": "#D1495B",
-    "device": "#54708C",
-    "host": "#7F7F7F",
-    "overlap": "#2F7D5B",
-    "codec": CODEC,
-}
-_CHANGE_NAMES = {
-    "link": "links",
-    "start-up": "start-up of messages",
-    "device": "devices",
-    "host": "host",
-    "overlap": "overlap",
-    "codec": "codecs",
+_CHANGES = {  # name and colour of each kind
+    "link": ("links", "#A4243B"),
+    "start-up": ("start-up of messages", "#D1495B"),
+    "device": ("devices", "#54708C"),
+    "host": ("host", "#7F7F7F"),
+    "overlap": ("overlap", "#2F7D5B"),
+    "codec": ("codecs", CODEC),
 }
 _LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
 
@@ -72,35 +65,27 @@ def name_of(key: Key | None) -> str:
 
 def parts_figure(paths: Mapping[str, CriticalPath], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
-    scale, unit = _scale(max(path.step_s for path in paths.values()))
+    scale, unit = time_scale(max(path.step_s for path in paths.values()))
     names = list(paths)
     summed = {name: _by_colour(path, colours) for name, path in paths.items()}
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name_of(key),
-            "y": names,
-            "x": [scale * summed[name].get(key, 0.0) for name in names],
-            "customdata": [
-                [quantity(summed[name].get(key, 0.0), "s"), percent(summed[name].get(key, 0.0) / paths[name].step_s)]
-                for name in names
-            ],
-            "marker": {"color": colour},
-            "hovertemplate": f"<b>%{{y}}</b><br>{text(name_of(key))}: %{{customdata[0]}}, %{{customdata[1]}}"
-            "<extra></extra>",
-        }
-        for key, colour in colours.items()
-        if any(summed[name].get(key) for name in names)
-    ]
-    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
+    traces = []
+    for key, colour in colours.items():
+        seconds = [summed[name].get(key, 0.0) for name in names]
+        if any(seconds):
+            words = [
+                f"<b>{text(name)}</b><br>{text(name_of(key))}: {quantity(part_s, 's')}, "
+                f"{percent(part_s / paths[name].step_s)}"
+                for name, part_s in zip(names, seconds, strict=True)
+            ]
+            traces.append(told_bars(name_of(key), names, [scale * part_s for part_s in seconds], colour, words))
     height = 210 + 56 * len(names)
-    return figure(traces, axis(f"time of one step ({unit})"), axis("", **rows), height, barmode="stack", bargap=0.3)
+    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    return figure(traces, x, y, height, barmode="stack", bargap=0.3)
 
 
 def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figure:
     """The parts of the critical path along the step's time: each bin's share of every part."""
-    scale, unit = _scale(path.step_s)
+    scale, unit = time_scale(path.step_s)
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
     middles = [float(f"{scale * (edge + width / 2):.7g}") for edge in edges[:-1].tolist()]
@@ -126,64 +111,40 @@ def strip_figure(path: CriticalPath, colours: Mapping[Key | None, str]) -> Figur
 
 def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
-    scale, unit = _scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
-    labels = [change.label for change in explanation.changes]
+    scale, unit = time_scale(max((abs(change.saved_s) for change in explanation.changes), default=1.0))
+    by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
     traces = []
-    for kind, colour in _CHANGES.items():
-        of_kind = [change for change in explanation.changes if change.kind == kind]
-        if of_kind:
-            traces.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": _CHANGE_NAMES[kind],
-                    "y": [change.label for change in of_kind],
-                    "x": [scale * change.saved_s for change in of_kind],
-                    "marker": {
-                        "color": [colour if change.fits else "rgba(0,0,0,0)" for change in of_kind],
-                        "line": {"color": colour, "width": 1},
-                    },
-                    "hovertext": [_hover(change) for change in of_kind],
-                    "hovertemplate": "%{hovertext}<extra></extra>",
-                }
-            )
-    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": labels}
-    height = 150 + 26 * len(labels)
+    for kind, changes in by_kind.items():
+        name, colour = _CHANGES[kind]
+        if changes:
+            fill = [colour if change.fits else "rgba(0,0,0,0)" for change in changes]
+            labels, saved = [change.label for change in changes], [scale * change.saved_s for change in changes]
+            marker = {"color": fill, "line": {"color": colour, "width": 1}}
+            traces.append(told_bars(name, labels, saved, colour, list(map(_hover, changes)), marker=marker))
+    labels = [change.label for change in explanation.changes]
     x = axis(f"saved of a step of {quantity(explanation.step_s, 's')} ({unit})", zeroline=True)
-    return figure(traces, x, axis("", **rows), height, barmode="overlay", bargap=0.25)
+    return figure(traces, x, axis("", **rows(labels)), 150 + 26 * len(labels), barmode="overlay", bargap=0.25)
 
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
     """From the other plan's step to the explained one's, one difference after the other."""
-    scale, unit = _scale(max(explanation.step_s, other.path.step_s))
-    rows = list(_falls(explanation, other))
-    names = [name for name, *_ in rows]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "showlegend": False,
-        "y": names,
-        "base": [scale * start for _, start, _, _ in rows],
-        "x": [scale * length for _, _, length, _ in rows],
-        "marker": {"color": [colour for *_, colour in rows]},
-        "hovertext": [
-            quantity(length, "s") if colour == _TOTAL else signed_seconds(length) for _, _, length, colour in rows
-        ],
-        "hovertemplate": "<b>%{y}</b><br>%{hovertext}<extra></extra>",
-    }
-    order = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
-    return figure([bars], axis(f"time of one step ({unit})"), axis("", **order), 110 + 30 * len(rows), bargap=0.3)
-
-
-def _falls(explanation: Explanation, other: PlanComparison) -> Iterator[tuple[str, float, float, str]]:
-    """(name, from where, how long, colour) of the bars of a waterfall, in seconds."""
-    yield f"a step of {other.plan}", 0.0, other.path.step_s, _TOTAL
-    at = other.path.step_s
-    for words, a_s, b_s in shown_differences(other):
-        change = a_s - b_s
-        yield words, at, change, _LESS if change < 0.0 else _MORE
-        at += change
-    yield f"a step of {explanation.plan}", 0.0, explanation.step_s, _TOTAL
+    scale, unit = time_scale(max(explanation.step_s, other.path.step_s))
+    falls = shown_differences(other.differences)
+    tops = np.cumsum([other.path.step_s, *(each.seconds for each in falls)]).tolist()
+    names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
+    ends = [quantity(step_s, "s") for step_s in (other.path.step_s, explanation.step_s)]
+    words = [ends[0], *(signed_seconds(each.seconds) for each in falls), ends[1]]
+    bars = told_bars(
+        "",
+        names,
+        [scale * length for length in (other.path.step_s, *(each.seconds for each in falls), explanation.step_s)],
+        [_TOTAL, *(_LESS if each.seconds < 0.0 else _MORE for each in falls), _TOTAL],
+        [f"<b>{text(name)}</b><br>{size}" for name, size in zip(names, words, strict=True)],
+        base=[0.0, *(scale * top for top in tops[:-1]), 0.0],
+        showlegend=False,
+    )
+    x, y = axis(f"time of one step ({unit})"), axis("", **rows(names))
+    return figure([bars], x, y, 110 + 30 * len(names), bargap=0.3)
 
 
 def _hover(change: TriedChange) -> str:
@@ -192,10 +153,6 @@ def _hover(change: TriedChange) -> str:
         f"<b>{text(change.label)}</b><br>step {quantity(change.step_s, 's')}, saved {signed_seconds(change.saved_s)} "
         f"({percent(change.share)}){note}<br>{'<br>'.join(map(text, change.settings[:4]))}"
     )
-
-
-def _scale(longest_s: float) -> tuple[float, str]:
-    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms") if longest_s >= 1e-3 else (1e6, "µs")
 
 
 def _by_colour(path: CriticalPath, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape as text
 from statistics import median
 from typing import Any
 
 from simfrontier.report.figures.timeline import WAIT, lane_bars, lanes_of
 from simfrontier.report.markup import Figure
 from simfrontier.report.phrases import quantity
-from simfrontier.report.theme import CODEC, COMPUTE, PlanMark, axis, decades, figure
+from simfrontier.report.theme import (
+    CODEC,
+    COMPUTE,
+    INK,
+    LINE,
+    PlanMark,
+    axis,
+    decades,
+    figure,
+    line,
+    points,
+    time_scale,
+)
 from simfrontier.trace import Comparison, CrossCheck, OpPair, PlanStepTimes, Span, duration
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
-INK = "#111111"  # the page's script turns it into the reader's text colour
-LINE = "#8A8A8A"
 KINDS = {"all_gather": "#0072B2", "reduce_scatter": "#D55E00", "all_reduce": "#CC79A7", "all_to_all": "#009E73"}
 OTHER, OTHER_COLOUR = "other collectives", "#7F7F7F"
 COLOURS = {
@@ -43,8 +54,8 @@ def kind_of(span: Span) -> str:
 def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
     longest = max(max(step.sim_s, step.real_s) for step in steps)
-    scale, unit = _scale(longest)
-    plans = [step.plan for step in steps]
+    scale, unit = time_scale(longest)
+    plans = [text(step.plan) for step in steps]
     spread = [scale * (step.real_iqr_s or 0.0) / 2 for step in steps]
     traces: list[dict[str, Any]] = [
         {"name": "simulated", "y": [scale * s.sim_s for s in steps], "marker": {"color": SIM}},
@@ -72,28 +83,16 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     kinds: dict[str, None] = {}
     for comparison in check.comparisons:
         for kind, calls in sorted(_calls(comparison).items()):
-            points = [(median(duration(p.sim) for p in c), median(duration(p.real) for p in c), c) for c in calls]
-            points = [point for point in points if point[0] > 0 and point[1] > 0]
-            everything += [seconds for sim, real, _ in points for seconds in (sim, real)]
-            faint = [FAINT if c[0].sim.message_bytes < check.verdict.min_bytes else 1.0 for _, _, c in points]
+            known = [(median(duration(p.sim) for p in c), median(duration(p.real) for p in c), c) for c in calls]
+            known = [each for each in known if each[0] > 0 and each[1] > 0]
+            sims, reals = [sim for sim, _, _ in known], [real for _, real, _ in known]
+            everything += sims + reals
+            faint = [FAINT if c[0].sim.message_bytes < check.verdict.min_bytes else 1.0 for _, _, c in known]
+            words = [_call(comparison.plan, *each) for each in known]
+            symbol = marks[comparison.plan].symbol
             traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": kind,
-                    "legendgroup": kind,
-                    "showlegend": False,
-                    "x": [sim for sim, _, _ in points],
-                    "y": [real for _, real, _ in points],
-                    "marker": {
-                        "color": COLOURS[kind],
-                        "symbol": marks[comparison.plan].symbol,
-                        "size": 8,
-                        "opacity": faint,
-                    },
-                    "hovertext": [_call(comparison.plan, *point) for point in points],
-                    "hovertemplate": f"%{{hovertext}}<extra>{kind}</extra>",
-                }
+                points(kind, sims, reals, COLOURS[kind], symbol, words, {"opacity": faint})
+                | {"legendgroup": kind, "showlegend": False}
             )
             kinds[kind] = None
     if not everything:
@@ -101,7 +100,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
     low, high = min(everything) / 1.5, max(everything) * 1.5
     legend = [_entry(kind, COLOURS[kind], "circle", kind) for kind in kinds]
     if len(check.comparisons) > 1:
-        legend += [_entry(each.plan, INK, marks[each.plan].symbol) for each in check.comparisons]
+        legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
     traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
     values = decades(low, high)
     ticks = {"type": "log", "tickvals": values, "ticktext": [quantity(value, "s") for value in values]}
@@ -121,7 +120,8 @@ def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
 def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
     span = pairs[0].sim
     return (
-        f"<b>{plan}: {span.name}</b> over {span.axes}<br>op {span.op}, {span.call} of layer {span.layer}, "
+        f"<b>{text(plan)}: {text(span.name)}</b> over {text(span.axes)}<br>op {span.op}, {text(span.call)} of layer "
+        f"{span.layer}, "
         f"{quantity(span.message_bytes, 'bytes')}<br>simulated {quantity(sim_s, 's')}, real {quantity(real_s, 's')} "
         f"(× {real_s / sim_s:.3g})"
     )
@@ -132,19 +132,7 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "showlegend": bool(name),
-            "x": [low, high],
-            "y": [low * factor, high * factor],
-            "line": {"color": LINE, "width": 1.4, "dash": dash},
-            "hoverinfo": "skip",
-        }
-        for name, factor, dash in wanted
-    ]
+    return [line(name, [low, high], [low * factor, high * factor], dash) for name, factor, dash in wanted]
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
@@ -165,7 +153,7 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
-    scale, unit = _scale(longest)
+    scale, unit = time_scale(longest)
     lanes = lanes_of(sim + real)
     above = lane_bars(sim, lanes, scale, kind_of, COLOURS)
     below = lane_bars(real, lanes, scale, kind_of, COLOURS)
@@ -192,7 +180,3 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
         barmode="overlay",
         dragmode="zoom",
     )
-
-
-def _scale(longest_s: float) -> tuple[float, str]:
-    return (1.0, "s") if longest_s >= 1.0 else (1e3, "ms")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape as text
 from math import floor, isfinite, log10
 from typing import Any
 
-from simfrontier.report.crosscheck_figures import LINE
-from simfrontier.report.markup import Figure, text
-from simfrontier.report.phrases import binary, number, quantity
-from simfrontier.report.theme import PlanMark, axis, decades, figure, powers_of_two
-from simfrontier.report.validation_series import BYTES, RowPosition, row_name, standing
-from simfrontier.report.validation_text import apart
+from simfrontier.report.findings.rows import BYTES, RowPosition, row_name, standing
+from simfrontier.report.markup import Figure
+from simfrontier.report.phrases import binary, number, quantity, signed
+from simfrontier.report.theme import LINE, PlanMark, axis, decades, figure, line, points, powers_of_two
 from simfrontier.validation import ComparedRow, Prediction, Use
 
 USE_MARKS: Mapping[Use, PlanMark] = {
@@ -42,13 +41,18 @@ def agreement_figure(rows: Sequence[ComparedRow]) -> Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     seconds = [s for row in rows if row.prediction for s in (row.measured_s, row.prediction.predicted_s) if s]
     ends = _from_decade(min(seconds) / 1.5, max(seconds) * 1.5), max(seconds) * 1.5
-    traces = [line for level in LEVELS for line in _level(ends, *level)]
+    traces = [
+        line(name, ends, [end * each for end in ends], dash, legendgroup=name, showlegend=place == 0)
+        for factor, name, dash in LEVELS
+        for place, each in enumerate(dict.fromkeys((factor, 1 / factor)))
+    ]
     for use, mark in USE_MARKS.items():
-        several = [row for row in rows if row.use == use and row.prediction is not None and row.measured_s]
-        if several:
-            predicted = [row.prediction.predicted_s for row in several if row.prediction is not None]
-            measured = [row.measured_s for row in several]
-            traces.append(_points(USE_NAMES[use], predicted, measured, several, mark))
+        several = [(row, row.prediction) for row in rows if row.use == use and row.measured_s]
+        known = [(made.predicted_s, row.measured_s, _hover(row)) for row, made in several if made is not None]
+        if known:
+            predicted, measured, words = zip(*known, strict=True)
+            look = {"size": 7, "opacity": 0.75}
+            traces.append(points(USE_NAMES[use], predicted, measured, mark.colour, mark.symbol, words, look))
     x, y = (axis(f"{which} time", **_seconds_axis(ends)) for which in ("predicted", "measured"))
     return figure(traces, x, y, 540)
 
@@ -113,16 +117,13 @@ def _series(name: str, several: Sequence[tuple[RowPosition, ComparedRow]], mark:
         shown = [(stands.size, row) for stands, row in several if (row.use == "pathology") == is_open]
         if not shown:
             continue
-        points = common | {
-            "mode": "markers",
-            "x": [size for size, _ in shown],
-            "marker": {"color": mark.colour, "symbol": mark.symbol + ("-open" if is_open else ""), "size": 8},
-            "hovertext": [_hover(row) for _, row in shown],
-            "hovertemplate": f"%{{hovertext}}<extra>{text(name)}</extra>",
-        }
+        sizes, words = [size for size, _ in shown], [_hover(row) for _, row in shown]
+        symbol = mark.symbol + ("-open" if is_open else "")
+        drawn = points(name, sizes, [row.measured_s for _, row in shown], mark.colour, symbol, words)
+        drawn |= common | {"hovertemplate": f"%{{hovertext}}<extra>{text(name)}</extra>"}
         legend = not is_open or all(row.use == "pathology" for _, row in several)
-        traces.append(points | {"y": [row.measured_s for _, row in shown], "showlegend": legend})
-        traces.append(points | {"y": [clipped(row.error, far) for _, row in shown], "yaxis": "y2"})
+        traces.append(drawn | {"showlegend": legend})
+        traces.append(drawn | {"y": [clipped(row.error, far) for _, row in shown], "yaxis": "y2"})
     return traces
 
 
@@ -172,21 +173,6 @@ def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> Tra
     }
 
 
-def _points(
-    name: str, x: Sequence[float | None], y: Sequence[float | None], rows: Sequence[ComparedRow], mark: PlanMark
-) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": list(x),
-        "y": list(y),
-        "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 7, "opacity": 0.75},
-        "hovertext": [_hover(row) for row in rows],
-        "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-    }
-
-
 def _hover(held: ComparedRow) -> str:
     parts = [f"<b>{text(row_name(held.row))}</b>"]
     if held.measured_s is not None:
@@ -194,7 +180,7 @@ def _hover(held: ComparedRow) -> str:
     made = held.prediction
     if made is not None:
         between = f" ({quantity(made.low_s, 's')} to {quantity(made.high_s, 's')})" if isfinite(made.low_s) else ""
-        parts.append(f"predicted {quantity(made.predicted_s, 's')}{between}: {apart(held.error)}")
+        parts.append(f"predicted {quantity(made.predicted_s, 's')}{between}: {signed(held.error)}")
         if made.harness_s:
             parts.append(f"of it {quantity(made.harness_s, 's')} of the measuring program")
     if held.why:
@@ -228,24 +214,6 @@ def _bars(name: str, colour: str, counts: Sequence[int], last: int) -> Trace:
         ],
         "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
     }
-
-
-def _level(ends: tuple[float, float], factor: float, name: str, dash: str) -> list[Trace]:
-    """Where measured is `factor` of predicted, and its mirror image."""
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "legendgroup": name,
-            "showlegend": place == 0,
-            "x": list(ends),
-            "y": [end * each for end in ends],
-            "line": {"color": LINE, "width": 1.2, "dash": dash},
-            "hoverinfo": "skip",
-        }
-        for place, each in enumerate(dict.fromkeys((factor, 1 / factor)))
-    ]
 
 
 def clipped(error: float | None, far: float) -> float | None:

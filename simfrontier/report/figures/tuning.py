@@ -1,0 +1,245 @@
+"""The charts of a search: memory against time, how sure the order is, estimates against simulations, and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape as text
+from typing import Any
+
+from simfrontier.report.figures.breakdown import PARTS
+from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
+from simfrontier.report.markup import Figure
+from simfrontier.report.phrases import as_percent, between, percent, quantity
+from simfrontier.report.theme import INK, LINE, axis, figure, line, marks, points, rows, time_scale, told_bars
+from simfrontier.tuning import OwnPlan, SimulatedPlan, TunedPlan
+
+COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}
+FAR = 4.0  # of the fullest plan: a capacity above that would press all marks down
+MOST = 2.5  # of the best step: what is slower is beyond the first view
+_CAPACITY = "#B22222"
+
+Trace = dict[str, Any]
+Band = tuple[float, float, float]  # low, median and high, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scales:
+    """What seconds and bytes are multiplied by on the axes."""
+
+    per_s: float
+    per_byte: float
+
+    def place(self, steps: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
+        """Steps (seconds, bytes) as numbers of the axes."""
+        seconds, peaks = zip(*steps, strict=True)
+        return [_short(self.per_s * value) for value in seconds], [_short(self.per_byte * value) for value in peaks]
+
+
+def scatter(found: TuningFindings) -> Figure:
+    """Every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the capacity."""
+    outcome = found.outcome
+    own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
+    front, slowest = outcome.front(), max(plan.step_s for plan in outcome.plans)
+    fullest = max([0.0, *(plan.peak_bytes for plan in outcome.plans), *(one.peak_bytes for _, one in own)])
+    per_s, time = time_scale(outcome.best.step_s)
+    size, memory = (1e9, "GB") if fullest >= 1e9 else (1e6, "MB") if fullest >= 1e6 else (1e3, "kB")
+    scales = _Scales(per_s=per_s, per_byte=1.0 / size)
+    traces = [
+        _cloud(plans, kind, scales, is_simulated)
+        for kind in KINDS
+        for all_plans, is_simulated in ((outcome.estimated, False), (outcome.simulated, True))
+        if (plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind])
+    ]
+    if known := _bands(outcome.simulated):
+        traces.append(_spreads(known, scales))
+    stairs = [*((plan.step_s, plan.peak_bytes) for plan in front), (slowest, front[-1].peak_bytes)]
+    traces.append(line("Pareto front", *scales.place(stairs), line={"shape": "hv", "width": 1.5, "color": LINE}))
+    if own:
+        traces.append(_stars(own, scales))
+    first = min([front[0].step_s, *(one.step_s for _, one in own)])
+    last = max([min(slowest, MOST * front[0].step_s), *(one.step_s for _, one in own)])  # of the first view
+    margin = 0.05 * ((last - first) or last)
+    x = axis(f"time of one step ({time})", range=[_short(per_s * end) for end in (first - margin, last + margin)])
+    y = axis(f"memory on the fullest device ({memory})", rangemode="tozero")
+    limit = _capacity(found.capacity_bytes, _short(found.capacity_bytes / size), found.capacity_bytes > FAR * fullest)
+    return figure(traces, x, y, 620, hovermode="closest", **limit)
+
+
+def _cloud(plans: Sequence[TunedPlan], kind: str, scales: _Scales, is_simulated: bool) -> Trace:
+    colour, known = COLOURS[kind], "simulated" if is_simulated else "estimated"
+    return points(
+        f"{kind}, {known}",
+        *scales.place((plan.step_s, plan.peak_bytes) for plan in plans),
+        colour,
+        "circle" if is_simulated else "circle-open",
+        list(map(hover, plans)),
+        {
+            "size": 10 if is_simulated else 6,
+            "opacity": 1.0 if is_simulated else 0.55,
+            "line": {"width": 1, "color": colour},
+        },
+        legendgroup=kind,
+    )
+
+
+def _spreads(known: Sequence[tuple[TunedPlan, Band]], scales: _Scales) -> Trace:
+    """What nine samples of ten lie within, as bars about the medians."""
+    middles, peaks = scales.place((band[1], plan.peak_bytes) for plan, band in known)
+    bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
+    marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
+    error_x = _error_bars([band for _, band in known], scales.per_s) | bars
+    return line("nine samples of ten", middles, peaks, mode="markers", marker=marker, error_x=error_x)
+
+
+def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]], scales: _Scales) -> Trace:
+    """The scenario's own plans with their names."""
+    return points(
+        "the scenario's own",
+        *scales.place((one.step_s, one.peak_bytes) for _, one in own),
+        INK,
+        "star",
+        [
+            f"<b>{text(each.name)}</b><br>{quantity(one.step_s, 's')}, "
+            f"{quantity(one.peak_bytes, 'bytes')}{'' if each.fits else ', does not fit'}"
+            for each, one in own
+        ],
+        {"size": 12, "line": {"width": 1, "color": INK}},
+        mode="markers+text",
+        text=[text(each.name) for each, _ in own],
+        textposition="top center",
+        textfont={"size": 11},
+    )
+
+
+def _capacity(capacity_bytes: float, at: float, is_far: bool) -> dict[str, Any]:
+    """A line at the memory of a device; where all plans take far less, the words alone."""
+    words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}"
+    label = {
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "right",
+        **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": at, "yanchor": "bottom"}),
+        "text": f"{words}, far above" if is_far else words,
+        "showarrow": False,
+        "font": {"color": _CAPACITY, "size": 12},
+    }
+    dashes = {"dash": "dash", "width": 2, "color": _CAPACITY}
+    drawn = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "line": dashes}
+    return {"shapes": [] if is_far else [drawn], "annotations": [label]}
+
+
+def order(found: TuningFindings) -> Figure:
+    """The simulated plans, the fastest on top: the step without errors, and what nine samples of ten lie within."""
+    plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
+    scale, unit = time_scale(found.outcome.best.step_s)
+    named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
+    bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
+    traces = [_medians(bands, scale)] if bands else []
+    colours = [COLOURS[kind_of(plan.candidate)] for plan in plans]
+    steps = [_short(scale * plan.step_s) for plan in plans]
+    traces.append(points("without errors", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
+    at_right = {"xref": "paper", "x": 1.0, "xanchor": "right", "showarrow": False, "font": {"size": 12}}
+    notes = [
+        {**at_right, "y": label, "text": as_percent(chance, found.num_samples)}
+        for label, chance in zip(labels, found.outcome.chances, strict=True)
+        if chance is not None
+    ]
+    if notes:
+        notes.append({**at_right, "yref": "paper", "y": 1.0, "yanchor": "bottom", "text": "fastest in"})
+    ends = [scale * end for _, (low, _, high) in bands for end in (low, high)] + steps
+    width = (max(ends) - min(ends)) or 0.1 * max(ends)
+    x = axis(f"time of one step ({unit})", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width])
+    return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=notes, hovermode="closest")
+
+
+def _medians(bands: Sequence[tuple[str, Band]], scale: float) -> Trace:
+    words = [
+        f"{label}<br>{quantity(middle, 's')} in the median, {between(low, high, 's')} in nine samples of ten"
+        for label, (low, middle, high) in bands
+    ]
+    return points(
+        "median, and nine samples of ten",
+        [_short(scale * middle) for _, (_, middle, _) in bands],
+        [label for label, _ in bands],
+        INK,
+        "line-ns-open",
+        words,
+        {"size": 14, "line": {"width": 2, "color": INK}},
+        error_x=_error_bars([band for _, band in bands], scale) | {"color": LINE, "thickness": 5, "width": 0},
+    )
+
+
+def against_estimates(found: TuningFindings) -> Figure:
+    """Simulated against estimated steps, with the diagonal."""
+    all_plans = found.outcome.simulated
+    scale, unit = time_scale(found.outcome.best.step_s)
+    values = [scale * value for plan in all_plans for value in (plan.step_s, plan.estimate.step_s)]
+    margin = 0.06 * ((max(values) - min(values)) or max(values))
+    ends = [_short(min(values) - margin), _short(max(values) + margin)]
+    traces = [line("equal", ends, ends, "dot")]
+    for kind, colour in COLOURS.items():
+        if plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind]:
+            estimated = [_short(scale * plan.estimate.step_s) for plan in plans]
+            simulated = [_short(scale * plan.step_s) for plan in plans]
+            traces.append(points(kind, estimated, simulated, colour, "circle", list(map(hover, plans)), {"size": 10}))
+    x = axis(f"estimated, no sharing of links ({unit})", range=ends)
+    return figure(traces, x, axis(f"simulated ({unit})", range=ends), 460, hovermode="closest")
+
+
+def parts(found: TuningFindings) -> Figure:
+    """Stacked bars of what each simulated plan spends its step on, the fastest on top."""
+    scale, unit = time_scale(found.outcome.best.step_s)
+    labels = _labels(found.outcome.simulated)
+    simulated = [plan.simulated for plan in found.outcome.simulated if plan.simulated]
+    traces = []
+    for key, part in PARTS.items():
+        seconds = [one.parts[key] for one in simulated]
+        if any(seconds):
+            words = [
+                f"{label}<br>{part.name}: {quantity(one.parts[key], 's')}, {percent(one.parts[key] / one.step_s)}"
+                for label, one in zip(labels, simulated, strict=True)
+            ]
+            values = [_short(scale * part_s) for part_s in seconds]
+            traces.append(told_bars(part.name, labels, values, part.colour, words))
+    x = axis(f"time of one step ({unit})")
+    return figure(traces, x, _rows(labels), 130 + 38 * len(labels), barmode="stack", bargap=0.3)
+
+
+def hover(plan: TunedPlan) -> str:
+    """The hover text of a plan."""
+    words = f"<b>{text(plan.candidate.name)}</b><br>{quantity(plan.step_s, 's')}, {quantity(plan.peak_bytes, 'bytes')}"
+    if plan.simulated is None:
+        return f"{words}, estimated; floor {quantity(plan.estimate.floor_s, 's')}"
+    band = plan.simulated.band_s
+    sampled = f"; nine samples of ten: {between(band[0], band[2], 's')}" if band else ""
+    return f"{words}, simulated{sampled}<br>estimated {quantity(plan.estimate.step_s, 's')}"
+
+
+def _bands(plans: Sequence[TunedPlan]) -> list[tuple[TunedPlan, Band]]:
+    """Plans with what nine samples of ten of their steps lie within."""
+    return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
+
+
+def _error_bars(bands: Sequence[Band], scale: float) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [_short(scale * (high - middle)) for _, middle, high in bands],
+        "arrayminus": [_short(scale * (middle - low)) for low, middle, _ in bands],
+    }
+
+
+def _labels(plans: Sequence[TunedPlan]) -> list[str]:
+    """Plans as labels of rows, on two lines."""
+    named = enumerate((plan.candidate for plan in plans), start=1)
+    return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
+
+
+def _rows(labels: Sequence[str]) -> dict[str, Any]:
+    return axis("", **rows(labels), tickfont={"size": 11})
+
+
+def _short(value: float) -> float:
+    """Six digits are more than a chart shows."""
+    return float(f"{value:.6g}")
