@@ -40,14 +40,15 @@ SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
     "cli": {
-        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "json_document", "load"),
-        *("plain", "print_check", "to_write", "write_simulated"),
+        *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
+        *("load", "plain", "print_check", "to_write", "write_simulated"),
     },
     "explanation": {"explain"},
     "io": {"Line", "Parsed"},
     "machine": {"Device", "Matmul"},
+    "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"limits_words"},
+    "report": {"CompressionRow", "Section", "StudyView", "compression_rows", "limits_words"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {"SweepCall", "sweep"},
     "trace": {"save_slowed", "save_sweep"},

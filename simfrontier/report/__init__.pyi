@@ -5,6 +5,7 @@ from .calibration_text import (
     calibration_lead as calibration_lead,
     far_rows as far_rows,
 )
+from .compression import CompressionRow as CompressionRow, compression_rows as compression_rows
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .crosscheck_text import (
     crosscheck_findings as crosscheck_findings,
@@ -39,6 +40,7 @@ from .phrases import (
 from .probability import sampled_rate as sampled_rate
 from .published import comparable as comparable, ratio_sentences as ratio_sentences
 from .ranks import found_grid as found_grid
+from .sections import Section as Section
 from .sensitivity import named as named, published_values as published_values, value as value
 from .table import rows_csv as rows_csv, write_results as write_results
 from .tuning import write_tuning_page as write_tuning_page

@@ -1,21 +1,18 @@
-"""Compressed messages: what each policy gains in speed and costs in accuracy, and how many bytes it sends."""
+"""Compressed messages: what each policy gains in speed, and how many bytes it sends."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from simfrontier.analysis import NUM_SD, PER_HOP, SIDES, LossCurves, SentBytes, Side, policy_of, sent_by_dimension
+from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.codecs import Codec
 from simfrontier.plan import DIMENSIONS, PLAIN, Compression, MegatronOptions
-from simfrontier.report.compression_figures import GainLossPoint, curves, trade_off
-from simfrontier.report.markup import keyed, paragraph, plot, section, table, text
+from simfrontier.report.markup import keyed, paragraph, section, table, text
 from simfrontier.report.phrases import NOTHING, TOO_BIG, binary, listed, number, percent, quantity, signed
 from simfrontier.report.published import comparable
-from simfrontier.report.theme import marks
 from simfrontier.report.view import StudyView, rate
 from simfrontier.study import schedule_of_case
 
@@ -38,7 +35,7 @@ class CompressionRow:
 
     `of`: the type of its messages where they are not compressed; `baseline`: the plan that sends the same messages
     uncompressed (its own name if it is one); `size`: the largest at which both fit, where `gain` is its TFLOPS over the
-    baseline's, less 1. `published`: the same, published. `distance`: of its final loss from that without compression.
+    baseline's, less 1. `published`: the same, published.
     """
 
     plan: str
@@ -48,8 +45,6 @@ class CompressionRow:
     size: int | None = None
     gain: float | None = None
     published: float | None = None
-    distance: float | None = None
-    stays: bool | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -57,8 +52,9 @@ class CompressionRow:
 
     @property
     def policy(self) -> str:
-        """As files of losses call it."""
-        return self.options.compression + (PER_HOP if self.options.compress_per_hop and not self.is_plain else "")
+        """What it compresses by, in words."""
+        per_hop = " per hop" if self.options.compress_per_hop and not self.is_plain else ""
+        return f"{self.options.compression}{per_hop}"
 
 
 def compression(view: StudyView) -> str:
@@ -70,10 +66,9 @@ def compression(view: StudyView) -> str:
     bytes_of = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
     return section(
         "compression",
-        "Compressed messages: speed against accuracy",
+        "Compressed messages",
         *(paragraph(message, "callout") for message in gains(view, known)),
         paragraph(_introduced(view, known)),
-        *_accuracy(view, known),
         "<h3>What is sent</h3>",
         *_sent(view, known, bytes_of),
         *(paragraph(message) for message in trap(view, known, bytes_of)),
@@ -93,14 +88,17 @@ def compression_rows(view: StudyView) -> list[CompressionRow]:
 def _row_of_plan(
     view: StudyView, plan: str, options: MegatronOptions, plans: Mapping[str, MegatronOptions]
 ) -> CompressionRow:
-    of, losses = _type(view, options), view.scenario.losses
-    one = CompressionRow(plan=plan, options=options, of=of)
-    baseline = plan if one.is_plain else _baseline(view, options, plans)
+    baseline = plan if options.compression == "none" else _baseline(view, options, plans)
     size, gain = _gain(view, plan, baseline)
-    one = replace(one, baseline=baseline, size=size, gain=gain, published=_published(view, plan, baseline))
-    if losses is None:
-        return one
-    return replace(one, distance=losses.distance(one.policy), stays=losses.stays(one.policy))
+    return CompressionRow(
+        plan=plan,
+        options=options,
+        of=_type(view, options),
+        baseline=baseline,
+        size=size,
+        gain=gain,
+        published=_published(view, plan, baseline),
+    )
 
 
 def _type(view: StudyView, options: MegatronOptions) -> str:
@@ -143,7 +141,7 @@ def _published(view: StudyView, plan: str, baseline: str | None) -> float | None
 
 
 def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
-    """For each kind of messages: which policy gains how much, and whether its loss stays in the band."""
+    """For each kind of messages: which policy gains how much."""
     groups: dict[tuple[str, str | None, int | None], list[str]] = {}
     idle = []
     for one in known:
@@ -152,7 +150,7 @@ def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
         if one.gain is None:
             idle.append(one)
             continue
-        groups.setdefault((one.of, one.baseline, one.size), []).append(_gain_text(view, one, one.gain))
+        groups.setdefault((one.of, one.baseline, one.size), []).append(_gain_text(one, one.gain))
     for (of, baseline, size), message in groups.items():
         assert size is not None, "a gain is of a size"
         yield f"With {of} messages, against {baseline} at {size:,} {view.devices}: {'; '.join(message)}."
@@ -165,33 +163,14 @@ def gains(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
         yield f"{one.plan} has nothing to be held against: {why}."
 
 
-def _gain_text(view: StudyView, one: CompressionRow, gain: float) -> str:
+def _gain_text(one: CompressionRow, gain: float) -> str:
     size = percent(abs(gain))
     speed = "gains nothing" if size == percent(0.0) else f"{'gains' if gain > 0 else 'loses'} {size}"
-    return f"{one.plan} {speed}{_ending(view.scenario.losses, one)}"
-
-
-def _ending(losses: LossCurves | None, one: CompressionRow) -> str:
-    """What becomes of the loss, in words."""
-    if losses is None:
-        return ""
-    if one.distance is None:
-        return " (no losses are known of it)"
-    if not math.isfinite(one.distance):
-        return " and diverges"
-    if one.stays is None:
-        return f" and ends {_distance_text(one.distance)}"
-    return " and stays in the loss band" if one.stays else f" and leaves the loss band ({_distance_text(one.distance)})"
-
-
-def _distance_text(distance: float) -> str:
-    if distance == 0.0:
-        return "at the baseline’s loss"
-    return f"{number(abs(distance), 2)} {'above' if distance > 0 else 'below'} the baseline’s loss"
+    return f"{one.plan} {speed}"
 
 
 def _introduced(view: StudyView, known: list[CompressionRow]) -> str:
-    """What is compressed, by what, and what gain and band mean."""
+    """What is compressed, by what, and what a gain is."""
     per_hop = any(one.options.compress_per_hop and not one.is_plain for one in known)
     from_bytes = {one.options.compress_from for one in known if not one.is_plain}
     small = [f"Messages of fewer than {binary(least)} on a rank are sent as they are." for least in from_bytes if least]
@@ -208,84 +187,22 @@ def _introduced(view: StudyView, known: list[CompressionRow]) -> str:
     )
 
 
-# ── accuracy ──
-
-
-def _accuracy(view: StudyView, known: list[CompressionRow]) -> Iterator[str]:
-    losses = view.scenario.losses
-    if losses is None:
-        yield paragraph(
-            "What compression does to the loss is not known here: the scenario names no losses. `make losses` trains "
-            "a small model for real under each policy and writes the file that a table [losses] of a scenario names.",
-            "note",
-        )
-        return
-    seeds = len(losses.finals(losses.baseline))
-    types = " A policy’s loss is taken for messages of either type." if len({one.of for one in known}) > 1 else ""
-    yield paragraph(f"Losses: {losses.source}. {_band_in_words(losses, seeds)}{types}")
-    points = list(_points(view, known))
-    if points:
-        published = {one.plan: one.published for one in known if one.published is not None}
-        figure = trade_off(points, published, losses.half_band)
-        yield plot("fig-trade-off", {"gain": figure}, "Gain in speed over the distance of the final loss")
-    if left_out := [one.plan for one in known if not one.is_plain and one.plan not in {p.plan for p in points}]:
-        yield paragraph(
-            f"Not drawn, because its speed or its final loss is not known or not finite: {listed(left_out)}.", "note"
-        )
-    yield "<h3>Losses over the steps</h3>"
-    yield paragraph(
-        f"Each curve is the mean over seeds ({seeds} of the baseline), smoothed over {losses.window} steps. "
-        + ("Shaded: the baseline’s band at every step. " if losses.half_bands is not None else "")
-        + "The distance is taken seed by seed, so that what a seed does to all policies alike cancels."
-    )
-    yield plot("fig-losses", curves(losses, _colours(view, known, losses)), "LossCurves by step")
-
-
-def _band_in_words(losses: LossCurves, seeds: int) -> str:
-    final = f"A final loss is the mean of the last {losses.last} steps"
-    half, band = losses.half_band, losses.band
-    if half is None or band is None:
-        return f"{final}. The baseline has one seed, which says nothing of how far losses scatter: there is no band."
-    return (
-        f"{final}; the band is within {NUM_SD:g} standard deviations of the baseline’s over {seeds} seeds "
-        f"({number(band[0], 4)} to {number(band[1], 4)}, ± {number(half)}). What stays in it is no farther from "
-        "the baseline than the baseline’s own seeds are from each other."
-    )
-
-
-def _points(view: StudyView, known: list[CompressionRow]) -> Iterator[GainLossPoint]:
-    for one in known:
-        if one.is_plain or one.gain is None or one.distance is None or not math.isfinite(one.distance):
-            continue
-        yield GainLossPoint(plan=one.plan, of=one.of, distance=one.distance, gain=one.gain, mark=view.marks[one.plan])
-
-
-def _colours(view: StudyView, known: list[CompressionRow], losses: LossCurves) -> Mapping[str, str]:
-    """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
-    spare = marks([*view.plans, *losses.policies])
-    of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(known)}
-    return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}
-
-
 # ── bytes ──
 
 
 def _sent(view: StudyView, known: list[CompressionRow], bytes_of: Bytes) -> Iterator[str]:
     least = {plan: _SEEN * sum(sent.values(), SentBytes()).num_bytes for plan, sent in bytes_of.items()}
     used = [side for side in SIDES if any(sent[side].num_bytes > least[plan] for plan, sent in bytes_of.items())]
-    kept = view.scenario.losses is not None
     yield paragraph(
         f"Payload that all ranks must send in one step at {view.largest:,} {view.devices}, whatever the library’s "
         "algorithm; below it, what it is of the same messages in the model’s own type. The error is the largest that "
         "a codec may make, relative to the largest number of a block."
     )
     head = ["plan", "codecs", *(SIDE_NAMES[side] for side in used), "in all", "error, at most", "gain"]
-    yield table([*head, *["final loss"] * kept], (_row(view, one, bytes_of[one.plan], used, kept) for one in known))
+    yield table(head, (_row(view, one, bytes_of[one.plan], used) for one in known))
 
 
-def _row(
-    view: StudyView, one: CompressionRow, sent: Mapping[Side, SentBytes], used: list[Side], kept: bool
-) -> list[str]:
+def _row(view: StudyView, one: CompressionRow, sent: Mapping[Side, SentBytes], used: list[Side]) -> list[str]:
     compressed = one.options.compressed
     return [
         keyed(view.marks[one.plan].colour, one.plan),
@@ -294,7 +211,6 @@ def _row(
         f"<b>{_size(sum(sent.values(), SentBytes()))}</b>",
         _error(compressed.relative_error) if compressed and not one.is_plain else NOTHING,
         _faster(view, one),
-        *([_loss(one)] if kept else []),
     ]
 
 
@@ -326,17 +242,6 @@ def _faster(view: StudyView, one: CompressionRow) -> str:
     at = f"<small>at {one.size:,}</small>" if one.size != view.largest else ""
     known = f"<small>published {signed(one.published)}</small>" if one.published is not None else ""
     return f"<b>{signed(one.gain)}</b>{at}{known}"
-
-
-def _loss(one: CompressionRow) -> str:
-    """How far its final loss is from the baseline's, and whether that is within the band."""
-    if one.distance is None or one.is_plain:
-        return NOTHING
-    if not math.isfinite(one.distance):
-        return '<span class="no">diverged</span>'
-    sign = "+" if one.distance > 0 else "−" if one.distance < 0 else ""
-    band = {None: "", True: "<small>in the band</small>", False: '<small class="no">outside it</small>'}
-    return f"{sign}{number(abs(one.distance))}{band[one.stays]}"
 
 
 # ── messages of 16 bits ──
@@ -371,7 +276,7 @@ def _codecs_of(compressed: Compression | None) -> list[Codec]:
 
 
 def _against_wide(view: StudyView, known: list[CompressionRow], own: list[CompressionRow], called: str) -> str:
-    """How the same policies do on FP32 messages, and whether the fastest of these is worth its loss."""
+    """How the same policies do on FP32 messages, and how the fastest of these does against no compression."""
     wider = [one for one in known if one.options.message_dtype != "model"]
     same = [
         f"{one.policy} {signed(one.gain)} on {called} and {signed(other.gain)} on {other.of}"
@@ -380,17 +285,15 @@ def _against_wide(view: StudyView, known: list[CompressionRow], own: list[Compre
         if one.policy == other.policy and one.gain is not None and other.gain is not None
     ]
     rates = {o.plan: rate(o) for o in view.ranked}
-    banded = view.scenario.losses is not None and view.scenario.losses.half_band is not None
-    sound = [one.plan for one in wider if one.plan in rates and (one.stays or not banded)]
+    fitting = [one.plan for one in wider if one.plan in rates]
     plain = next((one.plan for one in known if one.is_plain and one.of == called and one.plan in rates), None)
     message = f"The same policies gain: {'; '.join(same)}." if same else ""
-    if not same or not sound or plain is None:
+    if not same or not fitting or plain is None:
         return message
-    best = max(sound, key=rates.__getitem__)
+    best = max(fitting, key=rates.__getitem__)
     ahead = rates[plain] / rates[best] - 1
-    band = " whose loss stays in the band" if banded else ""
     return (
         f"{message} But a gain is over a baseline of its own: {plain}, which compresses nothing, runs at "
         f"{number(rates[plain])} TFLOPS per {view.device}, {percent(abs(ahead))} {'above' if ahead > 0 else 'below'} "
-        f"{best} ({number(rates[best])}), the fastest of the plans with FP32 messages{band}."
+        f"{best} ({number(rates[best])}), the fastest of the plans with FP32 messages."
     )

@@ -25,6 +25,7 @@ from simfrontier.report.ranks import ranks
 from simfrontier.report.reading import reading
 from simfrontier.report.render import as_html, render, whole_page
 from simfrontier.report.scaling import scaling
+from simfrontier.report.sections import with_added
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
 from simfrontier.report.softmax import softmax
 from simfrontier.report.theme import MEMORY_COLOURS
@@ -82,7 +83,8 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
         "reading": reading(view),
     }
     title = study.scenario.file.title
-    return whole_page(title, f"{title}: predicted by simfrontier", _subtitle(view), CONTENTS, sections)
+    contents, with_extras = with_added(CONTENTS, sections, view)
+    return whole_page(title, f"{title}: predicted by simfrontier", _subtitle(view), contents, with_extras)
 
 
 def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, searches: Searches | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The table `emulation` of scenarios: the machine is then that of the emulation."""
+"""A scenario with the table `emulation` means the machine of the emulation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simfrontier.io import Strict
 from simfrontier.scenario import ScenarioKeys
-from simfrontier_extras.emulation.machine import Emulation, emulated
+from simfrontier_extras.emulation.table import Emulation
 
 if TYPE_CHECKING:
     from simfrontier.machine import Machine
@@ -31,7 +31,11 @@ def _table(file: ScenarioFile) -> Emulation | None:
 
 def _machine(file: ScenarioFile, machine: Machine) -> Machine:
     table = _table(file)
-    return machine if table is None else emulated(machine, table)
+    if table is None:
+        return machine
+    from simfrontier_extras.emulation.machine import emulated
+
+    return emulated(machine, table)
 
 
 ADDS = (ScenarioKeys(form=EmulationKeys, machine=_machine),)

@@ -9,6 +9,7 @@ from simfrontier.report.findings.breakdown import Breakdown, breakdown_of
 from simfrontier.report.findings.headline import Headline, headline_of
 from simfrontier.report.findings.memory import MemoryUse, memory_use
 from simfrontier.report.findings.traffic import Traffic, traffic_of
+from simfrontier.report.sections import sections_found
 from simfrontier.report.view import StudyView
 from simfrontier.study import Study
 from simfrontier.wholefile import write_json
@@ -33,6 +34,7 @@ def findings_of(study: Study) -> StudyFindings:
 
 
 def write_findings(study: Study, path: Path) -> None:
-    """Write a study's findings as JSON, in the units that their names say; sizes that are keys are text there. Raises
-    InputError where the file cannot be written."""
-    write_json(asdict(findings_of(study)), path)
+    """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
+    sizes that are keys are text there. Raises InputError where the file cannot be written."""
+    of_extras = {section.name: asdict(found) for section, found in sections_found(StudyView(study=study))}
+    write_json({**asdict(findings_of(study)), **of_extras}, path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from simfrontier.analysis import NUM_SD, LossCurves, read_losses
-from simfrontier.cli.console import finite
+from simfrontier.cli import finite
+from simfrontier_extras.losses.curves import NUM_SD, LossCurves, read_losses
 
 
 def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:

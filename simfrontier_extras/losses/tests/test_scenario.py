@@ -10,6 +10,7 @@ import pytest
 
 from simfrontier.errors import InputError
 from simfrontier.scenario import Scenario, scenario_of
+from simfrontier_extras.losses.scenario_keys import losses_of
 from tests.invoke import TOY
 
 HEAD = "plan,compression,seed,step,loss"
@@ -26,14 +27,14 @@ def load(folder: Path, rows: list[str] | None = None, head: str = HEAD, **table:
 
 
 def test_losses_are_read_from_the_folder_of_the_scenario(tmp_path: Path) -> None:
-    losses = load(tmp_path, ROWS).losses
+    losses = losses_of(load(tmp_path, ROWS))
     assert losses is not None
     assert (losses.baseline, losses.last, losses.source, losses.steps) == ("none", 1, "made up", (0, 1))
     assert losses.distance("naive-zfp:8") == 0.5
 
 
 def test_a_scenario_without_the_table_has_none() -> None:
-    assert scenario_of(tomllib.loads(TOY.read_text(encoding="utf-8")), str(TOY)).losses is None
+    assert losses_of(scenario_of(tomllib.loads(TOY.read_text(encoding="utf-8")), str(TOY))) is None
 
 
 @pytest.mark.parametrize(

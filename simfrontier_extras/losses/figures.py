@@ -1,4 +1,4 @@
-"""Charts of compressed messages: speed against the distance of the final loss, and losses over the steps."""
+"""Charts of losses: speed against the distance of the final loss, and losses over the steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.analysis import LossCurves
 from simfrontier.arrays import Floats
 from simfrontier.report.markup import Figure, text
 from simfrontier.report.phrases import number, signed
 from simfrontier.report.theme import PlanMark, axis, figure
+from simfrontier_extras.losses.curves import LossCurves
 
 SHADE: Final = "rgba(125,135,145,0.25)"  # the band of the baseline
 GREY: Final = "#8A8F94"

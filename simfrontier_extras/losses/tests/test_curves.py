@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.analysis.losses import LossCurves, policy_of, read_losses
+from simfrontier_extras.losses.curves import LossCurves, policy_of, read_losses
 
 # Losses of four steps, of which the last two are averaged. Finals of the baseline: 1.0, 1.2, 1.4; their standard
 # deviation is 0.2.

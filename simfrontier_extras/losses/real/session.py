@@ -11,12 +11,11 @@ from pathlib import Path
 from simfrontier.errors import InputError
 from simfrontier.schedule import Compute, Schedule
 from simfrontier.wholefile import write_whole
+from simfrontier_extras.losses.curves import COLUMNS
 from simfrontier_real.session import LoadedSchedule, Session
 from simfrontier_real.timed import timed_steps
 from simfrontier_real.train import TrainingSettings
 from simfrontier_real.train_session import training_rank
-
-COLUMNS = ("plan", "compression", "seed", "step", "loss")
 
 
 def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], out: Path) -> None:
