@@ -27,7 +27,6 @@ from tests.scenario_files import SCENARIOS
 B20 = ROOT / "scenarios" / "frontier-20b.toml"
 T1 = ROOT / "scenarios" / "frontier-1t-3d.toml"
 COMPRESSED = ROOT / "scenarios" / "compressed-3d.toml"
-MUGS = ROOT / "scenarios" / "mugs-vit-l.toml"
 
 
 def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
@@ -46,7 +45,6 @@ def loaded(path: Path, devices: int, **settings: Any) -> Scenario:
         (B20, 64, {}),
         (B20, 64, {"model__num_layers": 10, "training__grad_accum": 8}),
         (COMPRESSED, 8, {}),
-        (MUGS, 40, {}),
     ],
 )
 def test_ops_are_forecast_within_a_factor_of_three(path: Path, devices: int, settings: dict[str, Any]) -> None:

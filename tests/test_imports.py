@@ -50,8 +50,9 @@ PUBLIC: dict[str, set[str]] = {
     "network": {"box"},
     "report": {"CompressionRow", "Section", "StudyView", "compression_rows", "limits_words"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
-    "schedule": {"SweepCall", "sweep"},
+    "schedule": {"ModelFacts", "OpKind", "SweepCall", "sweep"},
     "trace": {"save_slowed", "save_sweep"},
+    "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "tuning": {"tune"},
 }
 EXTRAS = ROOT / "simfrontier_extras"

@@ -30,4 +30,4 @@ from .volumes import (
     op_need as op_need,
     step_needs as step_needs,
 )
-from .weight_gathers import Gather as Gather, Gathers as Gathers, gathers as gathers
+from .weight_gathers import Gathers as Gathers, gathers as gathers

@@ -15,7 +15,6 @@ from simfrontier.report.findings.breakdown import breakdown_of
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.traffic import traffic_of
-from simfrontier.report.gathers import gathers
 from simfrontier.report.node import drawing, key
 from simfrontier.report.phrases import sizes_in_words
 from simfrontier.report.pipeline import pipeline
@@ -34,13 +33,11 @@ from simfrontier.report.view import Searches, StudyView
 from simfrontier.sensitivity import Sensitivity
 from simfrontier.study import Study
 from simfrontier.wholefile import write_whole
-from simfrontier.workload import MlpShape, MugsShape, Shape
 
 CONTENTS = {
     "headline": "In short",
     "published": "Published",
     "compression": "Compression",
-    "gathers": "Queues",
     "softmax": "Softmax",
     "earlier": "What changed",
     "ranks": "Ranks",
@@ -67,7 +64,6 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
         "headline": headline(view),
         "published": published(view, sensitivity),
         "compression": compression(view),
-        "gathers": gathers(view),
         "softmax": softmax(view),
         "earlier": earlier(view),
         "ranks": ranks(view),
@@ -147,7 +143,7 @@ def _subtitle(view: StudyView) -> str:
     given = f"{steps}; " if scenario.file.training.batch is not None and (steps := batch(view)) else ""
     return (
         f"Predicted for {scenario.machine.title} by simulating every operation (scenario {scenario.name}, fidelity "
-        f"{view.study.fidelity}): {models(view)}, {_samples(view.shapes[view.largest])}; {given}{training(view)}; "
+        f"{view.study.fidelity}): {models(view)}, {view.shapes[view.largest].sample}; {given}{training(view)}; "
         f"activation checkpointing {checkpointing(view)}; {_plans(view)} on {sizes_in_words(view.sizes)} "
         f"{view.devices}.{_machine_size_text(view)}{_perturbations(view)}"
     )
@@ -155,16 +151,6 @@ def _subtitle(view: StudyView) -> str:
 
 def _plans(view: StudyView) -> str:
     return f"{len(view.plans)} plans" if len(view.plans) > 1 else "1 plan"
-
-
-def _samples(shape: Shape) -> str:
-    """What one sample of the model is."""
-    if isinstance(shape, MlpShape):
-        return f"samples of {shape.inputs:,} features"
-    if isinstance(shape, MugsShape):
-        large, small = f"{2 * shape.global_crops} crops of {shape.image}", f"{shape.local_crops} of {shape.small}"
-        return f"images seen in {large} and {small} pixels"
-    return f"sequences of {shape.sequence:,} tokens"
 
 
 def _machine_size_text(view: StudyView) -> str:
