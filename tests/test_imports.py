@@ -39,6 +39,7 @@ LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SLOW = ("dask", "jinja2", "markupsafe", "pandas", "plotly", "scipy")
 # What front doors offer to `import simfrontier` and to extras, whether or not anything here uses it.
 PUBLIC: dict[str, set[str]] = {
+    "analysis": {"Softmaxes"},
     "cli": {
         *("Plans", "SLOWED", "SWEEP", "Settings", "byte_sizes", "crosscheck_of", "finite", "json_document"),
         *("load", "plain", "print_check", "to_write", "write_simulated"),
@@ -50,7 +51,7 @@ PUBLIC: dict[str, set[str]] = {
     "network": {"box"},
     "report": {"CompressionRow", "Section", "StudyView", "compression_rows", "limits_words"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
-    "schedule": {"ModelFacts", "OpKind", "SweepCall", "sweep"},
+    "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
     "trace": {"save_slowed", "save_sweep"},
     "workload": {"NEXT", "GraphBuilder", "Phase", "Stream", "here", "in_stream", "refuse_sizes", "without_cuts"},
     "tuning": {"tune"},

@@ -26,7 +26,6 @@ from simfrontier.report.render import as_html, render, whole_page
 from simfrontier.report.scaling import scaling
 from simfrontier.report.sections import with_added
 from simfrontier.report.sensitivity import sensitivity as sensitivity_section
-from simfrontier.report.softmax import softmax
 from simfrontier.report.theme import MEMORY_COLOURS
 from simfrontier.report.timeline import timeline
 from simfrontier.report.view import Searches, StudyView
@@ -38,7 +37,6 @@ CONTENTS = {
     "headline": "In short",
     "published": "Published",
     "compression": "Compression",
-    "softmax": "Softmax",
     "earlier": "What changed",
     "ranks": "Ranks",
     "scaling": "Scaling",
@@ -64,7 +62,6 @@ def page(study: Study, sensitivity: Sensitivity | None, searches: Searches | Non
         "headline": headline(view),
         "published": published(view, sensitivity),
         "compression": compression(view),
-        "softmax": softmax(view),
         "earlier": earlier(view),
         "ranks": ranks(view),
         "scaling": scaling(view),

@@ -9,15 +9,17 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.errors import InputError
+from simfrontier.report import StudyView
 from simfrontier.report.page import page
 from simfrontier.report.phrases import quantity, signed
-from simfrontier.report.softmax import softmax
-from simfrontier.report.softmax_figures import bars
-from simfrontier.report.view import StudyView, step_s
+from simfrontier.report.view import step_s
 from simfrontier.scenario import scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier.workload import CrossEntropy, Softmax
+from simfrontier_extras.softmax.report_sections import ADDS
+from simfrontier_extras.softmax.study_figures import bars
+from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
+from simfrontier_extras.softmax.study_section import softmax_section
 from tests.report.studies import scenario_path, study
 from tests.report.test_page import Page
 
@@ -51,6 +53,17 @@ def done(name: str) -> Study:
     return run_study(scenario_of({"cut": CUT, "whole": WHOLE}[name], scenario_path()))
 
 
+def found(name: str) -> StudySoftmaxes:
+    made = study_softmaxes(StudyView(study=done(name)))
+    assert made is not None
+    return made
+
+
+def softmax(name: str) -> str:
+    """The section of a study."""
+    return softmax_section(StudyView(study=done(name)), found(name))
+
+
 def plain(html: str) -> str:
     html = re.sub(r"<script.*?</script>", "", html, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
@@ -67,23 +80,13 @@ def test_the_section_is_on_the_page(name: str) -> None:
 
 
 def test_it_is_not_there_where_no_plan_names_kernel_or_way() -> None:
-    assert softmax(StudyView(study=study())) == ""
-    assert all(outcome.softmaxes is None for outcome in study().outcomes)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"model.softmax": "two-pass"}, {"plans.ddp.softmax": "two-pass"}, {"plans.mega.cross_entropy": "mn-merge"}],
-    ids=str,
-)
-def test_one_plan_that_names_any_is_enough(settings: dict[str, Any]) -> None:
-    document = {**BASE, "plans": {"ddp": {}, "mega": {"family": "megatron", "tensor": 2}}}
-    assert not scenario_of(document, "x.toml").names_softmaxes
-    assert scenario_of(document, "x.toml", settings).names_softmaxes
+    (section,) = ADDS
+    assert section.found(StudyView(study=study())) is None
+    assert 'id="softmax"' not in page(study(), None)
 
 
 def test_the_table_has_the_studys_numbers() -> None:
-    html = softmax(StudyView(study=done("cut")))
+    html = softmax("cut")
     words = plain(html)
     for outcome in done("cut").outcomes:
         result = outcome.softmaxes
@@ -104,7 +107,7 @@ def test_the_table_has_the_studys_numbers() -> None:
 
 
 def test_kernels_are_told_with_their_passes_and_attention() -> None:
-    words = plain(softmax(StudyView(study=done("whole"))))
+    words = plain(softmax("whole"))
     for message in (
         "fused reads N and writes N",
         "two-pass reads 2N and writes N",
@@ -120,12 +123,12 @@ def test_kernels_are_told_with_their_passes_and_attention() -> None:
 
 def test_a_plan_that_takes_longer_is_said_to_lose() -> None:
     """The first plan has the fused kernel, so that all others with scores in memory lose."""
-    words = plain(softmax(StudyView(study=done("whole"))))
+    words = plain(softmax("whole"))
     assert re.search(r"Against fused: at 2 GCDs two-pass loses [\d.]+\W%, three-pass-recompute loses", words)
 
 
 def test_where_fewer_collectives_are_slower_it_says_so() -> None:
-    view, message = StudyView(study=done("cut")), plain(softmax(StudyView(study=done("cut"))))
+    view, message = StudyView(study=done("cut")), plain(softmax("cut"))
     for size in view.sizes:
         took = {o.plan: o.softmaxes.calls_s for o in view.at(size) if o.softmaxes is not None}
         slower = took["one-gather"] > min(took["fused-two"], took["three-all-reduces"])
@@ -134,7 +137,7 @@ def test_where_fewer_collectives_are_slower_it_says_so() -> None:
 
 
 def test_bars_are_the_parts_in_order() -> None:
-    html = softmax(StudyView(study=done("cut")))
+    html = softmax("cut")
     assert list(figures(html)) == ["16", "2"]
     for size, drawn in figures(html).items():
         assert [trace["name"] for trace in drawn["data"]] == [
@@ -147,39 +150,6 @@ def test_bars_are_the_parts_in_order() -> None:
 
 
 def test_parts_that_nobody_has_are_not_drawn() -> None:
-    known = {o.plan: o.softmaxes for o in done("whole").outcomes if o.softmaxes is not None}
-    assert [trace["name"] for trace in bars(["flash"], {"flash": known["flash"]})["data"]] == ["kernels of the loss"]
-
-
-# ── keys of a scenario ──
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"model.softmax": "two-passes"}, 'model.softmax: got "two-passes", allowed: "fused", "two-pass", '),
-        ({"plans.ddp.softmax": "one"}, 'plans.ddp.softmax: got "one", allowed: "fused", "two-pass", '),
-        ({"plans.ddp.attention": "flash"}, 'plans.ddp.attention: got "flash", allowed: "plain" or "fused"'),
-        ({"plans.mega.cross_entropy": "two"}, 'plans.mega.cross_entropy: got "two", allowed: "three-all-reduces", "f'),
-        ({"plans.ddp.cross_entropy": "mn-merge"}, "plans.ddp.cross_entropy: unknown key; "),
-        (
-            {"plans.mega.data": {"family": "ddp", "softmax": "fused"}},
-            "plans.mega.data.softmax: is of the plan as a whole: plans.mega.softmax",
-        ),
-    ],
-    ids=str,
-)
-def test_what_is_not_allowed_is_told_in_one_line(settings: dict[str, Any], message: str) -> None:
-    document = {**BASE, "plans": {"ddp": {}, "mega": {"family": "megatron", "tensor": 2}}}
-    with pytest.raises(InputError, match=f"^x.toml: {re.escape(message)}") as caught:
-        scenario_of(document, "x.toml", settings)
-    assert "\n" not in str(caught.value)
-
-
-def test_plans_take_the_models_kernel_and_attention_unless_they_say_otherwise() -> None:
-    document = {**BASE, "plans": {"ddp": {}, "own": {"family": "ddp", "softmax": "fused", "attention": "plain"}}}
-    settings = {"model.softmax": "two-pass", "model.attention": "fused"}
-    scenario = scenario_of(document, "x.toml", settings)
-    cases = [scenario.case(plan, 2) for plan in ("ddp", "own")]
-    assert [(case.softmax, case.attention) for case in cases] == [("two-pass", "fused"), ("fused", "plain")]
-    assert [dict(case.workload.traits).get("softmax") for case in cases] == ["two-pass", None]
+    (only,) = found("whole").sizes
+    flash = [one for one in only.plans if one.plan == "flash"]
+    assert [trace["name"] for trace in bars(flash)["data"]] == ["kernels of the loss"]
