@@ -49,7 +49,7 @@ PUBLIC: dict[str, set[str]] = {
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"CompressionRow", "Section", "StudyView", "compression_rows", "limits_words"},
+    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "limits_words"},
     "scenario": {"GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {"KERNELS", "MemoryPasses", "ModelFacts", "OpKind", "SweepCall", "sweep"},
     "trace": {"save_slowed", "save_sweep"},

@@ -5,7 +5,6 @@ from .calibration_text import (
     calibration_lead as calibration_lead,
     far_rows as far_rows,
 )
-from .compression import CompressionRow as CompressionRow, compression_rows as compression_rows
 from .crosscheck import write_crosscheck_page as write_crosscheck_page
 from .crosscheck_text import (
     crosscheck_findings as crosscheck_findings,
@@ -24,6 +23,7 @@ from .explanation_text import (
     shown_parts as shown_parts,
     signed_seconds as signed_seconds,
 )
+from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.study import write_findings as write_findings
 from .limits import limits_words as limits_words
 from .manifest import inputs as inputs, versions as versions, write_manifest as write_manifest

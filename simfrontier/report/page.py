@@ -6,12 +6,12 @@ from pathlib import Path
 
 from simfrontier.report.assumptions import assumptions, fitted_elsewhere
 from simfrontier.report.batches import batch, checkpointing, models, training
-from simfrontier.report.compression import compression
 from simfrontier.report.earlier import earlier
 from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.figures.memory import areas
 from simfrontier.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.report.findings.breakdown import breakdown_of
+from simfrontier.report.findings.compression import compression_of
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.traffic import traffic_of
@@ -88,6 +88,12 @@ def write_page(study: Study, sensitivity: Sensitivity | None, path: Path, search
 def headline(view: StudyView) -> str:
     """The first section: which plan is fastest, key numbers, and what holds the others back."""
     return render("sections/headline.html.j2", found=headline_of(view), marks=view.marks)
+
+
+def compression(view: StudyView) -> str:
+    """The section on compressed messages, or nothing where no plan compresses or widens its messages."""
+    found = compression_of(view)
+    return "" if found is None else render("sections/compression.html.j2", found=found, marks=view.marks)
 
 
 def _breakdown(view: StudyView) -> str:

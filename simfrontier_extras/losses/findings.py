@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from simfrontier.report import CompressionRow, StudyView, compression_rows
+from simfrontier.report import CompressedPlan, StudyView, compressed_plans
 from simfrontier.report.view import rate
 from simfrontier_extras.losses.curves import LossCurves
 
@@ -63,7 +63,7 @@ class StudyLosses:
 
 def study_losses(view: StudyView, losses: LossCurves) -> StudyLosses | None:
     """The findings, or None where no plan of the study compresses its messages."""
-    rows = compression_rows(view)
+    rows = compressed_plans(view)
     plans = tuple(_plan_loss(row, losses) for row in rows if not row.is_plain)
     if not plans:
         return None
@@ -84,16 +84,16 @@ def study_losses(view: StudyView, losses: LossCurves) -> StudyLosses | None:
     )
 
 
-def _plan_loss(row: CompressionRow, losses: LossCurves) -> PlanLoss:
+def _plan_loss(row: CompressedPlan, losses: LossCurves) -> PlanLoss:
     distance = losses.distance(row.policy)
     diverged = distance is not None and not math.isfinite(distance)
     return PlanLoss(
         plan=row.plan,
         policy=row.policy,
-        message_type=row.of,
+        message_type=row.message_type,
         gain=row.gain,
-        gain_devices=row.size,
-        published_gain=row.published,
+        gain_devices=row.gain_devices,
+        published_gain=row.published_gain,
         distance=None if diverged else distance,
         diverged=diverged,
         stays=losses.stays(row.policy),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from simfrontier.report.compression import compression, compression_rows, gains, trap
-from simfrontier.report.page import page
+from simfrontier.report.findings.compression import compressed_plans, compression_of
+from simfrontier.report.page import compression, page
 from simfrontier.report.phrases import number, percent, signed
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import scenario_of
@@ -56,9 +56,13 @@ def rate(name: str, devices: int = 8) -> float:
     return next(float(o.row["tflops_per_device"]) for o in done().of(name) if o.devices == devices)
 
 
+def callouts(view: StudyView) -> list[str]:
+    return [plain(text).strip() for text in re.findall(r'<p class="callout">(.*?)</p>', compression(view), re.S)]
+
+
 def rows(made: str) -> dict[str, list[str]]:
     """The rows of the section's table by plan."""
-    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", made)]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", made, re.S)]
     return {plain(row[0]).strip(): [plain(cell).strip() for cell in row[1:]] for row in cells}
 
 
@@ -89,7 +93,7 @@ def test_wider_messages_alone_have_a_section() -> None:
 
 def test_the_callout_says_what_the_study_says() -> None:
     view = StudyView(study=done())
-    first, second, *_ = (plain(message) for message in gains(view, compression_rows(view)))
+    first, second, *_ = callouts(view)
 
     def gain(name: str, base: str) -> str:
         share = rate(name) / rate(base) - 1
@@ -106,15 +110,13 @@ def test_the_callout_says_what_the_study_says() -> None:
 
 def test_a_plan_without_a_baseline_says_so() -> None:
     view = StudyView(study=done(plans=("fp16-naive", "plain")))
-    assert list(gains(view, compression_rows(view))) == [
-        "fp16-naive has nothing to be held against: no plan sends FP16 messages uncompressed."
-    ]
+    assert callouts(view) == ["fp16-naive has nothing to be held against: no plan sends FP16 messages uncompressed."]
 
 
 def test_plans_that_do_not_fit_are_told() -> None:
     view = StudyView(study=done(1e4))
-    assert all(one.gain is None for one in compression_rows(view))
-    assert next(gains(view, compression_rows(view))) == (
+    assert all(one.gain is None for one in compressed_plans(view))
+    assert callouts(view)[0] == (
         "naive has nothing to be held against: there is no size at which both it and plain fit."
     )
     made = compression(view)
@@ -127,20 +129,21 @@ def test_the_gain_is_at_the_largest_size_that_fits() -> None:
         replace(o, row={**o.row, "fits": False}) if (o.plan, o.devices) == ("naive", 8) else o for o in made.outcomes
     )
     view = StudyView(study=replace(made, outcomes=small))
-    naive = next(one for one in compression_rows(view) if one.plan == "naive")
-    assert (naive.size, naive.gain) == (4, rate("naive", 4) / rate("plain", 4) - 1)
+    naive = next(one for one in compressed_plans(view) if one.plan == "naive")
+    assert (naive.gain_devices, naive.gain) == (4, rate("naive", 4) / rate("plain", 4) - 1)
     assert "at 4" in rows(compression(view))["naive"][-1]
 
 
 def test_an_fp32_model_has_one_type_of_messages() -> None:
     view = StudyView(study=done(precision="fp32"))
-    assert {one.of for one in compression_rows(view)} == {"FP32"}
-    assert {one.plan: one.baseline for one in compression_rows(view)} == {
+    assert {one.message_type for one in compressed_plans(view)} == {"FP32"}
+    assert {one.plan: one.baseline for one in compressed_plans(view)} == {
         **dict.fromkeys(("plain", "naive", "hybrid"), "plain"),
         "fp16-plain": "fp16-plain",
         **dict.fromkeys(("fp16-naive", "hop"), "plain"),
     }
-    assert list(trap(view, compression_rows(view), {})) == []
+    known = compression_of(view)
+    assert known is not None and known.sixteen_bits is None
 
 
 # ── the table ──

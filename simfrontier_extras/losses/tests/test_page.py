@@ -19,7 +19,7 @@ from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.study import Study, run_study
 from simfrontier_extras.losses.curves import LossCurves, TrainingRun
 from simfrontier_extras.losses.figures import APART, WHOLE, GainLossPoint, curves, trade_off
-from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses
+from simfrontier_extras.losses.findings import Fastest, PlanLoss, StudyLosses, study_losses
 from simfrontier_extras.losses.page import losses_section
 from simfrontier_extras.losses.scenario_keys import LossesKeys, losses_of
 from tests.report.test_page import Page
@@ -147,6 +147,12 @@ def test_the_fastest_in_the_band_is_not_one_that_leaves_it() -> None:
     every = ("plain", "naive", "hybrid", "fp16-plain", "fp16-naive", "hop")
     assert result.fastest.tflops_per_device == max(map(rate, every))
     assert result.fastest_in_band.tflops_per_device == max(map(rate, ("plain", "hybrid", "fp16-plain")))
+
+
+@pytest.mark.parametrize(("plan", "words"), [("naive", "does not"), ("hop", "is not known")])
+def test_a_faster_plan_leaves_the_band_or_has_no_known_loss(plan: str, words: str) -> None:
+    faster = replace(found(), fastest=Fastest(plan=plan, tflops_per_device=1e6))
+    assert f"; {plan}, whose loss {words}, is" in plain(losses_section(view_of(), faster))
 
 
 def test_the_page_says_who_leaves_the_band() -> None:
