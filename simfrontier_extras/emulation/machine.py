@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simfrontier.errors import InputError
 from simfrontier.machine import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
-from simfrontier_extras.emulation.table import Emulation
+from simfrontier_extras.emulation.scenario_keys import Emulation
 from simfrontier_extras.emulation.wiring import FRAME_BYTES
 
 HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps

@@ -13,7 +13,7 @@ from simfrontier.machine import Machine, Packets, load_machine
 from simfrontier.network import Fabric, Perturbation
 from simfrontier.network.routes import route
 from simfrontier_extras.emulation.machine import emulated
-from simfrontier_extras.emulation.table import Emulation
+from simfrontier_extras.emulation.scenario_keys import Emulation
 from simfrontier_extras.emulation.wiring import load_wiring, save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
 
