@@ -51,7 +51,7 @@ class Shape(Protocol):
         """Whether a step gathers of all samples what only later steps need."""
 
     def refuse_step(self, grad_accum: int, precision: str, recomputes: bool) -> None:
-        """Raise InputError for a step that the model has not: of so many micro-batches, in numbers of that type, with
+        """Raise InputError for a step that the model cannot take: so many micro-batches, numbers of that type, and
         activations computed again or kept."""
 
     def with_settings(self, settings: Mapping[str, Any]) -> Shape:
